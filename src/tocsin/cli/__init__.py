@@ -1,0 +1,1 @@
+"""The tocsin command: thin faces over the HTTP API."""

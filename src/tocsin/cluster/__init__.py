@@ -1,0 +1,1 @@
+"""The data cluster: datasets, feeds, channels and results on Spark. Only this package imports pyspark."""

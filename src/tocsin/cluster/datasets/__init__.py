@@ -1,0 +1,1 @@
+"""Schemas, the catalogue and the Delta tables that datasets live in."""

@@ -1,0 +1,1 @@
+"""Records in: the landing log, request bodies, receipts, folder feeds and the ingestion stream."""

@@ -1,0 +1,1 @@
+"""Results: committed, positioned, retained, announced to brokers and served."""

@@ -1,0 +1,140 @@
+"""Every error Tocsin raises on purpose, and the code it travels under.
+
+::
+
+    TocsinError
+    ├── RequestError              you asked for something that can't be done; nothing changed
+    │   ├── StatementError          a statement is wrong; points at the place in the text
+    │   │   └── ForbiddenSql        a query reaches for something no query may touch
+    │   ├── NotFound                no such dataset, feed, channel, broker, subscription, receipt
+    │   ├── AlreadyExists           the name is taken
+    │   ├── InUse                   something else depends on it
+    │   ├── InvalidValue            a value is missing, of the wrong type or out of range
+    │   ├── TooLarge                over a size limit
+    │   └── HistoryGone             the results asked for are past retention
+    ├── Overloaded                temporary: come back after `retry_after_s`
+    └── ClusterFailure            our fault: storage or Spark failed
+
+On the wire an error is `{"error": {"code", "message", "temporary", ...details}}`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class TocsinError(Exception):
+    """The root of the tree."""
+
+    code: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 500
+    temporary: ClassVar[bool] = False
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+    def details(self) -> dict[str, Any]:
+        """What the wire carries beside code and message."""
+        return {}
+
+    def to_wire(self) -> dict[str, Any]:
+        body = {"code": self.code, "message": self.message, "temporary": self.temporary, **self.details()}
+        return {"error": body}
+
+
+class RequestError(TocsinError):
+    code = "bad_request"
+    http_status = 400
+
+
+class StatementError(RequestError):
+    """A statement is wrong. `line` and `column` count from 1; 0 means the place is unknown."""
+
+    code = "statement"
+
+    def __init__(self, message: str, *, text: str = "", line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.text = text
+        self.line = line
+        self.column = column
+
+    def pointed(self) -> str:
+        """The message with the line of the statement it is about and a caret under the place.
+
+        >>> print(StatementError("unknown column z", text="SELECT z", line=1, column=8).pointed())
+        line 1, column 8: unknown column z
+          SELECT z
+                 ^
+        """
+        lines = self.text.splitlines()
+        if not 1 <= self.line <= len(lines):
+            return self.message
+        source = lines[self.line - 1]
+        return f"line {self.line}, column {self.column}: {self.message}\n  {source}\n  {' ' * (self.column - 1)}^"
+
+    def details(self) -> dict[str, Any]:
+        if not self.line:
+            return {}
+        return {"line": self.line, "column": self.column, "pointed": self.pointed()}
+
+
+class ForbiddenSql(StatementError):
+    code = "forbidden_sql"
+
+
+class NotFound(RequestError):
+    code = "not_found"
+    http_status = 404
+
+
+class AlreadyExists(RequestError):
+    code = "already_exists"
+    http_status = 409
+
+
+class InUse(RequestError):
+    code = "in_use"
+    http_status = 409
+
+
+class InvalidValue(RequestError):
+    code = "invalid_value"
+    http_status = 422
+
+
+class TooLarge(RequestError):
+    code = "too_large"
+    http_status = 413
+
+
+class HistoryGone(RequestError):
+    """Results before `earliest` have been removed by retention, or the subscription began anew."""
+
+    code = "history_gone"
+    http_status = 410
+
+    def __init__(self, message: str, *, earliest: str) -> None:
+        super().__init__(message)
+        self.earliest = earliest
+
+    def details(self) -> dict[str, Any]:
+        return {"earliest": self.earliest}
+
+
+class Overloaded(TocsinError):
+    code = "overloaded"
+    http_status = 429
+    temporary = True
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+    def details(self) -> dict[str, Any]:
+        return {"retry_after_s": self.retry_after_s}
+
+
+class ClusterFailure(TocsinError):
+    code = "cluster_failure"
+    http_status = 500

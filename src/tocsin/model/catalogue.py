@@ -1,0 +1,93 @@
+"""What the catalogue holds: datasets, feeds, channels, brokers, backend subscriptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tocsin.model.schema import ColumnType, Schema
+
+
+class DatasetKind(StrEnum):
+    """ACTIVE is append-only and can trigger channels; KEYED keeps the latest row per primary key;
+    REFERENCE is loaded as a whole."""
+
+    ACTIVE = "ACTIVE"
+    KEYED = "KEYED"
+    REFERENCE = "REFERENCE"
+
+
+class ChannelKind(StrEnum):
+    """REPETITIVE channels run every period, CONTINUOUS ones when records arrive."""
+
+    REPETITIVE = "REPETITIVE"
+    CONTINUOUS = "CONTINUOUS"
+
+
+class FeedSource(StrEnum):
+    """Where a feed's records come from."""
+
+    HTTP = "HTTP"
+    FOLDER = "FOLDER"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    name: str
+    kind: DatasetKind
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    name: str
+    dataset: str
+    source: FeedSource
+    #: The folder of a FOLDER feed; empty for HTTP.
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A typed parameter of a channel; written `:name` in the channel's body."""
+
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    name: str
+    kind: ChannelKind
+    parameters: tuple[Parameter, ...]
+    #: The body as its author wrote it.
+    body: str
+    #: Seconds between runs; None for continuous channels.
+    period_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that results are made for. Notifications go to `callback_url`; without one it only pulls."""
+
+    name: str
+    callback_url: str = ""
+    #: Results up to this many bytes travel inside the notification; 0 means never.
+    push_limit_bytes: int = 0
+
+
+#: A parameter value as it travels: JSON's scalars. Timestamps and dates are ISO 8601 strings.
+ParameterValue = str | bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSubscription:
+    """A distinct (channel, parameter values, permission class), shared by everyone who asks the same.
+
+    `id` is never used again after the last broker has left: it is also the epoch of its positions.
+    """
+
+    id: int
+    channel: str
+    values: tuple[ParameterValue, ...]
+    permission: str = ""

@@ -1,0 +1,113 @@
+"""Settings: the sole reader of configuration files and environment variables.
+
+Later sources win: the defaults below, then a TOML file, then `TOCSIN_*` variables, then what the
+command line gives. Every setting has one name: `feed_max_pending_bytes` in TOML and code,
+`TOCSIN_FEED_MAX_PENDING_BYTES` in the environment, `--feed-max-pending-bytes` where a command offers it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tocsin.errors import InvalidValue
+
+_PREFIX = "TOCSIN_"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How one data cluster runs. Sizes are in bytes, times in seconds."""
+
+    #: Where everything durable lives; removing it removes the cluster's whole memory.
+    data_dir: Path = Path("data")
+    host: str = "127.0.0.1"
+    port: int = 8600
+    #: When given, every HTTP call must carry it as a bearer token.
+    api_token: str = ""
+    #: Spark master; `local[*]` runs Spark inside this process's JVM.
+    spark_master: str = "local[*]"
+    #: Heap of the driver's JVM. 4 GB holds about 20 million subscriptions.
+    spark_driver_memory: str = "4g"
+    #: Where subscriptions and keyed snapshots are handed to Spark; memory-backed if it can be. Empty: /dev/shm
+    #: where there is one, else inside data_dir.
+    scratch_dir: str = ""
+    #: LOAD and FOLDER feeds may read only below these; `imports` inside data_dir always counts.
+    import_folders: tuple[Path, ...] = ()
+
+    #: Bytes accepted but not yet committed to tables before publishers are told to wait.
+    feed_max_pending_bytes: int = 64 << 20
+    #: Largest body of one publish request.
+    feed_max_body_bytes: int = 8 << 20
+    #: Largest single record; larger ones are dead-lettered.
+    feed_max_record_bytes: int = 1 << 20
+    #: How long an idempotency key is remembered.
+    idempotency_retention_s: float = 24 * 3600
+    #: Landing-log segments are rolled at this size, and removed once their records are in tables.
+    landing_segment_bytes: int = 64 << 20
+    #: Most bytes one micro-batch takes from the landing log; larger batches cost latency, not throughput.
+    batch_max_bytes: int = 16 << 20
+    #: How long the idle stream waits before it looks again; measured: no latency cost under load.
+    polling_delay_ms: int = 50
+
+    #: Recent rows and results kept in memory so that windows and pulls seldom touch disk.
+    recent_rows_max_bytes: int = 256 << 20
+    recent_results_max_bytes: int = 128 << 20
+    #: Small files are merged after this many commits; append cost grows with files.
+    compact_every_commits: int = 200
+    #: Active rows older than this are removed; 0 keeps everything.
+    dataset_retention_s: float = 0
+    #: Results are kept this long, and no more than this many bytes of them.
+    result_retention_s: float = 7 * 24 * 3600
+    result_retention_bytes: int = 10 << 30
+    #: Rows and seconds a plain SELECT may take.
+    select_max_rows: int = 1000
+    select_timeout_s: float = 60
+    #: Channel runs at once.
+    channel_concurrency: int = 2
+    #: Pause between attempts to notify a broker that does not answer: doubled from the first to the second.
+    notify_retry_first_s: float = 0.2
+    notify_retry_last_s: float = 30
+    log_level: str = "info"
+
+    @staticmethod
+    def load(
+        file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> ClusterSettings:
+        """Settings from a TOML file's `[cluster]` table, the environment and `overrides`, in that order.
+
+        >>> ClusterSettings.load(environment={"TOCSIN_PORT": "9000"}).port
+        9000
+        """
+        fields = {field.name: field for field in dataclasses.fields(ClusterSettings)}
+        values: dict[str, Any] = {}
+        if file is not None:
+            table = tomllib.loads(file.read_text()).get("cluster", {})
+            if unknown := sorted(set(table) - set(fields)):
+                raise InvalidValue(f"{file}: unknown settings {', '.join(unknown)}; known: {', '.join(sorted(fields))}")
+            values.update(table)
+        for name, text in (os.environ if environment is None else environment).items():
+            if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() in fields:
+                values[name.removeprefix(_PREFIX).lower()] = text
+        values.update({name: value for name, value in (overrides or {}).items() if value is not None})
+        return ClusterSettings(**{name: _convert(name, value, fields[name].default) for name, value in values.items()})
+
+
+def _convert(name: str, value: Any, default: Any) -> Any:
+    """`value` in the type of the setting's default."""
+    try:
+        if isinstance(default, tuple):
+            parts = value.split(os.pathsep) if isinstance(value, str) else value
+            return tuple(Path(part) for part in parts if str(part))
+        if isinstance(default, bool):
+            return value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
+        return type(default)(value) if not isinstance(default, Path) else Path(value)
+    except (KeyError, TypeError, ValueError) as exc:
+        raise InvalidValue(f"setting {name}: {value!r} is not a {type(default).__name__}") from exc

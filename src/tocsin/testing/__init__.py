@@ -1,0 +1,1 @@
+"""Builders and fakes that users may use in their own tests."""
