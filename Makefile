@@ -1,0 +1,81 @@
+# `make help` lists what there is. Everything sets itself up: a machine needs Python 3.11 or later, make and a package
+# registry that pip can reach; pip's own configuration and PIP_* variables are honoured.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.tocsin-setup
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+# The fast part needs no Spark: pure code, golden files and properties.
+FAST_TESTS := $(wildcard tests/unit tests/golden tests/property)
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMP) ## Create .venv with everything in it (again: does nothing)
+
+$(STAMP): requirements.lock requirements-build.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Tocsin needs Python 3.11 or later; this is " + sys.version.split()[0] + " (make PYTHON=...)" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing the locked packages into $(VENV): one to three minutes the first time"
+	@$(PIP) install --quiet --require-hashes -r requirements-build.lock
+	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: demo
+demo: setup ## Run the emergency application's seven channels for a minute
+	@$(BIN)/python -m tocsin.experiments.emergency.demo
+
+.PHONY: test
+test: setup ## Run every test, fastest first
+	@$(BIN)/python -m pytest
+
+.PHONY: test-unit
+test-unit: setup ## Run the pure tests only (seconds, no Spark)
+	@$(BIN)/python -m pytest -m "not spark and not chaos" $(FAST_TESTS)
+
+.PHONY: lint
+lint: setup ## Style, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: check
+check: lint test ## All that must pass before a change goes in: lint, then tests and docs examples
+
+.PHONY: chaos
+chaos: setup ## Kill the cluster again and again under load; count every record and result
+	@$(BIN)/python -m pytest -m chaos -s
+
+.PHONY: bench
+bench: setup ## The benchmarks, one JSON object each
+	@$(BIN)/tocsin bench channels --json
+	@$(BIN)/tocsin bench latency --json
+	@$(BIN)/tocsin bench ingest --json
+
+.PHONY: format
+format: setup ## Format the code and mend what ruff can
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+# The locks name versions and hashes but no registry, so each machine asks the one it is configured for.
+LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command "make lock" --upgrade --quiet
+
+.PHONY: lock
+lock: setup ## Pin the newest versions that pyproject.toml allows
+	@$(PIP) install --quiet uv
+	@$(LOCK) --group build -o requirements-build.lock
+	@$(LOCK) pyproject.toml --extra java --group dev -c requirements-build.lock -o requirements.lock
+
+.PHONY: clean
+clean: ## Remove .venv and everything that tools leave behind
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
