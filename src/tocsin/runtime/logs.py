@@ -1,0 +1,132 @@
+"""Structured logs: one JSON object per line, or readable lines on a terminal. Secrets never get out.
+
+Everything goes the same way, to standard error: structlog's loggers, the standard library's and uvicorn's. Whatever
+a record says, the last step before it is rendered blanks out authorisation headers, tokens and passwords.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from tocsin.errors import InvalidValue
+
+REDACTED = "[redacted]"
+
+#: Keys whose values are secret, whatever they look like.
+_SECRET_KEY = re.compile(r"authori[sz]ation|token|secret|passw|cookie|api[_-]?key|credential", re.IGNORECASE)
+
+#: Secrets inside a text: a header that was logged whole, and tokens in a query string or in `key=value`.
+_SECRET_TEXT = re.compile(
+    r"(?P<keep>\b(?:bearer|basic)\s+|\b[\w-]*(?:token|secret|password|api[_-]?key)\b['\"]?\s*[=:]\s*['\"]?)[^\s'\",&;)}\]]+",
+    re.IGNORECASE,
+)
+
+#: These say at INFO what is of interest only when looking for a fault in them.
+_CHATTY = ("py4j", "httpx", "httpcore", "asyncio", "pyspark", "urllib3")
+
+
+def configure_logging(level: str = "info", *, json: bool | None = None, stream: TextIO | None = None) -> None:
+    """Send all logs at `level` and above to `stream` (standard error), as JSON unless it is a terminal.
+
+    Calling it again replaces what was set up before.
+    """
+    output = stream if stream is not None else sys.stderr
+    as_json = not output.isatty() if json is None else json
+    threshold = _threshold(level)
+
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        # As text from here on, so that secrets in tracebacks are seen too. The pretty kind prints local variables.
+        structlog.processors.format_exc_info,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=output.isatty())
+    )
+
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact_secrets, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(threshold)
+    logging.captureWarnings(capture=True)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers = []
+        logger.propagate = True
+    # One line per request is worth having only when asked for: a busy feed answers thousands a second.
+    logging.getLogger("uvicorn.access").setLevel(max(threshold, logging.WARNING) if threshold > logging.DEBUG else 0)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
+
+
+def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """`event` with every secret blanked out, at any depth.
+
+    >>> redact_secrets(None, "info", {"event": "sent", "headers": {"Authorization": "Bearer abc"}})
+    {'event': 'sent', 'headers': {'Authorization': '[redacted]'}}
+    >>> redact_secrets(None, "info", {"event": "GET /v1/status?token=abc HTTP/1.1"})
+    {'event': 'GET /v1/status?token=[redacted] HTTP/1.1'}
+    """
+    return {key: REDACTED if _is_secret(key, value) else _redacted(value) for key, value in event.items()}
+
+
+def _is_secret(key: object, value: object) -> bool:
+    # Numbers and flags are kept: `tokens=3` counts something, and no secret of ours is one.
+    return (
+        isinstance(key, str | bytes)
+        and isinstance(value, str | bytes)
+        and bool(_SECRET_KEY.search(key if isinstance(key, str) else key.decode("latin-1")))
+    )
+
+
+def _redacted(value: Any) -> Any:
+    match value:
+        case str():
+            return _SECRET_TEXT.sub(rf"\g<keep>{REDACTED}", value)
+        case bytes():
+            return _redacted(value.decode("utf-8", "replace"))
+        case Mapping():
+            return {key: REDACTED if _is_secret(key, inner) else _redacted(inner) for key, inner in value.items()}
+        case tuple((str() | bytes() as key, inner)) if _is_secret(key, inner):
+            # ASGI and httpx hold headers as pairs.
+            return (_redacted(key), REDACTED)
+        case list() | tuple() | set() | frozenset():
+            return [_redacted(inner) for inner in value]
+        case bool() | int() | float() | None:
+            return value
+        case _:
+            return _redacted(str(value))
+
+
+def _threshold(level: str) -> int:
+    names = logging.getLevelNamesMapping()
+    if level.upper() not in names:
+        raise InvalidValue(f"no such log level: {level!r}; one of debug, info, warning, error, critical")
+    return names[level.upper()]
