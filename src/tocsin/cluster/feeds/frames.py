@@ -1,0 +1,237 @@
+"""The landing log's frame format: how one accepted request lies on disk (pure).
+
+A frame is a fixed header, a small meta part (feed, dataset, idempotency key) and a body of NDJSON with one
+record per non-blank line. Everything is covered by a checksum: the header's own covers header and meta, and
+the header holds the body's, so headers can be trusted without reading bodies.
+
+A header also says where it stands (`position`) and how far the log had been synced when it was written
+(`synced`). The latter tells damage from an unfinished write: after a power failure the pages of the last,
+unacknowledged write may be there in any order, but a frame whose `synced` lies beyond a bad place proves that
+the bad place had been synced, and so perhaps acknowledged.
+
+Another process reads frames too, so this module imports only the standard library and msgspec. It refuses to
+skip damage: what can't be explained as an unfinished write raises `ClusterFailure`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from tocsin.errors import ClusterFailure
+
+MAGIC: Final = b"TcF1"
+#: magic, header checksum; then what the header checksum covers, with the meta part:
+_LEAD: Final = struct.Struct("<4sI")
+#: body checksum, meta length, body length, record count, accepted_at_ms, position, synced
+_FIELDS: Final = struct.Struct("<IIIIqQQ")
+HEADER_BYTES: Final = _LEAD.size + _FIELDS.size
+
+
+class _Meta(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    feed: str
+    dataset: str
+    key: str
+    body_hash: bytes
+
+
+_encode_meta = msgspec.msgpack.Encoder().encode
+_decode_meta = msgspec.msgpack.Decoder(_Meta).decode
+
+
+class FrameHeader(msgspec.Struct, frozen=True, gc=False):
+    """A frame without its body. `position` and `end` are byte offsets over all segments of the log."""
+
+    position: int
+    end: int
+    feed: str
+    dataset: str
+    #: The idempotency key; empty when the publisher gave none.
+    key: str
+    #: Hash of the body, present when there is a key: tells a repeat from a key used for something else.
+    body_hash: bytes
+    count: int
+    accepted_at_ms: int
+    #: The log's durable end when this frame was written.
+    synced: int
+    body_length: int
+    body_checksum: int
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One accepted request, or part of one."""
+
+    position: int
+    end: int
+    feed: str
+    dataset: str
+    key: str
+    count: int
+    accepted_at_ms: int
+    body: bytes
+
+
+class PreparedFrame(msgspec.Struct, frozen=True, gc=False):
+    """A frame ready to be written; only its place in the log is still unknown."""
+
+    meta: bytes
+    body: bytes
+    body_checksum: int
+    count: int
+    accepted_at_ms: int
+
+    @property
+    def size(self) -> int:
+        return HEADER_BYTES + len(self.meta) + len(self.body)
+
+    def placed_at(self, position: int, synced: int) -> tuple[bytes, bytes]:
+        """The buffers to write so that the frame stands at `position` in a log synced up to `synced`."""
+        fields = _FIELDS.pack(
+            self.body_checksum, len(self.meta), len(self.body), self.count, self.accepted_at_ms, position, synced
+        )
+        covered = fields + self.meta
+        return _LEAD.pack(MAGIC, crc32(covered)) + covered, self.body
+
+
+def prepare_frame(
+    *,
+    feed: str,
+    dataset: str,
+    body: bytes,
+    count: int,
+    accepted_at_ms: int,
+    key: str = "",
+    body_hash: bytes = b"",
+) -> PreparedFrame:
+    """A frame of `count` records; the costly part of encoding, done before the writer's turn comes."""
+    meta = _encode_meta(_Meta(feed, dataset, key, body_hash))
+    return PreparedFrame(meta, body, crc32(body), count, accepted_at_ms)
+
+
+def encode_frame(frame: PreparedFrame, position: int, synced: int) -> bytes:
+    """The frame's bytes at `position`.
+
+    >>> prepared = prepare_frame(feed="f", dataset="D", body=b"{}", count=1, accepted_at_ms=0)
+    >>> [frame.body for frame in scan_frames(encode_frame(prepared, 7, 0), 7)]
+    [b'{}']
+    """
+    return b"".join(frame.placed_at(position, synced))
+
+
+def frame_length(buffer: bytes, offset: int) -> int | None:
+    """Bytes that the frame at `offset` says it takes, unchecked; None if too little of it is there to say."""
+    if offset + HEADER_BYTES > len(buffer):
+        return None
+    _, meta_length, body_length, *_ = _FIELDS.unpack_from(buffer, offset + _LEAD.size)
+    return int(HEADER_BYTES + meta_length + body_length)
+
+
+def read_header(buffer: bytes, offset: int, position: int) -> FrameHeader | None:
+    """The header at `offset` if it is whole, unharmed and belongs at `position`; else None."""
+    if not buffer.startswith(MAGIC, offset) or offset + HEADER_BYTES > len(buffer):
+        return None
+    _, checksum = _LEAD.unpack_from(buffer, offset)
+    body_checksum, meta_length, body_length, count, accepted_at_ms, stands_at, synced = _FIELDS.unpack_from(
+        buffer, offset + _LEAD.size
+    )
+    meta_end = offset + HEADER_BYTES + meta_length
+    if meta_end > len(buffer) or stands_at != position:
+        return None
+    if crc32(buffer[offset + _LEAD.size : meta_end]) != checksum:
+        return None
+    meta = _decode_meta(buffer[offset + HEADER_BYTES : meta_end])
+    return FrameHeader(
+        position=position,
+        end=position + HEADER_BYTES + meta_length + body_length,
+        feed=meta.feed,
+        dataset=meta.dataset,
+        key=meta.key,
+        body_hash=meta.body_hash,
+        count=count,
+        accepted_at_ms=accepted_at_ms,
+        synced=synced,
+        body_length=body_length,
+        body_checksum=body_checksum,
+    )
+
+
+def scan_frames(
+    buffer: bytes, base_position: int, source: str = "buffer", source_start: int | None = None
+) -> Iterator[Frame]:
+    """The whole frames of `buffer`, which starts at `base_position`; a frame cut off at the end is left out.
+
+    Raises `ClusterFailure` at a damaged frame, naming `source`, which itself starts at position `source_start`
+    (where the buffer does, if not given), and the offset within it.
+    """
+    source_start = base_position if source_start is None else source_start
+    offset = 0
+    while (length := frame_length(buffer, offset)) is not None:
+        header = read_header(buffer, offset, base_position + offset)
+        if header is None:
+            if offset + length > len(buffer) and buffer.startswith(MAGIC, offset):
+                return  # The meta part may be what was cut off; the caller knows whether more should be here.
+            raise damaged(source, source_start, base_position + offset)
+        if offset + length > len(buffer):
+            return
+        body = buffer[offset + length - header.body_length : offset + length]
+        if crc32(body) != header.body_checksum:
+            raise damaged(source, source_start, header.position)
+        yield Frame(
+            header.position,
+            header.end,
+            header.feed,
+            header.dataset,
+            header.key,
+            header.count,
+            header.accepted_at_ms,
+            body,
+        )
+        offset += length
+
+
+def recovered_end(buffer: bytes, base_position: int, durable_end: int, source: str = "buffer") -> int:
+    """The position up to which a segment that starts at `base_position` is sound; the rest is an unfinished write.
+
+    `durable_end` is a lower bound of what was acknowledged (0 if nothing is known). Raises `ClusterFailure` if
+    the first bad place can't be an unfinished write: it lies below `durable_end`, or a later frame proves that
+    it had been synced.
+    """
+    offset = 0
+    header = read_header(buffer, offset, base_position)
+    while header is not None:
+        end = header.end - base_position
+        if end > len(buffer) or crc32(buffer[end - header.body_length : end]) != header.body_checksum:
+            break
+        offset = end
+        header = read_header(buffer, offset, base_position + offset)
+    position = base_position + offset
+    if position < durable_end or _was_synced(buffer, base_position, position, header):
+        raise damaged(source, base_position, position)
+    return position
+
+
+def _was_synced(buffer: bytes, base_position: int, position: int, header: FrameHeader | None) -> bool:
+    """Whether a frame after the bad one at `position` was written once that had been synced.
+
+    If the bad frame's header is sound, the search begins after its body: a body may hold anything, even bytes
+    that look like a frame.
+    """
+    offset = (header.end if header else position + 1) - base_position
+    while (offset := buffer.find(MAGIC, offset)) >= 0:
+        later = read_header(buffer, offset, base_position + offset)
+        if later is not None and later.synced > position:
+            return True
+        offset += 1
+    return False
+
+
+def damaged(source: str, source_start: int, position: int) -> ClusterFailure:
+    """What to raise when acknowledged records can't be read at `position` in `source`."""
+    return ClusterFailure(
+        f"landing log damaged: {source}, offset {position - source_start} (position {position}): "
+        "missing bytes or a wrong checksum where acknowledged records should be"
+    )

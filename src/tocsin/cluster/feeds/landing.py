@@ -1,0 +1,308 @@
+"""The landing log: where accepted records lie, on disk and checksummed, until they are in tables.
+
+One thread writes. It takes everything that is waiting, writes it together, syncs once, publishes the new
+durable end and only then resolves the futures (group commit), so an acknowledgement means "on disk". Positions
+are byte offsets over all segments and are never used twice.
+
+After a failed write or sync nothing is assumed about the file: those appends fail with a temporary error, and
+the next ones go to a fresh segment that starts at the durable end. (After a failed fsync the kernel may drop the
+dirty pages and report success the next time.)
+
+The log knows nothing of feeds or records; it refuses to open over damage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from tocsin.cluster.feeds.frames import Frame, FrameHeader, PreparedFrame, recovered_end
+from tocsin.cluster.feeds.reader import (
+    DURABLE_FILE,
+    DURABLE_VALUE,
+    LandingReader,
+    read_durable,
+    segment_path,
+    segment_starts,
+)
+from tocsin.errors import ClusterFailure, Overloaded
+
+__all__ = ["LandingLog", "LandingReader", "Span"]
+
+#: A group holds at most this much, so that one sync never takes long and the first in line don't wait for the last.
+_GROUP_BYTES = 16 << 20
+#: Linux takes 1024 buffers in one writev; a frame is two.
+_BUFFERS_PER_WRITE = 1024
+#: What publishers are told to wait after a failed write: full disks seldom empty themselves in less.
+_RETRY_AFTER_FAILURE_S = 5.0
+
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
+
+
+class Span(NamedTuple):
+    """Where a frame stands: from `position` up to `end`."""
+
+    position: int
+    end: int
+
+
+class LandingLog:
+    """The writer's end of the log, and a reader for the same process. Every method may be called from any thread."""
+
+    def __init__(self, directory: Path, segment_bytes: int, lock: int, durable: int, end: int) -> None:
+        """Use `open()`."""
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._lock_file = lock
+        self._durable_file = durable
+        self._end = end
+        self._segment: int | None = None
+        self._segment_start = 0
+        self._reader = LandingReader(directory)
+        self._reading = threading.Lock()
+        self._waiting: deque[tuple[PreparedFrame, Future[Span]]] = deque()
+        self._something_waits = threading.Condition()
+        self._closing = False
+        self._writer = threading.Thread(target=self._write_groups, name="landing-log", daemon=True)
+
+    @staticmethod
+    def open(directory: Path, segment_bytes: int) -> LandingLog:
+        """The log in `directory`, made if need be; an unfinished write at its end is cut off.
+
+        Raises `ClusterFailure` if acknowledged records are damaged or another process has the log open.
+        """
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = _lock(directory)
+        durable = os.open(directory / DURABLE_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            end = _recover(directory, read_durable(durable))
+            os.pwrite(durable, DURABLE_VALUE.pack(end), 0)
+            log = LandingLog(directory, segment_bytes, lock, durable, end)
+            log._resume_segment()
+        except BaseException:
+            os.close(durable)
+            os.close(lock)
+            raise
+        log._writer.start()
+        return log
+
+    @property
+    def end(self) -> int:
+        """The durable end: everything before it is on disk."""
+        return self._end
+
+    @property
+    def first_position(self) -> int:
+        """Where the oldest segment still kept begins."""
+        return self._reader.first_position
+
+    def pending_bytes(self, since: int) -> int:
+        """Durable bytes after position `since`."""
+        return max(0, self._end - since)
+
+    def append(self, frame: PreparedFrame) -> Future[Span]:
+        """Resolves to the frame's place once it is on disk; fails with `Overloaded` if it could not be written."""
+        future: Future[Span] = Future()
+        future.set_running_or_notify_cancel()  # What is being written can't be called back.
+        with self._something_waits:
+            if self._closing:
+                raise Overloaded("the landing log is shutting down", retry_after_s=_RETRY_AFTER_FAILURE_S)
+            self._waiting.append((frame, future))
+            self._something_waits.notify()
+        return future
+
+    def read_frames(self, start: int, end_limit: int | None = None, max_bytes: int = 16 << 20) -> list[Frame]:
+        """As `LandingReader.read_frames`."""
+        with self._reading:
+            return self._reader.read_frames(start, end_limit, max_bytes)
+
+    def headers_between(self, start: int, end: int) -> Iterator[FrameHeader]:
+        """As `LandingReader.headers_between`."""
+        reader = LandingReader(self._directory)  # Its own: the caller may take its time.
+        try:
+            yield from reader.headers_between(start, end)
+        finally:
+            reader.close()
+
+    def write_mark(self, position: int) -> None:
+        """Remembers durably that everything below `position` is in tables."""
+        temporary = self._directory / "mark.tmp"
+        with temporary.open("w") as file:
+            file.write(str(position))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._directory / "mark")
+        _sync_directory(self._directory)
+
+    def read_mark(self) -> int:
+        """The position last given to `write_mark`; 0 if there was none."""
+        try:
+            return int((self._directory / "mark").read_text())
+        except FileNotFoundError:
+            return 0
+
+    def remove_before(self, position: int) -> int:
+        """Deletes the segments that lie wholly below `position`; returns how many. The last one always stays,
+        for its name keeps positions growing."""
+        starts = segment_starts(self._directory)
+        removable = [start for start, following in pairwise(starts) if following <= position]
+        for start in removable:
+            segment_path(self._directory, start).unlink()
+        return len(removable)
+
+    def close(self) -> None:
+        """Writes what is waiting, then lets go of the files."""
+        with self._something_waits:
+            if self._closing:
+                return
+            self._closing = True
+            self._something_waits.notify()
+        self._writer.join()
+        with self._reading:
+            self._reader.close()
+        if self._segment is not None:
+            os.close(self._segment)
+        os.close(self._durable_file)
+        os.close(self._lock_file)
+
+    def _write_groups(self) -> None:
+        while group := self._next_group():
+            try:
+                spans = self._write(group)
+            except Exception as exc:  # Whatever it is, publishers must hear of it rather than wait for ever.
+                self._abandon_segment()
+                reason = f"records can't be written to disk: {exc}"
+                for _, future in group:
+                    future.set_exception(Overloaded(reason, retry_after_s=_RETRY_AFTER_FAILURE_S))
+            else:
+                for (_, future), span in zip(group, spans, strict=True):
+                    future.set_result(span)
+
+    def _next_group(self) -> list[tuple[PreparedFrame, Future[Span]]]:
+        """Waits for frames and takes those that are there; nothing when the log is closed and drained."""
+        group: list[tuple[PreparedFrame, Future[Span]]] = []
+        size = 0
+        with self._something_waits:
+            self._something_waits.wait_for(lambda: self._waiting or self._closing)
+            while self._waiting and (not group or size + self._waiting[0][0].size <= _GROUP_BYTES):
+                group.append(self._waiting.popleft())
+                size += group[-1][0].size
+        return group
+
+    def _write(self, group: list[tuple[PreparedFrame, Future[Span]]]) -> list[Span]:
+        if self._segment is None or self._end - self._segment_start >= self._segment_bytes:
+            self._begin_segment()
+        assert self._segment is not None
+        buffers: list[bytes] = []
+        spans: list[Span] = []
+        position = self._end
+        for frame, _ in group:
+            buffers += frame.placed_at(position, synced=self._end)
+            spans.append(Span(position, position + frame.size))
+            position += frame.size
+        _write_fully(self._segment, buffers, self._end - self._segment_start)
+        _fdatasync(self._segment)
+        # Needs no sync of its own: recovery takes it as a lower bound.
+        os.pwrite(self._durable_file, DURABLE_VALUE.pack(position), 0)
+        self._end = position
+        return spans
+
+    def _resume_segment(self) -> None:
+        self._segment_start = segment_starts(self._directory)[-1]
+        self._segment = os.open(segment_path(self._directory, self._segment_start), os.O_RDWR)
+
+    def _begin_segment(self) -> None:
+        if self._segment is not None:
+            os.close(self._segment)
+            self._segment = None
+        self._segment = _create_segment(self._directory, self._end)
+        self._segment_start = self._end
+
+    def _abandon_segment(self) -> None:
+        """Leaves a segment that a write failed in. Cutting it back frees the space; should even that fail, no harm
+        is done, for a segment ends where the next one begins."""
+        if self._segment is None:
+            return
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._segment, self._end - self._segment_start)
+        with contextlib.suppress(OSError):
+            os.close(self._segment)
+        self._segment = None
+
+
+def _lock(directory: Path) -> int:
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        os.close(lock)
+        raise ClusterFailure(f"the landing log {directory} is open in another process") from exc
+    return lock
+
+
+def _recover(directory: Path, durable_end: int) -> int:
+    """Cuts an unfinished write off the last segment and returns the log's end."""
+    starts = segment_starts(directory)
+    if not starts:
+        if durable_end:
+            raise ClusterFailure(
+                f"the landing log {directory} reached position {durable_end}, but its segments are gone"
+            )
+        os.close(_create_segment(directory, 0))
+        return 0
+    for start, following in pairwise(starts):
+        path = segment_path(directory, start)
+        if path.stat().st_size < following - start:
+            raise ClusterFailure(f"landing log damaged: {path.name} ends before {following}, where the next begins")
+    last = segment_path(directory, starts[-1])
+    content = last.read_bytes()
+    end = recovered_end(content, starts[-1], durable_end, last.name)
+    descriptor = os.open(last, os.O_RDWR)
+    try:
+        if end - starts[-1] < len(content):
+            os.ftruncate(descriptor, end - starts[-1])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    _sync_directory(directory)
+    return end
+
+
+def _create_segment(directory: Path, start: int) -> int:
+    path = segment_path(directory, start)
+    # One that nothing durable was ever written to may be there, left by a failed write. It must be a new file.
+    path.unlink(missing_ok=True)
+    segment = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        _sync_directory(directory)
+    except OSError:
+        os.close(segment)
+        raise
+    return segment
+
+
+def _write_fully(descriptor: int, buffers: list[bytes], offset: int) -> None:
+    for first in range(0, len(buffers), _BUFFERS_PER_WRITE):
+        batch = buffers[first : first + _BUFFERS_PER_WRITE]
+        size = sum(map(len, batch))
+        written = os.pwritev(descriptor, batch, offset)
+        while written < size:  # Rare: a signal, or the disk is nearly full and the next write says so.
+            written += os.pwrite(descriptor, memoryview(b"".join(batch))[written:], offset + written)
+        offset += size
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
