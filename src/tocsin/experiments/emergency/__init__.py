@@ -1,0 +1,1 @@
+"""The emergency application: reports, moving people, shelters, and seven channels over them."""

@@ -1,0 +1,34 @@
+"""The application's statements, with periods that can be shortened for a demonstration."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+#: The seven channels and what each is subscribed with.
+CHANNELS: dict[str, tuple[str, ...]] = {
+    "EmergenciesOfType": ("etype",),
+    "EmergenciesAtLocation": ("x", "y", "radius_m"),
+    "EmergenciesNearMe": ("user_id", "radius_m"),
+    "EmergenciesOfTypeNearMe": ("etype", "user_id", "radius_m"),
+    "EmergenciesOfTypeAtLocation": ("etype", "x", "y", "radius_m"),
+    "EmergenciesOfTypeWithShelterNearMe": ("etype", "user_id"),
+    "EmergenciesOfTypeAtLocationWithShelter": ("etype", "x", "y"),
+}
+
+_PERIOD = re.compile(r"\bPERIOD (\d+) SECONDS\b")
+
+
+def schema_sql(period_scale: float = 1.0) -> str:
+    """Three datasets, two feeds and seven channels; each period times `period_scale`, in whole seconds, at least one.
+
+    >>> "EmergenciesOfType (etype STRING) PERIOD 2 SECONDS" in schema_sql(period_scale=0.2)
+    True
+    """
+    text = resources.files(__package__).joinpath("schema.sql").read_text()
+    return _PERIOD.sub(lambda match: f"PERIOD {max(1, round(int(match[1]) * period_scale))} SECONDS", text)
+
+
+def longest_period_s(statements: str) -> int:
+    """The longest period in `statements`: after one more of it, every channel has seen everything."""
+    return max(int(seconds) for seconds in _PERIOD.findall(statements))
