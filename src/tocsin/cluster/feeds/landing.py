@@ -96,6 +96,11 @@ class LandingLog:
         return log
 
     @property
+    def directory(self) -> Path:
+        """Where the log's files are, for readers in other processes."""
+        return self._directory
+
+    @property
     def end(self) -> int:
         """The durable end: everything before it is on disk."""
         return self._end

@@ -32,8 +32,9 @@ DURABLE_FILE: Final = "durable"
 DURABLE_VALUE: Final = struct.Struct("<Q")
 SEGMENT_SUFFIX: Final = ".log"
 
-#: Headers are looked at together with this much of what follows: room for names and the longest key.
-_META_ROOM: Final = 1280
+#: Headers are read in pieces of this size: a hundred small frames at once, yet no great waste if bodies are large.
+#: Names and keys are limited in length, so every header fits.
+_HEADERS_CHUNK: Final = 64 << 10
 
 
 def segment_path(directory: Path, start: int) -> Path:
@@ -110,15 +111,14 @@ class LandingReader:
         limit = min(self.end, end)
         position = start
         while position < limit:
-            segment, _ = self._segment_at(position, limit)
-            buffer = self._read(segment, position, HEADER_BYTES + _META_ROOM)
-            header = read_header(buffer, 0, position)
-            if header is None and (length := frame_length(buffer, 0)) is not None:
-                header = read_header(self._read(segment, position, length), 0, position)
-            if header is None:
-                raise damaged(segment_path(self._directory, segment).name, segment, position)
-            yield header
-            position = header.end
+            segment, stop = self._segment_at(position, limit)
+            while position < stop:
+                first, buffer = position, self._read(segment, position, _HEADERS_CHUNK)
+                while position < stop and (header := read_header(buffer, position - first, position)):
+                    yield header
+                    position = header.end
+                if position == first:
+                    raise damaged(segment_path(self._directory, segment).name, segment, position)
 
     def close(self) -> None:
         if self._durable is not None:

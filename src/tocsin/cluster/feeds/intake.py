@@ -1,0 +1,247 @@
+"""The intake: the one way into the landing log, for every kind of feed.
+
+It pushes back before memory or disk fill up, recognises repeats by their idempotency key, appends, and gives
+the receipt once the records are on disk. The ingestion reports how far the tables have got; that drives the
+push-back and resolves those who wait for their records to be in tables.
+
+It looks at no record, and takes none that it can't keep.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.frames import prepare_frame
+from tocsin.cluster.feeds.idempotency import IdempotencyIndex, hash_body
+from tocsin.cluster.feeds.landing import LandingLog, Span
+from tocsin.cluster.feeds.receipts import Receipt
+from tocsin.errors import ClusterFailure, NotFound, Overloaded, TocsinError
+from tocsin.model.catalogue import Feed
+from tocsin.settings import ClusterSettings
+
+#: Weight of the newest sample in the drain rate: the last ten or so commits, some seconds' worth, count.
+_RATE_WEIGHT = 0.2
+#: What a publisher is told to wait: long enough to be worth it, short enough that the line never runs dry.
+_RETRY_AFTER_S = (0.1, 30.0)
+#: Assumed until the first commit has been seen: a cold Spark takes seconds over its first batch.
+_RETRY_AFTER_UNKNOWN_S = 2.0
+_FLUSH_EVERY_S = 1.0
+_PURGE_EVERY_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class FeedIntake:
+    """Accepts requests for every feed. Every method may be called from any thread, and none but `submit` waits."""
+
+    def __init__(
+        self,
+        landing: LandingLog,
+        index: IdempotencyIndex,
+        *,
+        max_pending_bytes: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Everything below the landing log's mark counts as ingested."""
+        self.landing = landing
+        self._index = index
+        self._max_pending_bytes = max_pending_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._in_flight_bytes = 0
+        self._ingested = landing.read_mark()
+        self._drain_bytes_per_s = 0.0
+        #: When the ingestion last had a reason to work: its latest commit, or the end of an idle time.
+        self._busy_since = clock()
+        self._waiting: dict[Future[None], int] = {}
+        self._stopping = threading.Event()
+        self._upkeep = threading.Thread(target=self._keep_up, name="feed-intake", daemon=True)
+
+    @staticmethod
+    def open(settings: ClusterSettings, clock: Callable[[], float] = time.time) -> FeedIntake:
+        """The intake of the cluster whose data lies in `settings.data_dir`, with its upkeep running."""
+        directory = Path(settings.data_dir) / "landing"
+        landing = LandingLog.open(directory, settings.landing_segment_bytes)
+        try:
+            index = IdempotencyIndex.open(
+                directory / "keys.sqlite",
+                landing,
+                retention_s=settings.idempotency_retention_s,
+                now_ms=int(clock() * 1000),
+            )
+        except BaseException:
+            landing.close()
+            raise
+        intake = FeedIntake(landing, index, max_pending_bytes=settings.feed_max_pending_bytes, clock=clock)
+        intake._upkeep.start()
+        return intake
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes accepted, or being written, that are not yet in tables."""
+        return self.landing.end + self._in_flight_bytes - self._ingested
+
+    @property
+    def drain_bytes_per_s(self) -> float:
+        """How fast the ingestion takes bytes while it has any; 0 until it has been seen to."""
+        return self._drain_bytes_per_s
+
+    @property
+    def ingested_position(self) -> int:
+        """The log position up to which records are in tables."""
+        return self._ingested
+
+    def accept(self, feed: Feed, body: DecodedBody, key: str | None = None) -> Future[Receipt]:
+        """Resolves to the receipt once the records are on disk; await it with `asyncio.wrap_future`.
+
+        `key` is used rather than the body's own, if given. Raises `Overloaded` when too much is pending and
+        `InvalidValue` when the key was used with another body; the future fails with `Overloaded` when the disk does.
+        """
+        key = key or body.key or ""
+        now = self._clock()
+        accepted_at_ms = int(now * 1000)
+        body_hash = hash_body(body.ndjson) if key else b""
+        frame = prepare_frame(
+            feed=feed.name,
+            dataset=feed.dataset,
+            body=body.ndjson,
+            count=body.count,
+            accepted_at_ms=accepted_at_ms,
+            key=key,
+            body_hash=body_hash,
+        )
+        self._reserve(frame.size, now)
+        try:
+            if key and (repeat := self._index.claim(feed.name, key, body_hash, accepted_at_ms)):
+                self._release_bytes(frame.size)
+                return repeat
+            try:
+                written = self.landing.append(frame)
+            except TocsinError as exc:
+                if key:
+                    self._index.abandon(feed.name, key, exc)
+                raise
+        except BaseException:
+            self._release_bytes(frame.size)
+            raise
+        accepted: Future[Receipt] = Future()
+        accepted.set_running_or_notify_cancel()
+
+        def finish(done: Future[Span]) -> None:
+            self._release_bytes(frame.size)
+            if (failure := done.exception()) is not None:
+                if key:
+                    self._index.abandon(feed.name, key, failure)
+                accepted.set_exception(failure)
+                return
+            receipt = Receipt(*done.result(), body.count)
+            if key:
+                self._index.settle(feed.name, key, receipt, accepted_at_ms)
+            accepted.set_result(receipt)
+
+        written.add_done_callback(finish)
+        return accepted
+
+    def submit(self, feed: Feed, ndjson: bytes, count: int, key: str | None) -> Receipt:
+        """As `accept`, but waits for the receipt."""
+        return self.accept(feed, DecodedBody(ndjson, count, key)).result()
+
+    def ingested(self, position: int, now: float | None = None) -> None:
+        """The ingestion has committed everything below `position` to tables."""
+        now = self._clock() if now is None else now
+        with self._lock:
+            drained, elapsed_s = position - self._ingested, now - self._busy_since
+            if drained <= 0:
+                return
+            if elapsed_s > 0:
+                rate = drained / elapsed_s
+                self._drain_bytes_per_s += (_RATE_WEIGHT if self._drain_bytes_per_s else 1.0) * (
+                    rate - self._drain_bytes_per_s
+                )
+            self._ingested = position
+            self._busy_since = now
+            reached = [future for future, end in self._waiting.items() if end <= position]
+            for future in reached:
+                del self._waiting[future]
+        for future in reached:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def wait_ingested(self, end: int) -> Future[None]:
+        """Resolves once everything below `end` is in tables; may be cancelled."""
+        future: Future[None] = Future()
+        with self._lock:
+            if end > self._ingested:
+                self._waiting[future] = end
+                future.add_done_callback(self._stop_waiting)
+                return future
+        future.set_result(None)
+        return future
+
+    def is_ingested(self, receipt: Receipt) -> bool:
+        """Whether the receipt's records are in tables (or dead letters). `NotFound` if the log never gave it."""
+        if receipt.end > self.landing.end:
+            raise NotFound(f"no such receipt: {receipt}")
+        return receipt.end <= self._ingested
+
+    def release(self, position: int) -> None:
+        """Lets go of what lies below `position`, which must be in tables: marks it and removes whole segments."""
+        self._index.flush()  # Keys are read back from the log until they are in the index's file.
+        self.landing.write_mark(position)
+        self.landing.remove_before(position)
+
+    def close(self) -> None:
+        """Writes what is under way and stops. Those who still wait for ingestion are cancelled."""
+        self._stopping.set()
+        if self._upkeep.is_alive():
+            self._upkeep.join()
+        self.landing.close()
+        self._index.close()
+        for future in list(self._waiting):
+            future.cancel()
+
+    def _reserve(self, size: int, now: float) -> None:
+        with self._lock:
+            pending = self.pending_bytes
+            # Alone, even a request above the limit passes: it would never get in otherwise.
+            if pending and pending + size > self._max_pending_bytes:
+                raise Overloaded(
+                    f"{pending} bytes wait to be ingested, and at most {self._max_pending_bytes} may",
+                    retry_after_s=self._retry_after_s(pending + size - self._max_pending_bytes),
+                )
+            if not pending:
+                self._busy_since = now
+            self._in_flight_bytes += size
+
+    def _retry_after_s(self, excess_bytes: int) -> float:
+        if not self._drain_bytes_per_s:
+            return _RETRY_AFTER_UNKNOWN_S
+        shortest, longest = _RETRY_AFTER_S
+        return round(min(max(excess_bytes / self._drain_bytes_per_s, shortest), longest), 3)
+
+    def _release_bytes(self, size: int) -> None:
+        with self._lock:
+            self._in_flight_bytes -= size
+
+    def _stop_waiting(self, future: Future[None]) -> None:
+        if future.cancelled():
+            with self._lock:
+                self._waiting.pop(future, None)
+
+    def _keep_up(self) -> None:
+        next_purge = 0.0
+        while not self._stopping.wait(_FLUSH_EVERY_S):
+            try:
+                self._index.flush()
+                if (now := self._clock()) >= next_purge:
+                    self._index.purge(int(now * 1000))
+                    next_purge = now + _PURGE_EVERY_S
+            except (ClusterFailure, sqlite3.Error) as exc:
+                _log.warning("will try again: %s", exc)
