@@ -12,8 +12,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from tocsin.cluster.feeds.landing import LandingLog, Span
 from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import ClusterFailure, NotFound, Overloaded, TocsinError
 from tocsin.model.catalogue import Feed
+from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.settings import ClusterSettings
 
 #: Weight of the newest sample in the drain rate: the last ten or so commits, some seconds' worth, count.
@@ -47,7 +46,7 @@ class FeedIntake:
         index: IdempotencyIndex,
         *,
         max_pending_bytes: int,
-        clock: Callable[[], float] = time.time,
+        clock: Clock,
     ) -> None:
         """Everything below the landing log's mark counts as ingested."""
         self.landing = landing
@@ -59,14 +58,15 @@ class FeedIntake:
         self._ingested = landing.read_mark()
         self._drain_bytes_per_s = 0.0
         #: When the ingestion last had a reason to work: its latest commit, or the end of an idle time.
-        self._busy_since = clock()
+        self._busy_since_s = clock.monotonic_s()
         self._waiting: dict[Future[None], int] = {}
         self._stopping = threading.Event()
         self._upkeep = threading.Thread(target=self._keep_up, name="feed-intake", daemon=True)
 
     @staticmethod
-    def open(settings: ClusterSettings, clock: Callable[[], float] = time.time) -> FeedIntake:
+    def open(settings: ClusterSettings, clock: Clock | None = None) -> FeedIntake:
         """The intake of the cluster whose data lies in `settings.data_dir`, with its upkeep running."""
+        clock = clock or SystemClock()
         directory = Path(settings.data_dir) / "landing"
         landing = LandingLog.open(directory, settings.landing_segment_bytes)
         try:
@@ -74,7 +74,7 @@ class FeedIntake:
                 directory / "keys.sqlite",
                 landing,
                 retention_s=settings.idempotency_retention_s,
-                now_ms=int(clock() * 1000),
+                now_ms=clock.now_us() // 1000,
             )
         except BaseException:
             landing.close()
@@ -105,8 +105,7 @@ class FeedIntake:
         `InvalidValue` when the key was used with another body; the future fails with `Overloaded` when the disk does.
         """
         key = key or body.key or ""
-        now = self._clock()
-        accepted_at_ms = int(now * 1000)
+        accepted_at_ms = self._clock.now_us() // 1000
         body_hash = hash_body(body.ndjson) if key else b""
         frame = prepare_frame(
             feed=feed.name,
@@ -117,7 +116,7 @@ class FeedIntake:
             key=key,
             body_hash=body_hash,
         )
-        self._reserve(frame.size, now)
+        self._reserve(frame.size)
         try:
             if key and (repeat := self._index.claim(feed.name, key, body_hash, accepted_at_ms)):
                 self._release_bytes(frame.size)
@@ -153,11 +152,11 @@ class FeedIntake:
         """As `accept`, but waits for the receipt."""
         return self.accept(feed, DecodedBody(ndjson, count, key)).result()
 
-    def ingested(self, position: int, now: float | None = None) -> None:
-        """The ingestion has committed everything below `position` to tables."""
-        now = self._clock() if now is None else now
+    def ingested(self, position: int, now_s: float | None = None) -> None:
+        """The ingestion has committed everything below `position` to tables, by the monotonic clock at `now_s`."""
+        now_s = self._clock.monotonic_s() if now_s is None else now_s
         with self._lock:
-            drained, elapsed_s = position - self._ingested, now - self._busy_since
+            drained, elapsed_s = position - self._ingested, now_s - self._busy_since_s
             if drained <= 0:
                 return
             if elapsed_s > 0:
@@ -166,7 +165,7 @@ class FeedIntake:
                     rate - self._drain_bytes_per_s
                 )
             self._ingested = position
-            self._busy_since = now
+            self._busy_since_s = now_s
             reached = [future for future, end in self._waiting.items() if end <= position]
             for future in reached:
                 del self._waiting[future]
@@ -207,7 +206,7 @@ class FeedIntake:
         for future in list(self._waiting):
             future.cancel()
 
-    def _reserve(self, size: int, now: float) -> None:
+    def _reserve(self, size: int) -> None:
         with self._lock:
             pending = self.pending_bytes
             # Alone, even a request above the limit passes: it would never get in otherwise.
@@ -217,7 +216,7 @@ class FeedIntake:
                     retry_after_s=self._retry_after_s(pending + size - self._max_pending_bytes),
                 )
             if not pending:
-                self._busy_since = now
+                self._busy_since_s = self._clock.monotonic_s()
             self._in_flight_bytes += size
 
     def _retry_after_s(self, excess_bytes: int) -> float:
@@ -236,12 +235,12 @@ class FeedIntake:
                 self._waiting.pop(future, None)
 
     def _keep_up(self) -> None:
-        next_purge = 0.0
+        next_purge_s = 0.0
         while not self._stopping.wait(_FLUSH_EVERY_S):
             try:
                 self._index.flush()
-                if (now := self._clock()) >= next_purge:
-                    self._index.purge(int(now * 1000))
-                    next_purge = now + _PURGE_EVERY_S
+                if (now_s := self._clock.monotonic_s()) >= next_purge_s:
+                    self._index.purge(self._clock.now_us() // 1000)
+                    next_purge_s = now_s + _PURGE_EVERY_S
             except (ClusterFailure, sqlite3.Error) as exc:
                 _log.warning("will try again: %s", exc)

@@ -183,7 +183,7 @@ class LandingLog:
         while group := self._next_group():
             try:
                 spans = self._write(group)
-            except Exception as exc:  # Whatever it is, publishers must hear of it rather than wait for ever.
+            except Exception as exc:  # noqa: BLE001 - whatever it is, publishers must hear of it and not wait for ever
                 self._abandon_segment()
                 reason = f"records can't be written to disk: {exc}"
                 for _, future in group:
@@ -204,9 +204,7 @@ class LandingLog:
         return group
 
     def _write(self, group: list[tuple[PreparedFrame, Future[Span]]]) -> list[Span]:
-        if self._segment is None or self._end - self._segment_start >= self._segment_bytes:
-            self._begin_segment()
-        assert self._segment is not None
+        segment = self._segment_to_write()
         buffers: list[bytes] = []
         spans: list[Span] = []
         position = self._end
@@ -214,8 +212,8 @@ class LandingLog:
             buffers += frame.placed_at(position, synced=self._end)
             spans.append(Span(position, position + frame.size))
             position += frame.size
-        _write_fully(self._segment, buffers, self._end - self._segment_start)
-        _fdatasync(self._segment)
+        _write_fully(segment, buffers, self._end - self._segment_start)
+        _fdatasync(segment)
         # Needs no sync of its own: recovery takes it as a lower bound.
         os.pwrite(self._durable_file, DURABLE_VALUE.pack(position), 0)
         self._end = position
@@ -225,12 +223,15 @@ class LandingLog:
         self._segment_start = segment_starts(self._directory)[-1]
         self._segment = os.open(segment_path(self._directory, self._segment_start), os.O_RDWR)
 
-    def _begin_segment(self) -> None:
+    def _segment_to_write(self) -> int:
+        if self._segment is not None and self._end - self._segment_start < self._segment_bytes:
+            return self._segment
         if self._segment is not None:
             os.close(self._segment)
             self._segment = None
         self._segment = _create_segment(self._directory, self._end)
         self._segment_start = self._end
+        return self._segment
 
     def _abandon_segment(self) -> None:
         """Leaves a segment that a write failed in. Cutting it back frees the space; should even that fail, no harm
