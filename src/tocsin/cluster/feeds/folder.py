@@ -14,6 +14,7 @@ import logging
 import os
 import threading
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -23,7 +24,7 @@ from typing import BinaryIO
 
 from tocsin.cluster.feeds.bodies import MAX_KEY_CHARACTERS, count_records, decode_body
 from tocsin.cluster.feeds.receipts import Receipt
-from tocsin.errors import Overloaded, RequestError, TooLarge
+from tocsin.errors import Overloaded, RequestError, TocsinError, TooLarge
 from tocsin.model.catalogue import Feed
 
 #: Large enough to make syncs rare, small enough to keep memory and micro-batches modest. It decides where files
@@ -117,6 +118,8 @@ class FolderFeed:
         self.folder = Path(feed.location) if folder is None else folder
         #: Why files are still there: name → the last error, for people to see.
         self.problems: dict[str, str] = {}
+        #: Published but not yet moved: however long moving fails, they aren't published again.
+        self._published: set[FileSeen] = set()
         self._submit = submit
         self._state = FolderState(settling_s)
         self._poll_s = poll_s
@@ -152,24 +155,26 @@ class FolderFeed:
         while not self._stopping.wait(self._poll_s):
             try:
                 self.poll()
-            except Exception:  # A feed must outlive whatever one file does to it.
+            except Exception:  # noqa: BLE001 - a feed must outlive whatever one file does to it
                 _log.exception("feed %s: folder %s", self.feed.name, self.folder)
 
     def _take(self, file: FileSeen) -> bool:
         path = self.folder / file.name
         try:
-            if not self._publish(path, file):
+            if file not in self._published and not self._publish(path, file):
                 return False
+            self._published.add(file)
             _move_into(self.folder / "done", path)
         except RequestError as exc:
             self._report(file.name, f"moved to failed/: {exc}")
             moved = _move_into(self.folder / "failed", path)
             moved.with_name(f"{moved.name}.reason.txt").write_text(f"{exc}\n")
             return False
-        except OSError as exc:
+        except (OSError, TocsinError) as exc:
             pause_s = self._state.failed(file, self._monotonic_s())
-            self._report(file.name, f"can't be read, next attempt in {pause_s:g} s: {exc}")
+            self._report(file.name, f"can't be published or moved, next attempt in {pause_s:g} s: {exc}")
             return False
+        self._published.discard(file)
         self.problems.pop(file.name, None)
         return True
 
@@ -226,7 +231,9 @@ def _list_files(folder: Path) -> Iterator[FileSeen]:
 
 
 def _line_parts(file: BinaryIO, part_bytes: int) -> Iterator[bytes]:
-    """Whole lines, about `part_bytes` at a time."""
+    """Whole lines, about `part_bytes` at a time, without the mark that Windows programs put first."""
+    if file.read(len(BOM_UTF8)) != BOM_UTF8:
+        file.seek(0)
     while part := file.read(part_bytes):
         if not part.endswith(b"\n"):
             part += file.readline(part_bytes)
