@@ -39,7 +39,7 @@ for thread in range(4):
 
 
 def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    """After every kill: all acknowledged frames are there, where they were said to be, and no position is used twice."""
+    """After every kill, all acknowledged frames are where they were said to be, and no position is used twice."""
     chance = random.Random(7)
     acknowledged: dict[str, Span] = {}
     for round_number in range(ROUNDS):
