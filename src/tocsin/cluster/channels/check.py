@@ -1,0 +1,332 @@
+"""What a query may be: one SELECT, built from allowed pieces only, over relations of the catalogue.
+
+Nothing is run to be checked. Every node of the tree must be of a class listed in `NODES`, with no part that isn't
+listed beside it; every function must be in the allow-list; names are then resolved against the catalogue.
+A construct nobody thought of is therefore refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tocsin.cluster.channels import functions
+from tocsin.cluster.channels.dialect import Source, function_name, is_name, offset_of, parse_query, tokenize
+from tocsin.cluster.channels.resolve import Output, resolve
+from tocsin.model.catalogue import Dataset, Parameter
+from tocsin.model.schema import SEQUENCE_COLUMN
+
+MAX_QUERY_LENGTH = 100_000
+#: Enough for hundreds of ANDs; Spark's own parser recurses as deeply as the tree.
+MAX_TREE_DEPTH = 400
+MAX_LIKE_WILDCARDS = 3
+
+#: Every node class a query may hold, and which of its parts may be filled.
+NODES: dict[type[exp.Expr], frozenset[str]] = {
+    node: frozenset(parts.split())
+    for node, parts in {
+        # Queries
+        exp.Select: "expressions from_ joins where group having distinct order limit offset with_",
+        exp.Union: "this expression distinct order limit offset with_",
+        exp.Intersect: "this expression distinct order limit offset with_",
+        exp.Except: "this expression distinct order limit offset with_",
+        exp.With: "expressions",
+        exp.CTE: "this alias",
+        exp.Subquery: "this alias",
+        exp.From: "this",
+        exp.Join: "this on side kind",
+        exp.Lateral: "this alias view outer",
+        exp.Table: "this alias",
+        exp.TableAlias: "this columns",
+        exp.Where: "this",
+        exp.Group: "expressions",
+        exp.Having: "this",
+        exp.Distinct: "expressions",
+        exp.Order: "expressions",
+        exp.Ordered: "this desc nulls_first",
+        exp.Limit: "expression",
+        exp.Offset: "expression",
+        # Names and values
+        exp.Star: "",
+        exp.Alias: "this alias",
+        exp.Column: "this table",
+        exp.Identifier: "this quoted",
+        exp.Literal: "this is_string",
+        exp.Boolean: "this",
+        exp.Null: "",
+        exp.Placeholder: "this",
+        exp.Interval: "this unit",
+        exp.Var: "this",
+        exp.DataType: "this expressions nested",
+        exp.DataTypeParam: "this",
+        # Expressions
+        exp.Paren: "this",
+        exp.Tuple: "expressions",
+        exp.And: "this expression",
+        exp.Or: "this expression",
+        exp.Not: "this",
+        exp.EQ: "this expression",
+        exp.NEQ: "this expression",
+        exp.GT: "this expression",
+        exp.GTE: "this expression",
+        exp.LT: "this expression",
+        exp.LTE: "this expression",
+        exp.NullSafeEQ: "this expression",
+        exp.NullSafeNEQ: "this expression",
+        exp.Is: "this expression",
+        exp.In: "this expressions query",
+        exp.Between: "this low high",
+        exp.Like: "this expression negate",
+        exp.ILike: "this expression negate",
+        exp.Add: "this expression",
+        exp.Sub: "this expression",
+        exp.Mul: "this expression",
+        exp.Div: "this expression typed safe",
+        exp.IntDiv: "this expression",
+        exp.Mod: "this expression",
+        exp.Neg: "this",
+        exp.BitwiseAnd: "this expression",
+        exp.BitwiseOr: "this expression",
+        exp.BitwiseXor: "this expression",
+        exp.BitwiseNot: "this",
+        exp.DPipe: "this expression safe",
+        exp.Case: "this ifs default",
+        exp.If: "this true false",
+        exp.Cast: "this to _type",
+        exp.TryCast: "this to _type requires_string",
+        exp.Exists: "this",
+        exp.Anonymous: "this expressions",
+        exp.Filter: "this expression",
+        exp.Window: "this partition_by order spec over",
+        exp.WindowSpec: "kind start start_side end end_side",
+    }.items()
+}
+
+CAST_TYPES = {
+    exp.DType.TEXT: "STRING",
+    exp.DType.BOOLEAN: "BOOLEAN",
+    exp.DType.TINYINT: "TINYINT",
+    exp.DType.SMALLINT: "SMALLINT",
+    exp.DType.INT: "INT",
+    exp.DType.BIGINT: "BIGINT",
+    exp.DType.FLOAT: "FLOAT",
+    exp.DType.DOUBLE: "DOUBLE",
+    exp.DType.DECIMAL: "DECIMAL",
+    exp.DType.DATE: "DATE",
+    exp.DType.TIMESTAMP: "TIMESTAMP",
+    exp.DType.TIMESTAMPTZ: "TIMESTAMP",
+}
+INTERVAL_UNITS = frozenset(f"{unit}{s}" for unit in "YEAR MONTH WEEK DAY HOUR MINUTE SECOND".split() for s in ("", "S"))
+JOINS = {"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"}
+SIDES = {"", "LEFT", "RIGHT", "FULL"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedQuery:
+    """A query that may run: names resolved, columns qualified, WITH and `*` expanded, aliases unique."""
+
+    source: Source
+    tree: exp.Expr
+    columns: tuple[Output, ...]
+
+
+def check_query(
+    sql: str, *, parameters: Sequence[Parameter], datasets: Mapping[str, Dataset], channel: bool
+) -> CheckedQuery:
+    """Refuse `sql`, pointing at the place, unless it is a query that may run. `datasets` is keyed by lower-case name."""
+    source = Source(sql)
+    if len(sql) > MAX_QUERY_LENGTH:
+        raise source.error(f"the query is too long: {len(sql):,} characters; at most {MAX_QUERY_LENGTH:,} are allowed")
+    tokens = tokenize(source)
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    try:
+        tree = parse_query(source, tokens)
+        _Checker(source, tokens, {parameter.name.lower(): parameter for parameter in parameters}, channel).check(tree)
+        tree, columns = resolve(tree, source, datasets)
+    except RecursionError:
+        raise source.error("nested too deeply", 0) from None
+    return CheckedQuery(source, tree, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    source: Source
+    tokens: Sequence[Token]
+    parameters: Mapping[str, Parameter]
+    channel: bool
+
+    def check(self, tree: exp.Expr) -> None:
+        todo = [(tree, 1)]
+        while todo:
+            node, depth = todo.pop()
+            if depth > MAX_TREE_DEPTH:
+                raise self.source.error("nested too deeply", offset_of(tree))
+            self._check_node(node)
+            todo.extend((child, depth + 1) for child in node.iter_expressions())
+
+    def _check_node(self, node: exp.Expr) -> None:
+        parts = NODES.get(type(node))
+        if parts is None:
+            raise self._forbidden(node, f"{_spoken(node)} is not allowed in a query")
+        for part, value in node.args.items():
+            if value not in (None, False, [], "") and part not in parts:
+                raise self._forbidden(node, f"{_spoken(node)} ... {part.strip('_').upper()} is not allowed in a query")
+        match node:
+            case exp.Anonymous():
+                self._check_function(node)
+            case exp.Identifier():
+                self._check_identifier(node)
+            case exp.Placeholder():
+                self._check_parameter(node)
+            case exp.Star():
+                self._check_star(node)
+            case exp.Literal():
+                self._check_literal(node)
+            case exp.DataType():
+                self._check_type(node)
+            case exp.Interval():
+                self._check_interval(node)
+            case exp.Like() | exp.ILike():
+                self._check_like(node)
+            case exp.Join():
+                self._check_join(node)
+            case exp.Table() if not isinstance(node.this, exp.Identifier):
+                raise self._forbidden(node, "only datasets can be read: table functions are not allowed")
+            case exp.Lateral() if node.args.get("view") or not isinstance(node.this, exp.Subquery):
+                raise self._forbidden(node, "LATERAL takes a subquery only")
+            case exp.Limit() | exp.Offset():
+                self._check_count(node)
+            case exp.Tuple() if not isinstance(node.parent, exp.In):
+                raise self._forbidden(node, "a list in parentheses is not allowed here")
+            case exp.TableAlias() if node.args.get("columns") and not isinstance(
+                node.parent, exp.CTE | exp.Subquery | exp.Lateral
+            ):
+                raise self._forbidden(node, "a dataset's columns can't be renamed here")
+            case exp.Distinct() if not isinstance(node.parent, exp.Select | exp.Anonymous):
+                raise self._forbidden(node, "DISTINCT is not allowed here")
+            case exp.Subquery() if not isinstance(node.this, exp.Query):
+                raise self._forbidden(node, "parentheses around relations are not allowed")
+            case exp.WindowSpec():
+                for bound in (node.args.get("start"), node.args.get("end")):
+                    if isinstance(bound, exp.Expr) and not isinstance(bound, exp.Literal):
+                        raise self._forbidden(node, "the bounds of a window must be whole numbers")
+
+    def _check_function(self, node: exp.Anonymous) -> None:
+        name = function_name(node)
+        if name not in functions.ALLOWED:
+            raise self._forbidden(node, f"the function {name or node.this} is not allowed in a query")
+        arguments = node.expressions
+        if (wanted := functions.OWN_ARGUMENTS.get(name)) is not None and len(arguments) != wanted:
+            raise self._error(node, f"{name} takes {wanted} argument{'s' if wanted > 1 else ''}, not {len(arguments)}")
+        if name == functions.IS_NEW and not self.channel:
+            raise self._error(node, "is_new is allowed in channels only")
+        if name in functions.PADDING:
+            length = arguments[1] if len(arguments) > 1 else None
+            if not (isinstance(length, exp.Literal) and length.is_int and int(length.this) <= functions.MAX_PADDING):
+                raise self._error(node, f"{name} needs a length that is a number up to {functions.MAX_PADDING}")
+        over = isinstance(node.parent, exp.Window) and node.arg_key == "this"
+        filtered = isinstance(node.parent, exp.Filter) and node.arg_key == "this"
+        if name in functions.WINDOW_ONLY and not over:
+            raise self._error(node, f"{name} needs OVER (...)")
+        if (over or filtered) and name not in functions.AGGREGATES | functions.WINDOW_ONLY:
+            raise self._error(node, f"{name} is not an aggregate, so it can't take OVER or FILTER")
+        if any(isinstance(argument, exp.Alias) for argument in arguments) and name != "struct":
+            raise self._error(node, "AS is not allowed inside a function's arguments")
+        if any(isinstance(argument, exp.Query) for argument in arguments):
+            raise self._error(node, "a subquery as an argument needs its own parentheses")
+
+    def _check_identifier(self, node: exp.Identifier) -> None:
+        name = node.this
+        if is_name(name):
+            return
+        column = isinstance(node.parent, exp.Column) and node.arg_key == "this"
+        if column and name.lower() == SEQUENCE_COLUMN:
+            return
+        rule = "names are letters, digits and underscores and begin with a letter; at most 64 characters"
+        raise self._forbidden(node, f"the name {name!r} is not allowed: {rule}")
+
+    def _check_parameter(self, node: exp.Placeholder) -> None:
+        name = node.this
+        if not isinstance(name, str) or not name:
+            raise self.source.forbidden("? markers are not allowed; parameters are written :name", self._marker("?"))
+        if name.lower() not in self.parameters:
+            known = ", ".join(f":{parameter.name}" for parameter in self.parameters.values())
+            hint = f"declared are {known}" if known else "none are declared"
+            raise self.source.error(f"unknown parameter :{name}; {hint}", self._marker(":", name))
+        node.set("this", self.parameters[name.lower()].name)
+        node.meta["type"] = self.parameters[name.lower()].type
+
+    def _marker(self, sign: str, name: str = "") -> int:
+        for token, following in zip(self.tokens, (*self.tokens[1:], None), strict=True):
+            if token.text == sign and (not name or (following is not None and following.text == name)):
+                return int(token.start)
+        return -1
+
+    def _check_star(self, node: exp.Star) -> None:
+        parent = node.parent
+        counted = function_name(parent) == "count" and len(parent.expressions) == 1 if parent else False
+        if not (counted or isinstance(parent, exp.Select) or isinstance(parent, exp.Column)):
+            raise self._error(node, "* is allowed only in a SELECT list and in count(*)")
+        if isinstance(parent, exp.Column) and not isinstance(parent.parent, exp.Select):
+            raise self._error(parent, "* is allowed only in a SELECT list and in count(*)")
+
+    def _check_literal(self, node: exp.Literal) -> None:
+        if not node.is_string and not _is_number(node.this):
+            raise self._forbidden(node, f"{node.this!r} is not a number that is allowed here")
+
+    def _check_type(self, node: exp.DataType) -> None:
+        if node.this not in CAST_TYPES or (node.expressions and node.this != exp.DType.DECIMAL):
+            allowed = ", ".join(dict.fromkeys(CAST_TYPES.values()))
+            raise self._error(node.parent or node, f"the type {node.sql('spark')} is not allowed; allowed are {allowed}")
+
+    def _check_interval(self, node: exp.Interval) -> None:
+        unit = node.args.get("unit")
+        if not (isinstance(node.this, exp.Literal) and _is_number(node.this.this)):
+            raise self._error(node, "an interval is written INTERVAL 3 DAYS")
+        if not isinstance(unit, exp.Var) or str(unit.this).upper() not in INTERVAL_UNITS:
+            raise self._error(node, "an interval's unit must be YEAR, MONTH, WEEK, DAY, HOUR, MINUTE or SECOND")
+
+    def _check_like(self, node: exp.Binary) -> None:
+        pattern = node.expression
+        if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+            raise self._error(node, "LIKE needs its pattern as a string literal; see also contains and startswith")
+        if pattern.this.count("%") > MAX_LIKE_WILDCARDS:
+            raise self._error(pattern, f"a LIKE pattern may hold at most {MAX_LIKE_WILDCARDS} % signs")
+
+    def _check_join(self, node: exp.Join) -> None:
+        kind, side = (str(node.args.get(part) or "").upper() for part in ("kind", "side"))
+        if kind not in JOINS or side not in SIDES or (kind in {"SEMI", "ANTI"} and side not in {"", "LEFT"}):
+            raise self._error(node, f"{side} {kind} JOIN is not allowed")
+        if node.args.get("on") is None and (side or kind in {"SEMI", "ANTI", "OUTER"}):
+            raise self._error(node, "this JOIN needs ON")
+
+    def _check_count(self, node: exp.Expr) -> None:
+        count = node.expression
+        if not (isinstance(count, exp.Literal) and count.is_int):
+            raise self._error(node, f"{_spoken(node)} needs a whole number")
+
+    def _error(self, node: exp.Expr, message: str) -> Exception:
+        return self.source.error(message, offset_of(node))
+
+    def _forbidden(self, node: exp.Expr, message: str) -> Exception:
+        return self.source.forbidden(message, offset_of(node))
+
+
+def _is_number(text: object) -> bool:
+    """A plain decimal number; ASCII only, for Python's float() reads far more than Spark."""
+    digits = str(text)
+    try:
+        float(digits)
+    except ValueError:
+        return False
+    return digits.isascii() and all(char in "0123456789.eE+-" for char in digits)
+
+
+def _spoken(node: exp.Expr) -> str:
+    """A node class as its author knows it: `QueryTransform` is QUERY TRANSFORM."""
+    name = type(node).__name__
+    return "".join(f" {char}" if char.isupper() and place else char for place, char in enumerate(name)).upper()

@@ -1,0 +1,111 @@
+"""From text and catalogue to Spark SQL: pure, no session needed.
+
+A channel becomes one query that answers for all its subscriptions; `sets` and `joins` hold how. What is handed to
+Spark is generated from the checked tree, never the author's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tocsin.cluster.channels import template
+from tocsin.cluster.channels.check import check_query
+from tocsin.cluster.channels.dialect import sql_of
+from tocsin.cluster.channels.near import cell_size_for, spell_out
+from tocsin.cluster.channels.resolve import Output
+from tocsin.cluster.channels.sets import SetOriented, payload_query
+from tocsin.cluster.channels.template import Broadcast, CellSize, Part, Relation, RelationRole
+from tocsin.cluster.channels.windows import bind_relations
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset
+
+__all__ = [
+    "Broadcast",
+    "CellSize",
+    "CompiledChannel",
+    "CompiledSelect",
+    "Part",
+    "Relation",
+    "RelationRole",
+    "cell_size_for",
+    "compile_channel",
+    "compile_select",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledChannel:
+    """A channel's query: it gives `subscription` BIGINT and `payload` STRING (JSON, NULLs included)."""
+
+    parts: tuple[Part, ...]
+    columns: tuple[Output, ...]
+    #: All datasets the body reads, and those whose new rows it runs over.
+    datasets: tuple[str, ...]
+    windows: tuple[str, ...]
+    #: The body has no is_new: every run gives its whole result.
+    full_result: bool
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return template.relations_of(self.parts)
+
+    @property
+    def radius_parameters(self) -> tuple[str, ...]:
+        """The parameters whose largest value among the subscriptions sets a cell size."""
+        return tuple(sorted({part.parameter for part in self.parts if isinstance(part, CellSize)}))
+
+    def render(
+        self, names: Mapping[Relation, str], cell_sizes: Mapping[str, float], *, broadcast: bool = True
+    ) -> str:
+        """The SQL. `broadcast=False` leaves out the hints, for windows too large to be copied to every executor."""
+        return template.render(self.parts, names, cell_sizes, broadcast=broadcast)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSelect:
+    """A query to look around with; all its relations are FULL."""
+
+    parts: tuple[Part, ...]
+    columns: tuple[Output, ...]
+    datasets: tuple[str, ...]
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return template.relations_of(self.parts)
+
+    def render(self, names: Mapping[Relation, str]) -> str:
+        return template.render(self.parts, names, {}, broadcast=False)
+
+
+def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> CompiledChannel:
+    """Raises StatementError, pointing into the body, if the channel can't run for all subscriptions at once."""
+    catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
+    checked = check_query(channel.body, parameters=channel.parameters, datasets=catalogue, channel=True)
+    read = _datasets_of(checked.tree)
+    if not read:
+        raise checked.source.error("a channel must read at least one dataset", 0)
+    watched = bind_relations(checked.tree)
+    if not watched and channel.kind is ChannelKind.CONTINUOUS:
+        message = "a CONTINUOUS channel runs on new records: say which with is_new(dataset)"
+        raise checked.source.error(message, 0)
+    try:
+        rows = SetOriented(checked.source, catalogue).query(checked.tree)
+    except RecursionError:
+        raise checked.source.error("nested too deeply", 0) from None
+    sql = payload_query(rows, [output.name for output in checked.columns])
+    return CompiledChannel(template.split(sql), checked.columns, read, watched or read, not watched)
+
+
+def compile_select(sql: str, datasets: Mapping[str, Dataset]) -> CompiledSelect:
+    """Raises StatementError, pointing at the place, if `sql` is not a query that may run."""
+    catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
+    checked = check_query(sql, parameters=(), datasets=catalogue, channel=False)
+    read = _datasets_of(checked.tree)
+    bind_relations(checked.tree)
+    return CompiledSelect(template.split(sql_of(spell_out(checked.tree))), checked.columns, read)
+
+
+def _datasets_of(tree: exp.Expr) -> tuple[str, ...]:
+    return tuple(sorted({table.name for table in tree.find_all(exp.Table)}))

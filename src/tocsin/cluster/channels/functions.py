@@ -1,0 +1,72 @@
+"""The functions a query may call: an allow-list.
+
+Left out on purpose: whatever reaches out of the query (`reflect`, `java_method`, `input_file_name`,
+`current_user`), is not the same when a run is repeated (`rand`, `uuid`, `now`), can fail or stall a run at will
+(`raise_error`, regular expressions) or makes much out of little (`repeat`, `sequence`, `space`). Functions that
+take a function are left out for simplicity.
+"""
+
+from __future__ import annotations
+
+#: Tocsin's own.
+IS_NEW = "is_new"
+DISTANCE = "distance"
+WITHIN = "within"
+OWN_ARGUMENTS = {IS_NEW: 1, DISTANCE: 4, WITHIN: 5}
+
+#: Grouped as in the reference (docs/reference/statements.md), which a test holds against this table.
+SCALAR_GROUPS: dict[str, str] = {
+    "conditions": """
+        coalesce equal_null if ifnull isnan isnotnull isnull nanvl nullif nvl nvl2
+    """,
+    "conversion": """
+        bigint boolean date double float int string timestamp to_char to_date to_number to_timestamp
+        try_to_date try_to_number try_to_timestamp typeof
+    """,
+    "numbers": """
+        abs acos acosh asin asinh atan atan2 atanh bround cbrt ceil ceiling cos cosh cot degrees e exp expm1 floor
+        greatest hypot least ln log log10 log1p log2 mod negative pi pmod positive pow power radians rint round sign
+        signum sin sinh sqrt tan tanh try_add try_divide try_mod try_multiply try_subtract width_bucket
+        bit_count shiftleft shiftright
+    """,
+    "strings": """
+        ascii bit_length btrim char char_length character_length chr concat concat_ws contains endswith find_in_set
+        format_number get_json_object initcap instr lcase left len length levenshtein locate lower lpad ltrim mask
+        octet_length overlay position replace reverse right rpad rtrim soundex split_part startswith substr substring
+        substring_index translate trim ucase upper url_decode url_encode
+    """,
+    "dates": """
+        add_months date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc dateadd datediff
+        datepart day dayname dayofmonth dayofweek dayofyear from_unixtime from_utc_timestamp hour last_day
+        make_date make_timestamp minute month monthname months_between next_day quarter second timestamp_micros
+        timestamp_millis timestamp_seconds to_unix_timestamp to_utc_timestamp trunc unix_date unix_micros unix_millis
+        unix_seconds weekday weekofyear year
+    """,
+    "hashes": """
+        base64 crc32 hash hex md5 sha sha1 sha2 xxhash64
+    """,
+    "arrays and structs": """
+        array array_append array_compact array_contains array_distinct array_except array_intersect array_join
+        array_max array_min array_position array_prepend array_remove array_size array_sort array_union
+        arrays_overlap cardinality element_at get named_struct size slice sort_array struct
+    """,
+}
+
+AGGREGATES = frozenset(
+    """
+    any approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or collect_list
+    collect_set corr count count_if covar_pop covar_samp every kurtosis max max_by mean median min min_by mode
+    percentile percentile_approx regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope skewness some std
+    stddev stddev_pop stddev_samp sum try_avg try_sum var_pop var_samp variance
+    """.split()
+)
+
+#: Only with OVER.
+WINDOW_ONLY = frozenset("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number".split())
+
+SCALARS = frozenset(name for group in SCALAR_GROUPS.values() for name in group.split())
+ALLOWED = SCALARS | AGGREGATES | WINDOW_ONLY | OWN_ARGUMENTS.keys()
+
+#: These grow their result to a length given as their second argument, so it must be a small literal.
+PADDING = frozenset({"lpad", "rpad"})
+MAX_PADDING = 1_000

@@ -1,0 +1,175 @@
+"""Parameter values: data, checked against what a channel declares, and brought into one form so equal asks share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from math import isfinite
+
+from sqlglot.tokenizer_core import TokenType
+
+from tocsin.cluster.channels.dialect import Source, is_name, tokenize
+from tocsin.errors import InvalidValue
+from tocsin.model.catalogue import Channel, Parameter, ParameterValue
+from tocsin.model.schema import ColumnType
+
+MAX_STRING_LENGTH = 10_000
+_RANGES = {ColumnType.INT: (-(2**31), 2**31 - 1), ColumnType.BIGINT: (-(2**63), 2**63 - 1)}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z", re.ASCII)
+
+
+def check_values(channel: Channel, values: Mapping[str, object] | Sequence[object]) -> tuple[ParameterValue, ...]:
+    """The values in declared order and normal form. Raises InvalidValue, naming the parameter and what is allowed."""
+    declared = channel.parameters
+    if isinstance(values, Mapping):
+        given = _by_name(channel, values)
+    elif isinstance(values, str | bytes):
+        raise InvalidValue(f"{channel.name}: parameter values must be an object or a list")
+    else:
+        if len(values) != len(declared):
+            raise InvalidValue(f"{channel.name} takes {_signature(channel)}: {len(declared)} values, not {len(values)}")
+        given = list(values)
+    return tuple(_check(channel, parameter, value) for parameter, value in zip(declared, given, strict=True))
+
+
+def parse_call(text: str) -> tuple[str, dict[str, ParameterValue]]:
+    """A channel and its parameter values, written as a call.
+
+    >>> parse_call('EmergenciesOfType(etype => "flood")')
+    ('EmergenciesOfType', {'etype': 'flood'})
+    """
+    source = Source(text)
+    tokens = tokenize(source)
+    place = 0
+
+    def take(wanted: str, *kinds: TokenType) -> str:
+        nonlocal place
+        token = tokens[place] if place < len(tokens) else None
+        if token is None or (kinds and token.token_type not in kinds) or (not kinds and token.text != wanted):
+            where = token.start if token is not None else max(len(text) - 1, 0)
+            raise source.error(f"expected {wanted}; write Channel(name => 'text', other => 5)", where)
+        place += 1
+        return token.text
+
+    def name(what: str) -> str:
+        start = tokens[place].start if place < len(tokens) else max(len(text) - 1, 0)
+        word = tokens[place].text if place < len(tokens) else ""
+        if not is_name(word) or tokens[place].token_type is TokenType.STRING:
+            raise source.error(f"expected {what}; write Channel(name => 'text', other => 5)", start)
+        return take(word)
+
+    channel = name("the name of a channel")
+    take("(")
+    values: dict[str, ParameterValue] = {}
+    while place < len(tokens) and tokens[place].text != ")":
+        start = tokens[place].start
+        parameter = name("the name of a parameter")
+        if parameter.lower() in {known.lower() for known in values}:
+            raise source.error(f"the parameter {parameter} is given twice", start)
+        take("=>")
+        negative = tokens[place].text == "-" if place < len(tokens) else False
+        if negative:
+            take("-")
+        kind = tokens[place].token_type if place < len(tokens) else None
+        kinds = (TokenType.NUMBER,) if negative else (TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)
+        written = take("a string in quotes, a number, true or false", *kinds)
+        if kind is TokenType.STRING:
+            values[parameter] = written
+        elif kind is TokenType.NUMBER:
+            values[parameter] = _number(("-" if negative else "") + written)
+        else:
+            values[parameter] = kind is TokenType.TRUE
+        if place < len(tokens) and tokens[place].text != ")":
+            take(",")
+    take(")")
+    if place < len(tokens):
+        raise source.error("nothing may follow the call", tokens[place].start)
+    return channel, values
+
+
+def _by_name(channel: Channel, values: Mapping[str, object]) -> list[object]:
+    given = {name.lower(): value for name, value in values.items()}
+    for name in values:
+        if name.lower() not in {parameter.name.lower() for parameter in channel.parameters}:
+            raise InvalidValue(f"{channel.name} has no parameter {name!r}; it takes {_signature(channel)}")
+    if len(given) != len(values):
+        raise InvalidValue(f"{channel.name}: a parameter is given twice")
+    for parameter in channel.parameters:
+        if parameter.name.lower() not in given:
+            raise InvalidValue(f"{channel.name}: {parameter.name} is missing; it takes {_signature(channel)}")
+    return [given[parameter.name.lower()] for parameter in channel.parameters]
+
+
+def _signature(channel: Channel) -> str:
+    return ", ".join(f"{parameter.name} {parameter.type}" for parameter in channel.parameters) or "no parameters"
+
+
+def _check(channel: Channel, parameter: Parameter, value: object) -> ParameterValue:
+    def refused(wanted: str) -> InvalidValue:
+        shown = "NULL" if value is None else repr(value)[:60]
+        return InvalidValue(f"{channel.name}: {parameter.name} must be {wanted}, not {shown}")
+
+    match parameter.type:
+        case ColumnType.STRING:
+            if not isinstance(value, str) or not _is_text(value):
+                raise refused("a string")
+            if len(value) > MAX_STRING_LENGTH:
+                raise refused(f"a string of at most {MAX_STRING_LENGTH:,} characters")
+            return value
+        case ColumnType.BOOLEAN:
+            if not isinstance(value, bool):
+                raise refused("true or false")
+            return value
+        case ColumnType.INT | ColumnType.BIGINT:
+            low, high = _RANGES[parameter.type]
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise refused(f"a whole number from {low} to {high}")
+            return value
+        case ColumnType.DOUBLE:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise refused("a number")
+            try:
+                number = float(value)
+            except OverflowError:
+                raise refused("a finite number") from None
+            if not isfinite(number):
+                raise refused("a finite number")
+            return number + 0.0  # -0.0 becomes 0.0: equal asks share.
+        case ColumnType.TIMESTAMP:
+            try:
+                return _timestamp(value)
+            except (ValueError, OverflowError):
+                raise refused("an ISO 8601 time with its offset, such as '2026-01-02T03:04:05Z'") from None
+        case ColumnType.DATE:
+            if not isinstance(value, str) or not _DATE.match(value):
+                raise refused("an ISO 8601 date, such as '2026-01-02'")
+            try:
+                return date.fromisoformat(value).isoformat()
+            except ValueError:
+                raise refused("an ISO 8601 date, such as '2026-01-02'") from None
+
+
+def _timestamp(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a string")
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError("no offset")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8: lone surrogates can't."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

@@ -1,0 +1,397 @@
+"""Statements from text. The shell of a statement is read here; a query inside it is kept exactly as written.
+
+Refuses what is not a statement with the place and what would be allowed. Looks nothing up: whether a dataset
+exists, or a query may run, is decided by those who know the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePath
+from typing import TypeVar
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tocsin.cluster.channels import statements
+from tocsin.cluster.channels.dialect import NAME_RULE, Source, is_name, tokenize
+from tocsin.cluster.channels.statements import FileFormat, Kind, Listing, LiteralValue, Statement
+from tocsin.errors import StatementError
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.schema import RESERVED_PREFIX, Column, ColumnType, Schema
+
+MAX_SCRIPT_LENGTH = 1 << 20
+MIN_PERIOD_S = 0.1
+MAX_PERIOD_S = 24 * 3600.0
+
+TYPES = {type_.value: type_ for type_ in ColumnType} | {"INTEGER": ColumnType.INT, "LONG": ColumnType.BIGINT}
+_UNITS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60, "HOUR": 3600, "HOURS": 3600}
+_EXTENSIONS = {
+    ".csv": FileFormat.CSV,
+    ".ndjson": FileFormat.NDJSON,
+    ".jsonl": FileFormat.NDJSON,
+    ".json": FileFormat.NDJSON,
+    ".parquet": FileFormat.PARQUET,
+}
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def parse_script(text: str) -> tuple[Statement, ...]:
+    """The statements of a script, in order. They are separated by `;`, and comments may stand anywhere."""
+    source = Source(text)
+    if len(text.encode("utf-8", "replace")) > MAX_SCRIPT_LENGTH:
+        raise StatementError(f"the script is too long: at most {MAX_SCRIPT_LENGTH:,} bytes are allowed")
+    found: list[Statement] = []
+    tokens: list[Token] = []
+    for token in tokenize(source):
+        if token.token_type is not TokenType.SEMICOLON:
+            tokens.append(token)
+        elif tokens:
+            found.append(_Reader(source, tokens).statement())
+            tokens = []
+    if tokens:
+        found.append(_Reader(source, tokens).statement())
+    return tuple(found)
+
+
+def parse_statement(text: str) -> Statement:
+    """The one statement that the text holds."""
+    found = parse_script(text)
+    if len(found) != 1:
+        raise Source(text).error(f"exactly one statement is expected here, not {len(found)}", 0)
+    return found[0]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the tokens of one statement, front to back."""
+
+    source: Source
+    tokens: Sequence[Token]
+    place: int = 0
+
+    def statement(self) -> Statement:
+        readers: Mapping[str, Callable[[], Statement]] = {
+            "CREATE": self._create,
+            "ALTER": self._alter,
+            "LOAD": self._load,
+            "INSERT": self._insert,
+            "SHOW": self._show,
+            "DESCRIBE": self._describe,
+            "EXPLAIN": self._explain,
+            "DROP": self._drop,
+        }
+        if self._next_is("SELECT", "WITH", "("):
+            return statements.Select(self._rest())
+        statement = readers[self._word(*readers, "SELECT")]()
+        if self.place < len(self.tokens):
+            raise self._error(f"the statement should end before {self._shown()}")
+        return statement
+
+    # One method per statement
+
+    def _create(self) -> Statement:
+        word = self._word("ACTIVE", "KEYED", "REFERENCE", "FEED", "REPETITIVE", "CONTINUOUS")
+        if word == "FEED":
+            return self._create_feed()
+        if word in ("REPETITIVE", "CONTINUOUS"):
+            return self._create_channel(ChannelKind(word))
+        return self._create_dataset(DatasetKind(word))
+
+    def _create_dataset(self, kind: DatasetKind) -> Statement:
+        self._word("DATASET")
+        if_not_exists = self._if_not_exists()
+        name = self._name("dataset")
+        self._sign("(")
+        columns: list[Column] = []
+        key: tuple[str, ...] = ()
+        while True:
+            if self._next_is("PRIMARY") and len(self.tokens) > self.place + 1 and self._text(1).upper() == "KEY":
+                if key:
+                    raise self._error("PRIMARY KEY is given twice")
+                key = self._primary_key()
+            else:
+                self._new_name((column.name for column in columns), "column")
+                columns.append(self._column())
+            if not self._skip(","):
+                break
+        self._sign(")")
+        return statements.CreateDataset(Dataset(name, kind, self._schema(kind, columns, key)), if_not_exists)
+
+    def _primary_key(self) -> tuple[str, ...]:
+        self._word("PRIMARY")
+        self._word("KEY")
+        self._sign("(")
+        names = [self._name("column")]
+        while self._skip(","):
+            names.append(self._name("column"))
+        self._sign(")")
+        return tuple(names)
+
+    def _schema(self, kind: DatasetKind, columns: list[Column], key: tuple[str, ...]) -> Schema:
+        if not columns:
+            raise self._error("a dataset needs at least one column")
+        if not key and kind is not DatasetKind.REFERENCE:
+            raise self._error(f"{kind} datasets need a PRIMARY KEY (column, ...)")
+        found = Schema(tuple(columns))
+        keys = []
+        for name in key:
+            column = found.find(name)
+            if column is None:
+                raise self._error(f"PRIMARY KEY: there is no column {name}; there are {', '.join(found.names)}")
+            if column.name in keys:
+                raise self._error(f"PRIMARY KEY: {name} is given twice")
+            keys.append(column.name)
+        filled = tuple(
+            Column(column.name, column.type, nullable=column.nullable and column.name not in keys) for column in columns
+        )
+        return Schema(filled, tuple(keys))
+
+    def _column(self) -> Column:
+        name, type_ = self._name("column"), self._type()
+        nullable = True
+        if self._skip("NOT"):
+            self._word("NULL")
+            nullable = False
+        return Column(name, type_, nullable)
+
+    def _create_feed(self) -> Statement:
+        if_not_exists = self._if_not_exists()
+        name = self._name("feed")
+        self._word("INTO")
+        dataset = self._name("dataset")
+        self._word("FROM")
+        origin = FeedSource(self._word(*FeedSource))
+        location = self._string("the folder") if origin is FeedSource.FOLDER else ""
+        return statements.CreateFeed(Feed(name, dataset, origin, location), if_not_exists)
+
+    def _create_channel(self, kind: ChannelKind) -> Statement:
+        self._word("CHANNEL")
+        if_not_exists = self._if_not_exists()
+        name = self._name("channel")
+        self._sign("(")
+        parameters: list[Parameter] = []
+        while not self._next_is(")"):
+            self._new_name((parameter.name for parameter in parameters), "parameter")
+            parameters.append(Parameter(self._name("parameter"), self._type()))
+            if not self._skip(","):
+                break
+        self._sign(")")
+        period_s = None
+        if kind is ChannelKind.REPETITIVE:
+            self._word("PERIOD")
+            period_s = self._period_s()
+        elif self._next_is("PERIOD"):
+            raise self._error("CONTINUOUS channels have no PERIOD; they run when records arrive")
+        self._word("AS")
+        channel = Channel(name, kind, tuple(parameters), self._rest(), period_s)
+        return statements.CreateChannel(channel, if_not_exists)
+
+    def _period_s(self) -> float:
+        place = self.place
+        number = self._take("a number and SECONDS, MINUTES or HOURS")
+        if number.token_type is not TokenType.NUMBER:
+            raise self._error("PERIOD needs a number, such as PERIOD 10 SECONDS", place)
+        try:
+            count = float(number.text)
+        except ValueError:
+            raise self._error(f"{number.text} is not a number", place) from None
+        seconds = count * _UNITS[self._word(*_UNITS)]
+        if not MIN_PERIOD_S <= seconds <= MAX_PERIOD_S:
+            raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", place)
+        return seconds
+
+    def _alter(self) -> Statement:
+        self._word("DATASET")
+        dataset = self._name("dataset")
+        self._word("ADD")
+        self._word("COLUMN")
+        place = self.place
+        column = self._column()
+        if not column.nullable:
+            raise self._error("a column that is added can't be NOT NULL: the rows already there have no value", place)
+        return statements.AlterDatasetAddColumn(dataset, column)
+
+    def _load(self) -> Statement:
+        self._word("DATASET")
+        dataset = self._name("dataset")
+        self._word("FROM")
+        place = self.place
+        path = self._string("the file")
+        if self._skip("FORMAT"):
+            return statements.LoadDataset(dataset, path, FileFormat(self._word(*(f.upper() for f in FileFormat)).lower()))
+        format_ = _EXTENSIONS.get(PurePath(path).suffix.lower())
+        if format_ is None:
+            known = ", ".join(_EXTENSIONS)
+            raise self._error(f"the format of {path!r} is unknown: known are {known}; or add FORMAT csv", place)
+        return statements.LoadDataset(dataset, path, format_)
+
+    def _insert(self) -> Statement:
+        self._word("INTO")
+        dataset = self._name("dataset")
+        columns: list[str] | None = None
+        if self._skip("("):
+            columns = []
+            while True:
+                self._new_name(columns, "column")
+                columns.append(self._name("column"))
+                if not self._skip(","):
+                    break
+            self._sign(")")
+        self._word("VALUES")
+        rows: list[tuple[LiteralValue, ...]] = []
+        while True:
+            place = self.place
+            rows.append(self._row())
+            if len(rows[-1]) != len(columns if columns is not None else rows[0]):
+                wanted = len(columns if columns is not None else rows[0])
+                raise self._error(f"this row has {len(rows[-1])} values instead of {wanted}", place)
+            if not self._skip(","):
+                break
+        return statements.Insert(dataset, tuple(columns) if columns is not None else None, tuple(rows))
+
+    def _row(self) -> tuple[LiteralValue, ...]:
+        self._sign("(")
+        values = [self._literal()]
+        while self._skip(","):
+            values.append(self._literal())
+        self._sign(")")
+        return tuple(values)
+
+    def _literal(self) -> LiteralValue:
+        place = self.place
+        token = self._take("a value")
+        negative = token.text == "-" and token.token_type is TokenType.DASH
+        if negative:
+            token = self._take("a number")
+        if token.token_type is TokenType.NUMBER:
+            return _number(token.text) * (-1 if negative else 1)
+        if not negative:
+            if token.token_type is TokenType.STRING:
+                return token.text
+            words: dict[str, LiteralValue] = {"TRUE": True, "FALSE": False, "NULL": None}
+            if token.text.upper() in words:
+                return words[token.text.upper()]
+        raise self._error("a value must be a string, a number, TRUE, FALSE or NULL", place)
+
+    def _show(self) -> Statement:
+        return statements.Show(self._choice(Listing))
+
+    def _describe(self) -> Statement:
+        kind = self._choice(Kind)
+        return statements.Describe(kind, self._name(kind.lower()))
+
+    def _explain(self) -> Statement:
+        self._word("CHANNEL")
+        return statements.ExplainChannel(self._name("channel"))
+
+    def _drop(self) -> Statement:
+        kind = self._choice(Kind)
+        if_exists = self._skip("IF")
+        if if_exists:
+            self._word("EXISTS")
+        return statements.Drop(kind, self._name(kind.lower()), if_exists)
+
+    # The pieces of statements
+
+    def _choice(self, choices: type[_Choice]) -> _Choice:
+        return choices(self._word(*(choice.value for choice in choices)))
+
+    def _if_not_exists(self) -> bool:
+        if not self._skip("IF"):
+            return False
+        self._word("NOT")
+        self._word("EXISTS")
+        return True
+
+    def _type(self) -> ColumnType:
+        place = self.place
+        written = self._take(f"a type: {', '.join(ColumnType)}").text
+        if (type_ := TYPES.get(written.upper())) is None:
+            raise self._error(f"the type {written} is not allowed; allowed are {', '.join(ColumnType)}", place)
+        return type_
+
+    def _name(self, what: str) -> str:
+        place = self.place
+        token = self._take(f"the name of a {what}")
+        if token.token_type is TokenType.STRING or not is_name(token.text):
+            if token.text.startswith(RESERVED_PREFIX):
+                raise self._error(f"{token.text}: names that begin with an underscore are reserved", place)
+            raise self._error(f"{token.text!r} can't name a {what}; names are {NAME_RULE}", place)
+        return token.text
+
+    def _new_name(self, taken: Sequence[str] | object, what: str) -> None:
+        if self._text().lower() in {name.lower() for name in taken}:  # type: ignore[attr-defined]
+            raise self._error(f"the {what} {self._text()} is given twice")
+
+    def _string(self, what: str) -> str:
+        place = self.place
+        token = self._take(f"{what} in quotes")
+        if token.token_type is not TokenType.STRING or not token.text:
+            raise self._error(f"{what} must be given in quotes, such as '/data/in'", place)
+        return token.text
+
+    def _rest(self) -> str:
+        """The text from here to the end of the statement, exactly as written."""
+        if self.place >= len(self.tokens):
+            raise self._error("a query is missing here: SELECT ...")
+        if not self._next_is("SELECT", "WITH", "("):
+            raise self._error(f"a query is expected here, beginning with SELECT or WITH, not {self._shown()}")
+        start, end = self.tokens[self.place].start, self.tokens[-1].end
+        self.place = len(self.tokens)
+        return self.source.text[start : end + 1]
+
+    # Tokens
+
+    def _word(self, *allowed: str) -> str:
+        place = self.place
+        listed = f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0]
+        token = self._take(listed)
+        if token.text.upper() not in allowed or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            raise self._error(f"expected {listed}, not {token.text!r}", place)
+        return token.text.upper()
+
+    def _sign(self, sign: str) -> None:
+        place = self.place
+        if self._take(repr(sign)).text != sign:
+            raise self._error(f"expected {sign!r}, not {self._text(place - self.place)!r}", place)
+
+    def _skip(self, word: str) -> bool:
+        if not self._next_is(word):
+            return False
+        self.place += 1
+        return True
+
+    def _next_is(self, *words: str) -> bool:
+        if self.place >= len(self.tokens):
+            return False
+        token = self.tokens[self.place]
+        return token.text.upper() in words and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+
+    def _take(self, wanted: str) -> Token:
+        if self.place >= len(self.tokens):
+            raise self._error(f"the statement ends too soon; expected {wanted}")
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+    def _text(self, ahead: int = 0) -> str:
+        place = self.place + ahead
+        return self.tokens[place].text if place < len(self.tokens) else ""
+
+    def _shown(self) -> str:
+        return repr(self._text())
+
+    def _error(self, message: str, place: int | None = None) -> StatementError:
+        place = self.place if place is None else place
+        if place < len(self.tokens):
+            return self.source.error(message, self.tokens[place].start)
+        return self.source.error(message, self.tokens[-1].end)
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

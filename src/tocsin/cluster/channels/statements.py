@@ -1,0 +1,122 @@
+"""One frozen value per statement. `parse` makes them; the server carries them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tocsin.model.catalogue import Channel, Dataset, Feed
+from tocsin.model.schema import Column
+
+#: What an INSERT may write: the literals of SQL. Timestamps and dates are written as strings.
+LiteralValue = str | bool | int | float | None
+
+
+class FileFormat(StrEnum):
+    """The formats LOAD DATASET reads."""
+
+    CSV = "csv"
+    NDJSON = "ndjson"
+    PARQUET = "parquet"
+
+
+class Kind(StrEnum):
+    """The kinds of named things that DESCRIBE and DROP speak about."""
+
+    DATASET = "DATASET"
+    FEED = "FEED"
+    CHANNEL = "CHANNEL"
+
+
+class Listing(StrEnum):
+    """What SHOW lists."""
+
+    DATASETS = "DATASETS"
+    FEEDS = "FEEDS"
+    CHANNELS = "CHANNELS"
+    BROKERS = "BROKERS"
+    SUBSCRIPTIONS = "SUBSCRIPTIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDataset:
+    dataset: Dataset
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatasetAddColumn:
+    dataset: str
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFeed:
+    feed: Feed
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateChannel:
+    channel: Channel
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadDataset:
+    dataset: str
+    path: str
+    format: FileFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    dataset: str
+    #: None means every column of the dataset, in its order.
+    columns: tuple[str, ...] | None
+    rows: tuple[tuple[LiteralValue, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A query to look around with. `sql` is as written; nothing but `compile_select` may make it runnable."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    listing: Listing
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainChannel:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    kind: Kind
+    name: str
+    if_exists: bool = False
+
+
+Statement = (
+    CreateDataset
+    | AlterDatasetAddColumn
+    | CreateFeed
+    | CreateChannel
+    | LoadDataset
+    | Insert
+    | Select
+    | Show
+    | Describe
+    | ExplainChannel
+    | Drop
+)
