@@ -13,6 +13,7 @@
     │   ├── TooLarge                over a size limit
     │   └── HistoryGone             the results asked for are past retention
     ├── Overloaded                temporary: come back after `retry_after_s`
+    │   └── Unavailable             temporary too, but nothing of yours was the cause: starting, or out of room
     └── ClusterFailure            our fault: storage or Spark failed
 
 On the wire an error is `{"error": {"code", "message", "temporary", ...details}}`.
@@ -133,6 +134,11 @@ class Overloaded(TocsinError):
 
     def details(self) -> dict[str, Any]:
         return {"retry_after_s": self.retry_after_s}
+
+
+class Unavailable(Overloaded):
+    code = "unavailable"
+    http_status = 503
 
 
 class ClusterFailure(TocsinError):

@@ -20,7 +20,7 @@ import tempfile
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -46,6 +46,8 @@ _STOP_TIMEOUT_S = 20.0
 _ATTEMPTS = 30
 #: More lines than this for one pull scroll by unread.
 _LINES_PER_PULL = 6
+#: Everybody's location and the next reports are published this often.
+_PUBLISH_EVERY_S = 1.0
 _BROKER = "demo"
 
 
@@ -112,11 +114,16 @@ def run_demo(options: DemoOptions, *, as_json: bool = False) -> int:
     """Run the demonstration and return the exit code: 0 if every channel had results and every record was accepted."""
     # As JSON, standard output is for the one object: what is shown on the way goes to standard error.
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    demo = _Demo(options, console)
+    failures: list[str] = []
     try:
-        tally = asyncio.run(_Demo(options, console).run())
-    except DemoFailed as exc:
-        console.print(f"[bold red]The demonstration failed:[/] {escape(str(exc))}")
+        asyncio.run(demo.run())
+    except* DemoFailed as group:  # publishing and pulling go on side by side, so there may be several
+        failures = [str(exc) for exc in _leaves(group)]
+    if failures:
+        console.print(f"[bold red]The demonstration failed:[/] {escape(failures[0])}")
         return 1
+    tally = demo.tally
     if as_json:
         print(json.dumps(tally.to_json()))
     else:
@@ -133,12 +140,12 @@ class _Demo:
         self._console = console
         self._workload = EmergencyWorkload(city, users=options.users, seed=options.seed)
         self._statements = schema_sql(_PERIOD_SCALE)
-        self._tally = Tally()
+        self.tally = Tally()
         #: What each backend subscription is, as people would say it.
         self._labels: dict[str, str] = {}
         self._started_at = time.monotonic()
 
-    async def run(self) -> Tally:
+    async def run(self) -> None:
         with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as folder:
             data_dir = Path(folder) / "data"
             async with _cluster(data_dir, Path(folder) / "cluster.log", self._say) as http:
@@ -149,7 +156,6 @@ class _Demo:
                     tasks.create_task(self._pull(http, done))
                     await self._publish_for(http, self._options.seconds)
                     done.set()
-        return self._tally
 
     async def _prepare(self, http: _Api, data_dir: Path) -> None:
         await http.call("POST", "/v1/statements", json={"sql": self._statements})
@@ -170,24 +176,24 @@ class _Demo:
             values = ", ".join(str(value) for value in subscription["parameters"].values())
             self._labels[str(subscription["id"])] = f"{subscription['channel']}({values})"
         for label in self._labels.values():
-            self._tally.channels[label.partition("(")[0]].subscriptions += 1
+            self.tally.channels[label.partition("(")[0]].subscriptions += 1
         self._say(f"3 datasets, 2 feeds, 7 channels; {len(made)} interests share {len(self._labels)} subscriptions")
 
     async def _publish_for(self, http: _Api, seconds: float) -> None:
-        """Publish reports and locations once a second; those that take longer than that overlap."""
+        """Publish reports and locations once a second, without waiting for those before to be committed."""
         reports = self._workload.reports()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(round(seconds)):
                 batch = list(islice(reports, self._options.reports_per_s))
                 now = time.monotonic()
-                self._tally.sent_at.update({report["id"]: now for report in batch})
-                self._workload.move_users(1.0)
+                self.tally.sent_at.update({report["id"]: now for report in batch})
+                self._workload.move_users(_PUBLISH_EVERY_S)
                 tasks.create_task(self._publish(http, "reports", batch))
                 tasks.create_task(self._publish(http, "locations", self._workload.locations()))
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(_PUBLISH_EVERY_S)
 
     async def _publish(self, http: _Api, feed: str, records: Sequence[Record]) -> None:
-        self._tally.published += len(records)
+        self.tally.published += len(records)
         answer = await http.call(
             "POST",
             f"/v1/feeds/{feed}/records",
@@ -196,8 +202,8 @@ class _Demo:
             headers={"Content-Type": "application/x-ndjson", "Idempotency-Key": str(uuid.uuid4())},
         )
         receipt = answer.json()
-        self._tally.accepted += receipt["accepted"]
-        self._tally.rejected += receipt["rejected"]
+        self.tally.accepted += receipt["accepted"]
+        self.tally.rejected += receipt["rejected"]
 
     async def _pull(self, http: _Api, done: asyncio.Event) -> None:
         """Pull and show results until all has been published and every channel has had time for one more run."""
@@ -220,14 +226,14 @@ class _Demo:
         by_subscription: dict[str, list[Record]] = defaultdict(list)
         for result in results:
             by_subscription[str(result["subscription"])].append(result["payload"])
-            channel = self._tally.channels[result["channel"]]
+            channel = self.tally.channels[result["channel"]]
             channel.results += 1
             channel.commits.add(commit_of(Position.parse(result["position"]).sequence))
-            if (sent_at := self._tally.sent_at.get(result["payload"].get("id"))) is not None:
+            if (sent_at := self.tally.sent_at.get(result["payload"].get("id"))) is not None:
                 channel.delays_s.append(now - sent_at)
             if len(channel.examples) < 2:
                 channel.examples.append(result["payload"])
-        self._tally.notifications += len(by_subscription)
+        self.tally.notifications += len(by_subscription)
         for subscription, payloads in islice(by_subscription.items(), _LINES_PER_PULL):
             more = f" [dim]and {len(payloads) - 1} more[/]" if len(payloads) > 1 else ""
             label = self._labels.get(subscription, subscription)
@@ -261,7 +267,7 @@ class _Api:
 
 
 @contextlib.asynccontextmanager
-async def _cluster(data_dir: Path, log: Path, say: Any) -> AsyncIterator[_Api]:
+async def _cluster(data_dir: Path, log: Path, say: Callable[[str], None]) -> AsyncIterator[_Api]:
     """A cluster of our own on a free port, ready to serve; stopped and gone at the end."""
     port = _free_port()
     command = [sys.executable, "-m", "tocsin", "cluster", "--port", str(port), "--data-dir", str(data_dir)]
@@ -298,6 +304,14 @@ def _child(command: Sequence[str], output: Any) -> Iterator[subprocess.Popen[byt
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _leaves(group: BaseExceptionGroup[DemoFailed]) -> Iterator[DemoFailed]:
+    for exc in group.exceptions:
+        if isinstance(exc, BaseExceptionGroup):
+            yield from _leaves(exc)
+        else:
+            yield exc
 
 
 def _free_port() -> int:

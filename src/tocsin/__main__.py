@@ -1,0 +1,5 @@
+"""`python -m tocsin` is `tocsin`."""
+
+from tocsin.cli.main import app
+
+app()

@@ -1,0 +1,47 @@
+"""`tocsin cluster`: run the data cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tocsin.cli.terminal import fail
+from tocsin.errors import TocsinError
+from tocsin.settings import ClusterSettings
+
+
+def run_cluster(
+    data_dir: Annotated[Path | None, typer.Option(help="Where everything durable lives. [default: data]")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8600]")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark master. [default: local[*]]")] = None,
+    import_folder: Annotated[
+        list[Path] | None, typer.Option(help="LOAD and FOLDER feeds may read below this folder too; may be repeated.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with a [cluster] table of settings.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
+) -> None:
+    """Run the data cluster: datasets, feeds, channels and results, with its HTTP API.
+
+    Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: that is the whole recovery.
+    """
+    # Spark and its friends take a second to import; other commands should not wait for them.
+    from tocsin.cluster.server import serve
+    from tocsin.runtime.logs import configure_logging
+
+    overrides = {
+        "data_dir": data_dir,
+        "host": host,
+        "port": port,
+        "spark_master": master,
+        "import_folders": tuple(import_folder) if import_folder else None,
+        "log_level": log_level,
+    }
+    try:
+        settings = ClusterSettings.load(config, overrides=overrides)
+        configure_logging(settings.log_level)
+        serve(settings)
+    except TocsinError as exc:
+        fail(str(exc))

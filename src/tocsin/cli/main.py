@@ -1,0 +1,38 @@
+"""The `tocsin` command."""
+
+from __future__ import annotations
+
+import typer
+
+from tocsin import __version__
+from tocsin.cli import bench, cluster, demo, doctor, publish, results, sql
+
+app = typer.Typer(
+    name="tocsin",
+    help="Big Active Data on Spark: people subscribe to queries, not topics.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    del version
+
+
+app.command("cluster")(cluster.run_cluster)
+app.command("sql")(sql.run_sql)
+app.command("publish")(publish.run_publish)
+app.command("results")(results.run_results)
+app.command("doctor")(doctor.run_doctor)
+app.command("demo")(demo.run_demo)
+app.add_typer(bench.app, name="bench")

@@ -1,0 +1,66 @@
+"""`tocsin publish`: records from a file or standard input into a feed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.progress import Progress
+
+from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, err, out, print_json
+from tocsin.client import ClusterClient, ServerError
+
+#: Well below the cluster's limit for a body, and large enough that requests cost nothing.
+_BATCH_BYTES = 1 << 20
+
+
+def run_publish(
+    feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
+    file: Annotated[Path, typer.Argument(help="NDJSON file, one record per line; `-` reads standard input.")] = Path("-"),
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the records are in the table; tell rejections.")] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    as_json: AsJson = False,
+) -> None:
+    """Publish records. Each batch is acknowledged once it is on disk; when the cluster can't keep up, this waits."""
+    total = file.stat().st_size if str(file) != "-" else None
+    source: BinaryIO = file.open("rb") if str(file) != "-" else sys.stdin.buffer
+    summary = {"records": 0, "accepted": 0, "rejected": 0, "last_receipt": ""}
+    with connected(url, token) as client, Progress(console=err, disable=not err.is_terminal, transient=True) as progress:
+        task = progress.add_task(f"publishing to {feed}", total=total)
+        for batch in _batches(source):
+            answer = _publish_patiently(client, feed, batch, wait)
+            summary["records"] += answer["records"]
+            summary["accepted"] += answer.get("accepted") or 0
+            summary["rejected"] += answer.get("rejected") or 0
+            summary["last_receipt"] = answer["receipt"]
+            for rejection in answer.get("rejections") or []:
+                err.print(f"line {rejection['line']} of the batch: {rejection['reason']}", style="yellow", markup=False)
+            progress.update(task, advance=len(batch))
+    if as_json:
+        print_json(summary)
+    else:
+        told = f", {summary['accepted']} accepted, {summary['rejected']} rejected" if wait else ""
+        out.print(f"{summary['records']} records published{told}; last receipt {summary['last_receipt']}")
+    if summary["rejected"]:
+        raise typer.Exit(1)
+
+
+def _batches(source: BinaryIO) -> Iterator[bytes]:
+    """The source in pieces of about `_BATCH_BYTES`, cut at line ends."""
+    while lines := source.readlines(_BATCH_BYTES):
+        yield b"".join(lines)
+
+
+def _publish_patiently(client: ClusterClient, feed: str, batch: bytes, wait: bool) -> dict[str, int | str | None]:
+    while True:
+        try:
+            return client.publish(feed, batch, wait_commit=wait)
+        except ServerError as exc:
+            if not exc.is_temporary:
+                raise
+            time.sleep(exc.retry_after_s)

@@ -1,0 +1,139 @@
+"""A client of the data cluster's HTTP API, for scripts, tools and tests."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from tocsin.errors import TocsinError
+
+_TIMEOUT_S = 120.0
+
+
+class ServerError(TocsinError):
+    """The cluster refused a request. `status`, `code` and `temporary` are its own words."""
+
+    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
+        super().__init__(str(error.get("pointed") or error.get("message") or f"status {status}"))
+        self.status = status
+        self.error = dict(error)
+        self.retry_after_s = float(error.get("retry_after_s", 1.0))
+
+    @property
+    def is_temporary(self) -> bool:
+        return bool(self.error.get("temporary"))
+
+
+class ClusterClient:
+    """One connection pool to one cluster.
+
+    >>> client = ClusterClient("http://127.0.0.1:8600")  # doctest: +SKIP
+    >>> client.sql("SHOW CHANNELS")  # doctest: +SKIP
+    """
+
+    def __init__(self, url: str = "http://127.0.0.1:8600", *, token: str = "", timeout_s: float = _TIMEOUT_S) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s)
+
+    def __enter__(self) -> ClusterClient:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def status(self) -> dict[str, Any]:
+        return self._json("GET", "/v1/status")
+
+    def wait_ready(self, timeout_s: float = 60.0) -> dict[str, Any]:
+        """Returns the status once the cluster is ready; raises TimeoutError after `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        last = "it does not answer"
+        while time.monotonic() < deadline:
+            try:
+                status = self.status()
+                if status["state"] == "ready":
+                    return status
+                last = f"it is {status['state']} {status['failure']}".strip()
+            except httpx.TransportError as exc:
+                last = f"it does not answer: {exc}"
+            time.sleep(0.1)
+        raise TimeoutError(f"the cluster was not ready within {timeout_s:g} s: {last}")
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        """Carry out statements; one answer each, with `message`, `columns` and `rows`."""
+        results: list[dict[str, Any]] = self._json("POST", "/v1/statements", json={"sql": text})["results"]
+        return results
+
+    def publish(
+        self,
+        feed: str,
+        records: Iterable[Mapping[str, Any]] | bytes,
+        *,
+        wait_commit: bool = False,
+        key: str | None = None,
+        content_type: str = "application/x-ndjson",
+    ) -> dict[str, Any]:
+        """Publish records (or a body as it is); returns the receipt. Raises ServerError, temporary or not."""
+        body = records if isinstance(records, bytes) else b"\n".join(json.dumps(one).encode() for one in records)
+        headers = {"Content-Type": content_type} | ({"Idempotency-Key": key} if key else {})
+        params = {"wait": "commit"} if wait_commit else {}
+        return self._json("POST", f"/v1/feeds/{feed}/records", content=body, headers=headers, params=params)
+
+    def receipt(self, feed: str, receipt: str) -> dict[str, Any]:
+        return self._json("GET", f"/v1/feeds/{feed}/receipts/{receipt}")
+
+    def dead_letters(self, dataset: str, limit: int = 100) -> dict[str, Any]:
+        return self._json("GET", f"/v1/datasets/{dataset}/dead-letters", params={"limit": limit})
+
+    def replay(self, dataset: str, positions: Sequence[int] | None = None) -> dict[str, Any]:
+        return self._json("POST", f"/v1/datasets/{dataset}/dead-letters/replay", json={"positions": positions})
+
+    def register_broker(self, name: str, callback_url: str = "", push_limit_bytes: int = 0) -> int:
+        """Register a broker; returns the cursor where its pulling may begin."""
+        body = {"callback_url": callback_url, "push_limit_bytes": push_limit_bytes}
+        return int(self._json("PUT", f"/v1/brokers/{name}", json=body)["cursor"])
+
+    def subscribe(self, broker: str, asks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Hold a backend subscription for each of `asks` (`channel`, `parameters`)."""
+        answer = self._json("POST", f"/v1/brokers/{broker}/subscriptions", json={"subscriptions": list(asks)})
+        subscriptions: list[dict[str, Any]] = answer["subscriptions"]
+        return subscriptions
+
+    def unsubscribe(self, broker: str, ids: Sequence[int]) -> dict[str, Any]:
+        return self._json("POST", f"/v1/brokers/{broker}/unsubscribe", json={"ids": list(ids)})
+
+    def pull(
+        self, broker: str, after: int, *, limit: int = 10_000, wait_s: float = 0
+    ) -> tuple[list[dict[str, Any]], int]:
+        """A broker's results after a cursor, and the next cursor."""
+        params: dict[str, Any] = {"after": after, "limit": limit, "wait_s": wait_s}
+        response = self._send("GET", f"/v1/brokers/{broker}/results", params=params)
+        return [json.loads(line) for line in response.content.splitlines()], int(response.headers["Tocsin-Cursor"])
+
+    def follow(self, broker: str, after: int) -> Iterator[dict[str, Any]]:
+        """A broker's results as they are committed, without end."""
+        while True:
+            results, after = self.pull(broker, after, wait_s=10)
+            yield from results
+
+    def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._send(method, path, **options).json()
+        return answer
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        response = self._http.request(method, path, **options)
+        if not response.is_success:
+            try:
+                error = response.json()["error"]
+            except (ValueError, KeyError):
+                error = {"message": response.text[:500]}
+            raise ServerError(response.status_code, error)
+        return response

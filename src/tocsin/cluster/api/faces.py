@@ -1,0 +1,141 @@
+"""What every route shares: the cluster behind it, JSON out, errors in one shape, bodies within bounds."""
+
+from __future__ import annotations
+
+import hmac
+import math
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tocsin.cluster.cluster import Cluster, ClusterState
+from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge, Unavailable
+
+#: All bodies that are being received, together: what bounds memory when a thousand publishers come at once.
+_MAX_RECEIVING_BYTES = 256 << 20
+_STARTING_RETRY_S = 1.0
+
+
+class ErrorDetail(BaseModel):
+    code: str
+    message: str
+    temporary: bool
+
+
+class ErrorBody(BaseModel):
+    """How every error looks. Some carry more: `retry_after_s`, `line` and `column`, `earliest`."""
+
+    error: ErrorDetail
+
+
+#: The answers any route may give beside its own, for OpenAPI.
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": description}
+    for status, description in {
+        400: "The statement or request is wrong",
+        401: "The bearer token is missing or wrong",
+        404: "No such thing",
+        409: "It exists already, or something else depends on it",
+        410: "The results asked for are past retention",
+        413: "Over a size limit",
+        422: "A value is missing, of the wrong type or out of range",
+        429: "More is pending than can be committed; come back after Retry-After seconds",
+        503: "Starting, or out of room; come back after Retry-After seconds",
+    }.items()
+}
+
+
+def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+def cluster_of(request: Request) -> Cluster:
+    cluster = request.app.state.cluster
+    assert isinstance(cluster, Cluster)
+    return cluster
+
+
+def ready_cluster_of(request: Request) -> Cluster:
+    cluster = cluster_of(request)
+    if cluster.state is not ClusterState.READY:
+        raise Unavailable(f"the cluster is {cluster.state}", retry_after_s=_STARTING_RETRY_S)
+    return cluster
+
+
+AnyCluster = Annotated[Cluster, Depends(cluster_of)]
+ReadyCluster = Annotated[Cluster, Depends(ready_cluster_of)]
+
+
+class Receiving:
+    """Reads request bodies, each up to a limit, all together up to another."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    async def body(self, request: Request, max_bytes: int) -> bytes:
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > max_bytes:
+            raise TooLarge(f"the body has {declared} bytes; at most {max_bytes} are taken in one request")
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                self._bytes += len(chunk)
+                if size > max_bytes:
+                    raise TooLarge(f"the body has more than {max_bytes} bytes, the most that is taken in one request")
+                if self._bytes > _MAX_RECEIVING_BYTES:
+                    raise Unavailable("too many requests are being received at once", retry_after_s=1.0)
+                chunks.append(chunk)
+        finally:
+            self._bytes -= size
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+class RequireToken:
+    """Refuses every request without the bearer token; probes of `/healthz` may pass."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != "/healthz":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._expected):
+                error = {"code": "unauthorised", "message": "give the API token as a bearer token", "temporary": False}
+                await reply({"error": error}, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Give every error the shape of `ErrorBody`."""
+
+    def tocsin_error(_request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, TocsinError)
+        headers = {"Retry-After": str(math.ceil(exc.retry_after_s))} if isinstance(exc, Overloaded) else None
+        return reply(exc.to_wire(), exc.http_status, headers)
+
+    def validation_error(_request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, RequestValidationError)
+        first = exc.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return reply(InvalidValue(f"{place}: {first['msg']}").to_wire(), 422)
+
+    def http_error(request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, HTTPException)
+        if exc.status_code == 404:
+            return reply(NotFound(f"no route {request.url.path}; see /docs").to_wire(), 404)
+        error = {"code": "http", "message": str(exc.detail), "temporary": False}
+        return reply({"error": error}, exc.status_code, dict(exc.headers or {}))
+
+    app.add_exception_handler(TocsinError, tocsin_error)
+    app.add_exception_handler(RequestValidationError, validation_error)
+    app.add_exception_handler(HTTPException, http_error)

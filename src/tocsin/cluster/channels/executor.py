@@ -1,0 +1,237 @@
+"""Running channels: one executor for both kinds.
+
+A run takes a window, the commits `(bound, now]` of each dataset that the channel watches, joins it with all
+subscriptions in one Spark job, and commits results and bounds together. A repetitive channel runs when it is due, a
+continuous one in the micro-batch that brought new rows; both find their window in the same way, so a crash, an
+overrun or a late start are nothing special: the next window is larger.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
+
+import pyarrow as pa
+import structlog
+from pyspark.sql import SparkSession
+
+from tocsin.cluster.channels.compile import CompiledChannel, Relation, RelationRole, cell_size_for
+from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
+from tocsin.cluster.datasets.store import DatasetStore
+from tocsin.cluster.datasets.views import DatasetViews
+from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.store import ResultStore
+from tocsin.model.catalogue import Channel, ChannelKind
+from tocsin.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+_EMPTY_OUTPUT = pa.table({"subscription": pa.array([], pa.int64()), "payload": pa.array([], pa.string())})
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Per watched dataset, the commits `(after, through]`."""
+
+    after: Mapping[str, int]
+    through: Mapping[str, int]
+
+    @property
+    def empty(self) -> bool:
+        return self.after == self.through
+
+    @property
+    def lag_commits(self) -> int:
+        return sum(self.through[name] - self.after[name] for name in self.after)
+
+
+@dataclass(slots=True)
+class ChannelState:
+    """A channel at work."""
+
+    channel: Channel
+    compiled: CompiledChannel
+    subscriptions: ChannelSubscriptions
+    #: Runs of one channel never overlap: windows follow each other.
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    runs: int = 0
+    results: int = 0
+    last_run_s: float = 0.0
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    state: ChannelState
+    window: Window
+    rows: pa.Table
+    seconds: float
+
+
+class ChannelExecutor:
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: DatasetStore,
+        results: ResultStore,
+        clock: Clock,
+        metrics: Metrics,
+        scratch: Path,
+        *,
+        concurrency: int,
+        on_results: Callable[[int], None],
+    ) -> None:
+        self._spark = spark
+        self._store = store
+        self._results = results
+        self._clock = clock
+        self._metrics = metrics
+        self._scratch = scratch
+        self._on_results = on_results
+        self.views = DatasetViews(spark, store, scratch)
+        self._states: dict[str, ChannelState] = {}
+        self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="channel")
+
+    @property
+    def states(self) -> Mapping[str, ChannelState]:
+        """Channels at work, by lower-case name."""
+        return self._states
+
+    def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
+        """Put a channel to work; a new one begins at what its datasets hold now."""
+        bounds = {
+            (channel.name, name): self._store[name].sequence
+            for name in compiled.windows
+            if self._results.bound(channel.name, name) is None
+        }
+        if bounds:
+            self._results.set_bounds(bounds)
+        state = ChannelState(channel, compiled, ChannelSubscriptions(self._spark, channel, self._scratch))
+        self._states = {**self._states, channel.name.lower(): state}
+        return state
+
+    def begin_anew(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
+        """Put a newly created channel to work: whatever a former one of that name had done is past."""
+        self._results.set_bounds({(channel.name, name): self._store[name].sequence for name in compiled.windows})
+        return self.add(channel, compiled)
+
+    def recompile(self, name: str, compiled: CompiledChannel) -> None:
+        state = self._states[name.lower()]
+        with state.lock:
+            state.compiled = compiled
+
+    def remove(self, name: str) -> None:
+        state = self._states.get(name.lower())
+        if state is None:
+            return
+        self._states = {known: value for known, value in self._states.items() if known != name.lower()}
+        with state.lock:
+            state.subscriptions.close()
+        self._metrics.forget_channel(state.channel.name)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+    def run_continuous(self, changed: Iterable[str]) -> None:
+        """Run the continuous channels that watch one of the `changed` datasets; their results are one commit."""
+        names = {name.lower() for name in changed}
+        states = [
+            state
+            for state in self._states.values()
+            if state.channel.kind is ChannelKind.CONTINUOUS
+            and names.intersection(watched.lower() for watched in state.compiled.windows)
+        ]
+        self.run(states)
+
+    def run(self, states: list[ChannelState]) -> None:
+        """Run channels over what they have not seen yet. A run that fails is logged and tried with the next window."""
+        with ExitStack() as held:
+            for state in sorted(states, key=lambda one: one.channel.name):
+                held.enter_context(state.lock)
+            due = [(state, window) for state in states if not (window := self.window(state)).empty]
+            if len(due) == 1:
+                outputs = [self._run_safely(*due[0])]
+            else:
+                outputs = list(self._pool.map(lambda item: self._run_safely(*item), due))
+            self._commit([output for output in outputs if output is not None])
+
+    def window(self, state: ChannelState) -> Window:
+        """What the channel has not run over yet."""
+        after, through = {}, {}
+        for name in state.compiled.windows:
+            through[name] = self._store[name].sequence
+            bound = self._results.bound(state.channel.name, name)
+            after[name] = through[name] if bound is None else bound
+        window = Window(after, through)
+        self._metrics.window_lag(state.channel.name, window.lag_commits)
+        return window
+
+    def _run_safely(self, state: ChannelState, window: Window) -> _Output | None:
+        begin = self._clock.monotonic_s()
+        try:
+            rows = self._execute(state, window)
+        except Exception as exc:
+            seconds = self._clock.monotonic_s() - begin
+            state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
+            self._metrics.run(state.channel.name, "failed", seconds, 0)
+            log.error("channel run failed; its window will be tried again", channel=state.channel.name, exc_info=exc)
+            return None
+        state.last_error = ""
+        return _Output(state, window, rows, self._clock.monotonic_s() - begin)
+
+    def _execute(self, state: ChannelState, window: Window) -> pa.Table:
+        subscriptions = state.subscriptions
+        if not len(subscriptions):
+            return _EMPTY_OUTPUT
+        with ExitStack() as leases:
+            names = {
+                relation: leases.enter_context(self._bound(relation, window))
+                for relation in state.compiled.relations
+                if relation.role is not RelationRole.SUBSCRIPTIONS
+            }
+            names[Relation(RelationRole.SUBSCRIPTIONS)] = subscriptions.view()
+            sizes = {
+                name: cell_size_for(subscriptions.largest(name)) for name in state.compiled.radius_parameters
+            }
+            output = self._spark.sql(state.compiled.render(names, sizes)).toArrow()
+        return subscriptions.without_removed(output)
+
+    def _bound(self, relation: Relation, window: Window):  # type: ignore[no-untyped-def]
+        dataset = relation.dataset
+        match relation.role:
+            case RelationRole.NEW:
+                return self.views.new(dataset, window.after[dataset], window.through[dataset])
+            case RelationRole.FULL:
+                return self.views.full(dataset)
+            case RelationRole.FULL_MARKED:
+                return self.views.marked(dataset, window.after[dataset], window.through[dataset])
+            case RelationRole.SUBSCRIPTIONS:
+                raise AssertionError("subscriptions are bound by the caller")
+            case _ as never:
+                assert_never(never)
+
+    def _commit(self, outputs: list[_Output]) -> None:
+        if not outputs:
+            return
+        bounds = {
+            (output.state.channel.name, name): through
+            for output in outputs
+            for name, through in output.window.through.items()
+        }
+        rows = [(output.state.channel.name, output.rows) for output in outputs]
+        with self._metrics.timed("tocsin_results_commit_seconds"):
+            commit = self._results.commit(rows, bounds, self._clock.now_us())
+        for output in outputs:
+            state = output.state
+            state.runs += 1
+            state.results += output.rows.num_rows
+            state.last_run_s = output.seconds
+            self._metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
+            self._metrics.window_lag(state.channel.name, 0)
+        if commit is not None:
+            self._on_results(commit)

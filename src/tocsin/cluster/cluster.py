@@ -1,0 +1,216 @@
+"""The cluster: all its parts, put together, started and stopped in order.
+
+`open` takes milliseconds and is enough to accept records durably; `start` brings Spark up, finds out how far each
+table and channel had come, and goes on from there. There is no recovery procedure beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tocsin.cluster.channels.compile import CompiledChannel, compile_channel
+from tocsin.cluster.channels.executor import ChannelExecutor
+from tocsin.cluster.channels.repetitive import RepetitiveRuns
+from tocsin.cluster.datasets.catalogue import Catalogue, open_database
+from tocsin.cluster.datasets.store import DatasetStore
+from tocsin.cluster.engine import start_spark
+from tocsin.cluster.feeds.folder import FolderFeed
+from tocsin.cluster.feeds.ingestion import Ingestion
+from tocsin.cluster.feeds.intake import FeedIntake
+from tocsin.cluster.maintenance import Maintenance
+from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.store import ResultStore
+from tocsin.cluster.results.subscriptions import SubscriptionRegistry
+from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource
+from tocsin.runtime.clock import Clock, SystemClock
+from tocsin.settings import ClusterSettings
+
+log = structlog.get_logger(__name__)
+
+
+class ClusterState(StrEnum):
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class Cluster:
+    """One data cluster. Its HTTP face is `server.py`; tests and benchmarks may drive it directly."""
+
+    def __init__(self, settings: ClusterSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.metrics = Metrics()
+        self.state = ClusterState.STARTING
+        self.failure = ""
+        #: Called with the number of each results commit, in the thread that made it.
+        self.on_results: Callable[[int], None] = lambda commit: None
+        data_dir = settings.data_dir
+        (data_dir / "imports").mkdir(parents=True, exist_ok=True)
+        self.intake = FeedIntake.open(settings)
+        self._database = open_database(data_dir / "catalogue.sqlite")
+        self.catalogue = Catalogue(self._database)
+        self.registry = SubscriptionRegistry(self._database)
+        self.results = ResultStore(data_dir / "results", recent_max_bytes=settings.recent_results_max_bytes)
+        self.store = DatasetStore(data_dir / "datasets", recent_max_bytes=settings.recent_rows_max_bytes)
+        for dataset in self.catalogue.datasets.values():
+            self.store.open(dataset)
+        self._scratch = _fresh_scratch(settings)
+        self._folder_feeds: dict[str, FolderFeed] = {}
+        #: Held by whoever changes what exists: statements come one at a time.
+        self.statement_lock = threading.RLock()
+
+    spark: SparkSession
+    executor: ChannelExecutor
+    ingestion: Ingestion
+    repetitive: RepetitiveRuns
+    maintenance: Maintenance
+
+    @property
+    def import_folders(self) -> tuple[Path, ...]:
+        return (self.settings.data_dir / "imports", *self.settings.import_folders)
+
+    def start(self, spark: SparkSession | None = None) -> None:
+        """Bring Spark up (or use the session given) and go on where the last process stopped."""
+        settings = self.settings
+        self._owns_spark = spark is None
+        self.spark = spark or start_spark(settings, self._scratch)
+        self.executor = ChannelExecutor(
+            self.spark,
+            self.store,
+            self.results,
+            self.clock,
+            self.metrics,
+            self._scratch,
+            concurrency=settings.channel_concurrency,
+            on_results=lambda commit: self.on_results(commit),
+        )
+        self.repetitive = RepetitiveRuns(
+            self.executor, self.clock, self.metrics, concurrency=settings.channel_concurrency
+        )
+        self.ingestion = Ingestion(
+            self.spark,
+            self.intake.landing,
+            self.store,
+            settings,
+            self.clock,
+            self.metrics,
+            on_ingested=self.intake.ingested,
+            on_commit=self.executor.run_continuous,
+            scratch=self._scratch,
+        )
+        self.maintenance = Maintenance(
+            settings,
+            self.clock,
+            self.metrics,
+            self.store,
+            self.results,
+            self.intake,
+            lambda: self.ingestion.position,
+        )
+        for channel in self.catalogue.channels.values():
+            self._resume(channel)
+        # What was committed but not run over when the last process ended.
+        self.executor.run_continuous(self.catalogue.datasets)
+        self.ingestion.start()
+        self.repetitive.start()
+        self.maintenance.start()
+        for feed in self.catalogue.feeds.values():
+            self.watch(feed)
+        self.state = ClusterState.READY
+
+    def stop(self) -> None:
+        """Finish what is under way and let go of everything. A kill instead loses nothing either."""
+        self.state = ClusterState.STOPPED
+        for watched in self._folder_feeds.values():
+            watched.stop()
+        if hasattr(self, "maintenance"):
+            self.maintenance.stop()
+            self.ingestion.stop()
+            self.repetitive.stop()
+            self.executor.close()
+            self.results.flush()
+            self.maintenance.release_log()
+            if self._owns_spark:
+                self.spark.stop()
+        self.intake.close()
+        self._database.dispose()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def check_alive(self) -> str | None:
+        """Why the cluster can't go on, or None. Whoever asks ends the process: the next start is the recovery."""
+        return self.ingestion.failure() if self.state is ClusterState.READY else None
+
+    def compile(self, channel: Channel) -> CompiledChannel:
+        return compile_channel(channel, self.catalogue.datasets)
+
+    def users_of(self, dataset: str) -> list[str]:
+        """The channels that read a dataset."""
+        wanted = dataset.lower()
+        return [
+            state.channel.name
+            for state in self.executor.states.values()
+            if wanted in {name.lower() for name in state.compiled.datasets}
+        ]
+
+    def put_to_work(self, channel: Channel, compiled: CompiledChannel) -> None:
+        """A channel was created: from now on it runs."""
+        self.executor.begin_anew(channel, compiled)
+        self._put_on_schedule(channel)
+
+    def retire(self, channel: Channel) -> None:
+        """A channel was dropped."""
+        self.repetitive.remove(channel.name)
+        self.executor.remove(channel.name)
+        self.registry.remove_channel(channel.name)
+
+    def watch(self, feed: Feed) -> None:
+        """Begin to take files from a folder feed; does nothing for other feeds."""
+        if feed.source is FeedSource.FOLDER:
+            watched = FolderFeed(feed, Path(feed.location), self.intake.submit)
+            watched.start()
+            self._folder_feeds[feed.name.lower()] = watched
+
+    def unwatch(self, feed: Feed) -> None:
+        if (watched := self._folder_feeds.pop(feed.name.lower(), None)) is not None:
+            watched.stop()
+
+    def _resume(self, channel: Channel) -> None:
+        state = self.executor.add(channel, self.compile(channel))
+        for subscriptions in self.registry.of_channel(channel.name):
+            state.subscriptions.add(subscriptions)
+        self._put_on_schedule(channel)
+
+    def _put_on_schedule(self, channel: Channel) -> None:
+        if channel.kind is ChannelKind.REPETITIVE:
+            assert channel.period_s is not None, "the parser gives every repetitive channel a period"
+            self.repetitive.add(channel.name, channel.period_s)
+
+
+def _fresh_scratch(settings: ClusterSettings) -> Path:
+    """An empty folder for this process alone; what earlier processes left is removed.
+
+    Each process has its own, since the Java process of one that was killed may live for another second.
+    """
+    shared = Path("/dev/shm")
+    if settings.scratch_dir:
+        root = Path(settings.scratch_dir)
+    elif shared.is_dir() and os.access(shared, os.W_OK):
+        identity = hashlib.sha256(str(settings.data_dir.resolve()).encode()).hexdigest()[:16]
+        root = shared / f"tocsin-{identity}"
+    else:
+        root = settings.data_dir / "scratch"
+    shutil.rmtree(root, ignore_errors=True)
+    scratch = root / f"run-{os.getpid()}"
+    scratch.mkdir(parents=True, exist_ok=True)
+    return scratch

@@ -1,0 +1,216 @@
+"""The catalogue: datasets, feeds and channels by name, in a relational database.
+
+SQLite by default, PostgreSQL by giving its address. Names compare without regard to case. Every change is one
+transaction: it happened whole, or not at all. Brokers and subscriptions are in `subscriptions.py` beside this.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tocsin.errors import AlreadyExists, InUse, NotFound
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.schema import Column, ColumnType, Schema
+
+metadata = sa.MetaData()
+
+_datasets = sa.Table(
+    "dataset",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("schema", sa.Text, nullable=False),
+)
+_feeds = sa.Table(
+    "feed",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("dataset", sa.String, nullable=False),
+    sa.Column("source", sa.String, nullable=False),
+    sa.Column("location", sa.String, nullable=False),
+)
+_channels = sa.Table(
+    "channel",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("parameters", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("period_s", sa.Float),
+)
+
+
+def open_database(url: str | Path) -> sa.Engine:
+    """An engine for `url`, or for the SQLite file at a path, with all tables in place."""
+    address = f"sqlite:///{url}" if isinstance(url, Path) else url
+    engine = sa.create_engine(address, connect_args={"timeout": 30} if address.startswith("sqlite") else {})
+    if engine.dialect.name == "sqlite":
+
+        @sa.event.listens_for(engine, "connect")
+        def _tune(connection: Any, _record: Any) -> None:
+            # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
+            connection.executescript(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-65536; PRAGMA mmap_size=268435456;"
+            )
+
+    metadata.create_all(engine)
+    return engine
+
+
+class Catalogue:
+    """What exists. Reads come from memory; changes go to the database first."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._lock = threading.RLock()
+        with engine.connect() as connection:
+            self._datasets = {row.key: _dataset(row) for row in connection.execute(sa.select(_datasets))}
+            self._feeds = {row.key: _feed(row) for row in connection.execute(sa.select(_feeds))}
+            self._channels = {row.key: _channel(row) for row in connection.execute(sa.select(_channels))}
+
+    @property
+    def datasets(self) -> Mapping[str, Dataset]:
+        """By lower-case name, as is `feeds` and `channels`."""
+        return self._datasets
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        return self._feeds
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        return self._channels
+
+    def dataset(self, name: str) -> Dataset:
+        return _find(self._datasets, name, "dataset")
+
+    def feed(self, name: str) -> Feed:
+        return _find(self._feeds, name, "feed")
+
+    def channel(self, name: str) -> Channel:
+        return _find(self._channels, name, "channel")
+
+    def add_dataset(self, dataset: Dataset) -> None:
+        with self._changing() as connection:
+            _refuse_taken(self._datasets, dataset.name, "dataset")
+            connection.execute(_datasets.insert().values(key=dataset.name.lower(), **_dataset_row(dataset)))
+            self._datasets = {**self._datasets, dataset.name.lower(): dataset}
+
+    def alter_dataset(self, dataset: Dataset) -> None:
+        """Store a dataset's new schema under its old name."""
+        with self._changing() as connection:
+            key = self.dataset(dataset.name).name.lower()
+            connection.execute(_datasets.update().where(_datasets.c.key == key).values(**_dataset_row(dataset)))
+            self._datasets = {**self._datasets, key: dataset}
+
+    def drop_dataset(self, name: str, used_by: list[str]) -> Dataset:
+        """Remove a dataset. `used_by` names the channels that read it; with any of them it stays."""
+        with self._changing() as connection:
+            dataset = self.dataset(name)
+            key = name.lower()
+            feeds = [f"feed {feed.name}" for feed in self._feeds.values() if feed.dataset.lower() == key]
+            if users := feeds + [f"channel {channel}" for channel in used_by]:
+                raise InUse(f"dataset {dataset.name} is used by {', '.join(users)}; drop those first")
+            connection.execute(_datasets.delete().where(_datasets.c.key == key))
+            self._datasets = {known: value for known, value in self._datasets.items() if known != key}
+            return dataset
+
+    def add_feed(self, feed: Feed) -> None:
+        with self._changing() as connection:
+            _refuse_taken(self._feeds, feed.name, "feed")
+            self.dataset(feed.dataset)
+            connection.execute(
+                _feeds.insert().values(
+                    key=feed.name.lower(),
+                    name=feed.name,
+                    dataset=feed.dataset,
+                    source=feed.source.value,
+                    location=feed.location,
+                )
+            )
+            self._feeds = {**self._feeds, feed.name.lower(): feed}
+
+    def drop_feed(self, name: str) -> Feed:
+        with self._changing() as connection:
+            feed = self.feed(name)
+            connection.execute(_feeds.delete().where(_feeds.c.key == name.lower()))
+            self._feeds = {known: value for known, value in self._feeds.items() if known != name.lower()}
+            return feed
+
+    def add_channel(self, channel: Channel) -> None:
+        with self._changing() as connection:
+            _refuse_taken(self._channels, channel.name, "channel")
+            parameters = json.dumps([[parameter.name, parameter.type] for parameter in channel.parameters])
+            connection.execute(
+                _channels.insert().values(
+                    key=channel.name.lower(),
+                    name=channel.name,
+                    kind=channel.kind.value,
+                    parameters=parameters,
+                    body=channel.body,
+                    period_s=channel.period_s,
+                )
+            )
+            self._channels = {**self._channels, channel.name.lower(): channel}
+
+    def drop_channel(self, name: str) -> Channel:
+        with self._changing() as connection:
+            channel = self.channel(name)
+            connection.execute(_channels.delete().where(_channels.c.key == name.lower()))
+            self._channels = {known: value for known, value in self._channels.items() if known != name.lower()}
+            return channel
+
+    @contextmanager
+    def _changing(self) -> Iterator[sa.Connection]:
+        """One change at a time; if the database refuses it, memory goes back to what it was."""
+        with self._lock:
+            before = self._datasets, self._feeds, self._channels
+            try:
+                with self._engine.begin() as connection:
+                    yield connection
+            except BaseException:
+                self._datasets, self._feeds, self._channels = before
+                raise
+
+
+def _find(known: Mapping[str, Any], name: str, kind: str) -> Any:
+    if (found := known.get(name.lower())) is None:
+        names = ", ".join(sorted(value.name for value in known.values())) or "none yet"
+        raise NotFound(f"no {kind} called {name}; there are: {names}")
+    return found
+
+
+def _refuse_taken(known: Mapping[str, Any], name: str, kind: str) -> None:
+    if name.lower() in known:
+        raise AlreadyExists(f"{kind} {known[name.lower()].name} exists already")
+
+
+def _dataset_row(dataset: Dataset) -> dict[str, Any]:
+    columns = [[column.name, column.type, column.nullable] for column in dataset.schema]
+    schema = json.dumps({"columns": columns, "primary_key": list(dataset.schema.primary_key)})
+    return {"name": dataset.name, "kind": dataset.kind.value, "schema": schema}
+
+
+def _dataset(row: Any) -> Dataset:
+    stored = json.loads(row.schema)
+    columns = tuple(Column(name, ColumnType(kind), nullable) for name, kind, nullable in stored["columns"])
+    return Dataset(row.name, DatasetKind(row.kind), Schema(columns, tuple(stored["primary_key"])))
+
+
+def _feed(row: Any) -> Feed:
+    return Feed(row.name, row.dataset, FeedSource(row.source), row.location)
+
+
+def _channel(row: Any) -> Channel:
+    parameters = tuple(Parameter(name, ColumnType(kind)) for name, kind in json.loads(row.parameters))
+    return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s)

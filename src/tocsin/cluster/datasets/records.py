@@ -1,0 +1,97 @@
+"""Why a record was refused (pure).
+
+Spark decides, for millions of records at once, *which* records don't fit the schema. This module finds the
+words for the few that don't, so that a dead letter says what is wrong, where, and what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+from tocsin.model.schema import Column, ColumnType, Schema
+
+_MAX_QUOTED_CHARS = 60
+_RANGES = {ColumnType.INT: 31, ColumnType.BIGINT: 63}
+_WORDS = {
+    ColumnType.STRING: "a string",
+    ColumnType.BOOLEAN: "true or false",
+    ColumnType.INT: "a whole number of 32 bits",
+    ColumnType.BIGINT: "a whole number of 64 bits",
+    ColumnType.DOUBLE: "a finite number",
+    ColumnType.TIMESTAMP: "an ISO 8601 timestamp such as 2026-01-02T03:04:05Z",
+    ColumnType.DATE: "an ISO 8601 date such as 2026-01-02",
+}
+
+
+def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> str:
+    """What is wrong with the record `raw`, for a person.
+
+    >>> from tocsin.model.schema import Column
+    >>> schema = Schema((Column("id", ColumnType.STRING, nullable=False), Column("n", ColumnType.INT)), ("id",))
+    >>> reason_for_rejection(schema, b'{"id": "a", "n": "many"}', 1000)
+    'n: expected a whole number of 32 bits, got "many"'
+    >>> reason_for_rejection(schema, b'{"n": 1}', 1000)
+    'id: missing; every record needs it'
+    """
+    if len(raw) > max_record_bytes:
+        return f"record of {len(raw)} bytes; at most {max_record_bytes} are allowed"
+    try:
+        record = json.loads(raw)
+    except UnicodeDecodeError as exc:
+        return f"not UTF-8 at byte {exc.start}"
+    except RecursionError:
+        return "not JSON: nested too deeply"
+    except ValueError as exc:
+        return f"not JSON: {exc}"
+    if not isinstance(record, dict):
+        return f"expected a JSON object, got {_quote(record)}"
+    return misfit(schema, record) or "does not fit the schema"
+
+
+def misfit(schema: Schema, record: Mapping[str, Any]) -> str | None:
+    """The first thing about a decoded record that does not fit the schema, or None."""
+    by_name = {name.lower(): value for name, value in record.items()}
+    reasons = (_reason_for_column(column, by_name.get(column.name.lower())) for column in schema)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _reason_for_column(column: Column, value: Any) -> str | None:
+    if value is None:
+        return None if column.nullable else f"{column.name}: missing; every record needs it"
+    if _fits(column.type, value):
+        return None
+    return f"{column.name}: expected {_WORDS[column.type]}, got {_quote(value)}"
+
+
+def _fits(kind: ColumnType, value: Any) -> bool:
+    match kind:
+        case ColumnType.STRING:
+            return True
+        case ColumnType.BOOLEAN:
+            return isinstance(value, bool)
+        case ColumnType.INT | ColumnType.BIGINT:
+            limit = 1 << _RANGES[kind]
+            return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+        case ColumnType.DOUBLE:
+            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        case ColumnType.TIMESTAMP:
+            return isinstance(value, str) and _parses(datetime.fromisoformat, value)
+        case ColumnType.DATE:
+            return isinstance(value, str) and _parses(date.fromisoformat, value)
+
+
+def _parses(parse: Any, text: str) -> bool:
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quote(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MAX_QUOTED_CHARS else text[:_MAX_QUOTED_CHARS] + "…"

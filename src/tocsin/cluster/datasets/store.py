@@ -1,0 +1,136 @@
+"""A dataset as it is stored: its rows, its dead letters and, for keyed datasets, the living rows in memory."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from tocsin.cluster.datasets.arrow import ARROW_TYPES, arrow_schema
+from tocsin.cluster.datasets.keyed import KeyedIndex, last_per_key
+from tocsin.cluster.datasets.tables import Table
+from tocsin.errors import NotFound
+from tocsin.model.catalogue import Dataset, DatasetKind
+from tocsin.model.schema import SEQUENCE_COLUMN, Column
+
+#: The application transaction that says how far the landing log has been taken into a table.
+LANDING_APP = "landing"
+
+DEAD_LETTERS = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("line", pa.int32()),
+        ("feed", pa.string()),
+        ("reason", pa.string()),
+        ("raw", pa.string()),
+        ("rejected_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+_DEAD_LETTERS_RECENT_BYTES = 8 << 20
+
+
+class StoredDataset:
+    """Rows in, snapshots and windows out. Commits are serial; reads may run beside them."""
+
+    def __init__(self, dataset: Dataset, path: Path, *, recent_max_bytes: int) -> None:
+        self.dataset = dataset
+        self.path = path
+        self.rows = Table(path / "rows", arrow_schema(dataset.schema), recent_max_bytes=recent_max_bytes)
+        self.dead_letters = Table(path / "dead_letters", DEAD_LETTERS, recent_max_bytes=_DEAD_LETTERS_RECENT_BYTES)
+        self._lock = threading.RLock()
+        self._keyed: KeyedIndex | None = None
+        if dataset.kind is DatasetKind.KEYED:
+            self._keyed = KeyedIndex(self.rows.schema, dataset.schema.primary_key)
+            self._keyed.apply(self.rows.read().sort_by(SEQUENCE_COLUMN))
+
+    @property
+    def sequence(self) -> int:
+        return self.rows.sequence
+
+    def __len__(self) -> int:
+        return self.rows.count() if self._keyed is None else len(self._keyed)
+
+    def commit(self, rows: pa.Table, transactions: Mapping[str, int] | None = None) -> int:
+        """Append rows in arrival order; returns the commit's number."""
+        with self._lock:
+            if self._keyed is None:
+                return self.rows.append(rows, transactions)
+            sequence = self.rows.append(last_per_key(rows, self.dataset.schema.primary_key), transactions)
+            self._keyed.apply(self.rows.read(sequence - 1, sequence))
+            return sequence
+
+    def replace(self, rows: pa.Table) -> int:
+        """Put `rows` in place of all there were; for reference datasets."""
+        with self._lock:
+            return self.rows.replace(rows)
+
+    def window(self, after: int, through: int) -> pa.Table:
+        """The rows of commits in `(after, through]`; of a keyed dataset, the last row of each key among them."""
+        rows = self.rows.read(after, through)
+        if self._keyed is None:
+            return rows
+        return last_per_key(rows.sort_by(SEQUENCE_COLUMN), self.dataset.schema.primary_key)
+
+    def living(self) -> tuple[int, pa.Table]:
+        """A keyed dataset's living rows and the commit they are as of."""
+        assert self._keyed is not None, "only keyed datasets have living rows in memory"
+        with self._lock:
+            return self.rows.sequence, self._keyed.snapshot()
+
+    def add_column(self, column: Column) -> None:
+        field = pa.field(column.name, ARROW_TYPES[column.type])
+        with self._lock:
+            self.rows.add_column(field)
+            if self._keyed is not None:
+                self._keyed.add_column(field, at=len(self.rows.schema) - 2)
+            dataset = self.dataset
+            self.dataset = Dataset(dataset.name, dataset.kind, dataset.schema.with_column(column))
+
+    def compact(self) -> None:
+        """Merge small files; of a keyed dataset, drop the rows that later ones have replaced."""
+        if self._keyed is None:
+            self.rows.compact()
+            return
+        with self._lock:
+            self.rows.replace_files(self._keyed.snapshot())
+
+
+class DatasetStore:
+    """All datasets of the cluster, below one folder."""
+
+    def __init__(self, folder: Path, *, recent_max_bytes: int) -> None:
+        self._folder = folder
+        self._recent_max_bytes = recent_max_bytes
+        self._stored: dict[str, StoredDataset] = {}
+
+    def __iter__(self) -> Iterator[StoredDataset]:
+        return iter(list(self._stored.values()))
+
+    def __getitem__(self, name: str) -> StoredDataset:
+        if (found := self._stored.get(name.lower())) is None:
+            raise NotFound(f"no dataset called {name}")
+        return found
+
+    def get(self, name: str) -> StoredDataset | None:
+        return self._stored.get(name.lower())
+
+    def open(self, dataset: Dataset) -> StoredDataset:
+        path = self._folder / dataset.name.lower()
+        stored = StoredDataset(dataset, path, recent_max_bytes=self._recent_max_bytes)
+        self._stored[dataset.name.lower()] = stored
+        return stored
+
+    def create(self, dataset: Dataset, landing_end: int) -> StoredDataset:
+        """A new, empty dataset. What the landing log holds so far was for a former one of the same name."""
+        shutil.rmtree(self._folder / dataset.name.lower(), ignore_errors=True)
+        stored = self.open(dataset)
+        for table in (stored.rows, stored.dead_letters):
+            table.append(table.schema.empty_table().drop_columns([SEQUENCE_COLUMN]), {LANDING_APP: landing_end})
+        return stored
+
+    def drop(self, name: str) -> None:
+        if (stored := self._stored.pop(name.lower(), None)) is not None:
+            shutil.rmtree(stored.path, ignore_errors=True)

@@ -1,0 +1,68 @@
+"""The Spark session: how it is started, and the settings it needs. Nothing here knows about channels."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tocsin.runtime.java import find_java
+from tocsin.settings import ClusterSettings
+
+#: Why each: see docs/explanation/spark.md, which gives the measurements.
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Small batches: adaptive replanning and many shuffle partitions cost more than they save.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.scheduler.mode": "FAIR",
+    # Nothing in a query's text may reach variables or files, even if a check had a hole.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.runSQLOnFiles": "false",
+    # The default manager forks processes for every micro-batch; this one halves the floor.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "4",
+    # A driver that runs for months must not keep the history of every job it ran.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.streaming.ui.retainedBatches": "5",
+    "spark.cleaner.periodicGC.interval": "5min",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.maxResultSize": "4g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
+    """The session that everything runs on. `scratch` takes Spark's own temporary files."""
+    os.environ.update(find_java().environment)
+    # Without it, Python workers may start under another interpreter and never connect back.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    cores = os.cpu_count() or 2
+    builder = (
+        SparkSession.builder.appName("tocsin")
+        .master(settings.spark_master)
+        .config("spark.driver.memory", settings.spark_driver_memory)
+        .config("spark.driver.extraJavaOptions", "-Xss4m -XX:+UseParallelGC")
+        .config("spark.local.dir", str(scratch / "spark"))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.sql.shuffle.partitions", str(max(2, cores)))
+        .config("spark.default.parallelism", str(max(2, cores)))
+        .config("spark.sql.streaming.pollingDelay", f"{settings.polling_delay_ms}ms")
+    )
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

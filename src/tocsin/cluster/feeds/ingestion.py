@@ -1,0 +1,182 @@
+"""Ingestion: one streaming query takes the landing log into the datasets' tables and wakes continuous channels.
+
+The truth about how far a table has come is the table's own application transaction, committed with its rows: the
+landing-log position up to which it holds everything. Spark's checkpoint is made anew at each start and only tells
+a batch's bounds; losing it loses nothing. A batch that is replayed, whatever its bounds, finds in each table how
+much of it is there already.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
+from pyspark.sql.streaming import StreamingQuery
+
+from tocsin.cluster.datasets.store import LANDING_APP, DatasetStore
+from tocsin.cluster.feeds.frames import FrameHeader
+from tocsin.cluster.feeds.landing import LandingLog
+from tocsin.cluster.feeds.parsing import parse_frames, separate
+from tocsin.cluster.feeds.source import LandingSource
+from tocsin.cluster.metrics import Metrics
+from tocsin.runtime.clock import Clock
+from tocsin.settings import ClusterSettings
+
+log = structlog.get_logger(__name__)
+
+#: Batches smaller than this are parsed by one task: a shuffle would cost more than a second core saves.
+_SPREAD_OVER_CORES_BYTES = 1 << 20
+
+
+class Ingestion:
+    """The micro-batch. `start` begins the stream; `on_commit` hears which datasets have new rows, in the same batch."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        landing: LandingLog,
+        store: DatasetStore,
+        settings: ClusterSettings,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        on_ingested: Callable[[int], None],
+        on_commit: Callable[[frozenset[str]], None],
+        scratch: Path,
+    ) -> None:
+        self._spark = spark
+        self._landing = landing
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._on_ingested = on_ingested
+        self._on_commit = on_commit
+        self._checkpoint = scratch / "checkpoint"
+        self._query: StreamingQuery | None = None
+        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
+        self._position = landing.read_mark()
+        #: Held while a batch is under way; whoever changes a schema takes it first.
+        self.batch_lock = threading.Lock()
+
+    @property
+    def position(self) -> int:
+        """Everything in the landing log before this is in tables."""
+        return self._position
+
+    def start(self) -> None:
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        self._spark.dataSource.register(LandingSource)
+        stream = (
+            self._spark.readStream.format(LandingSource.name())
+            .option("directory", str(self._landing.directory))
+            .option("start", str(self._position))
+            .option("batch_max_bytes", str(self._settings.batch_max_bytes))
+            .load()
+        )
+        self._query = (
+            stream.writeStream.queryName("ingestion")
+            .option("checkpointLocation", str(self._checkpoint))
+            .foreachBatch(self._take_batch)
+            .start()
+        )
+
+    def failure(self) -> str | None:
+        """Why the stream has ended, or None while it runs."""
+        if self._query is None or self._query.isActive:
+            return None
+        try:
+            exception: StreamingQueryException | None = self._query.exception()
+        except Exception as exc:  # The JVM is gone: nothing can be asked any more.
+            return f"Spark is gone: {exc}"
+        return str(exception) if exception else "the ingestion stream has stopped"
+
+    def stop(self) -> None:
+        """End the stream between two batches; what a batch left undone is found again at the next start."""
+        with self.batch_lock:
+            if self._query is not None and self._query.isActive:
+                self._query.stop()
+        self._pool.shutdown()
+
+    def _take_batch(self, frames: DataFrame, batch_id: int) -> None:
+        with self.batch_lock, self._metrics.timed("tocsin_batch_seconds"):
+            end = self._batch_end(batch_id)
+            headers = list(self._landing.headers_between(self._position, end))
+            by_dataset: dict[str, list[FrameHeader]] = {}
+            for header in headers:
+                by_dataset.setdefault(header.dataset.lower(), []).append(header)
+            changed = frozenset(
+                name
+                for name, new in self._pool.map(
+                    lambda item: (item[0], self._ingest(frames, item[0], item[1], end)), by_dataset.items()
+                )
+                if new
+            )
+            self._position = end
+            self._on_ingested(end)
+            if changed:
+                self._on_commit(changed)
+
+    def _batch_end(self, batch_id: int) -> int:
+        """Where the batch ends: Spark writes it down before it runs the batch."""
+        text = (self._checkpoint / "offsets" / str(batch_id)).read_text()
+        return int(json.loads(text.splitlines()[-1])["position"])
+
+    def _ingest(self, frames: DataFrame, name: str, headers: list[FrameHeader], end: int) -> bool:
+        """Take a batch's frames into one dataset; True if rows were committed."""
+        stored = self._store.get(name)
+        if stored is None:
+            log.warning("records for a dropped dataset are left out", dataset=name, frames=len(headers))
+            return False
+        rows_from = stored.rows.transaction(LANDING_APP) or 0
+        letters_from = stored.dead_letters.transaction(LANDING_APP) or 0
+        # Dead letters are committed first, so where the rows have come, the dead letters have too.
+        missing = [header for header in headers if header.position >= rows_from]
+        if not missing:
+            return False
+        size = sum(header.body_length for header in missing)
+        mine = frames.where((F.col("dataset") == missing[0].dataset) & (F.col("position") >= missing[0].position))
+        spread = size > _SPREAD_OVER_CORES_BYTES and len(missing) > 1
+        if spread:
+            mine = mine.repartition(self._spark.sparkContext.defaultParallelism)
+        limit = self._settings.feed_max_record_bytes
+        with self._metrics.timed("tocsin_parse_seconds"):
+            table = parse_frames(mine, stored.dataset, limit, ordered=spread)
+        feed_of = {header.position: header.feed for header in missing}
+        parsed = separate(table, stored.dataset, feed_of, limit, self._clock.now_us())
+        self._count(parsed.positions, feed_of, parsed.rejected)
+        letters = _at_or_after(parsed.rejected, parsed.rejected.column("position"), letters_from)
+        if letters.num_rows:
+            stored.dead_letters.append(letters, {LANDING_APP: end})
+        rows = _at_or_after(parsed.rows, parsed.positions, rows_from)
+        if not rows.num_rows:
+            return False
+        with self._metrics.timed("tocsin_table_commit_seconds"):
+            stored.commit(rows, {LANDING_APP: end})
+        return True
+
+    def _count(self, positions: pa.ChunkedArray, feed_of: dict[int, str], rejected: pa.Table) -> None:
+        accepted = pc.value_counts(positions).to_pylist() if len(feed_of) > 1 else []
+        if not accepted and len(positions):
+            accepted = [{"values": next(iter(feed_of)), "counts": len(positions)}]
+        for one in accepted:
+            self._metrics.feed_records(feed_of[one["values"]], "accepted", one["counts"])
+        for one in pc.value_counts(rejected.column("feed")).to_pylist():
+            self._metrics.feed_records(one["values"], "rejected", one["counts"])
+
+
+def _at_or_after(rows: pa.Table, positions: pa.ChunkedArray, first: int) -> pa.Table:
+    """The rows whose frame lies at or after `first`: what lies before it is in the table already."""
+    if not len(positions) or pc.min(positions).as_py() >= first:
+        return rows
+    return rows.filter(pc.greater_equal(positions, first))

@@ -1,0 +1,99 @@
+"""Frames to checked rows, on Spark: bodies are cut into lines, lines parsed and checked against the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
+
+from tocsin.cluster.datasets.arrow import arrow_schema, ddl
+from tocsin.cluster.datasets.records import reason_for_rejection
+from tocsin.cluster.datasets.store import DEAD_LETTERS
+from tocsin.model.catalogue import Dataset
+from tocsin.model.schema import ColumnType
+
+_POSITION, _LINE, _RAW, _CORRUPT = "_position", "_line", "_raw", "_corrupt"
+_JSON_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowNonNumericNumbers": "false",
+    "encoding": "UTF-8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Rows that fit, each with the position of its frame, and the ones that don't, as dead letters."""
+
+    rows: pa.Table
+    positions: pa.ChunkedArray
+    rejected: pa.Table
+
+
+def parse_frames(frames: DataFrame, dataset: Dataset, max_record_bytes: int, *, ordered: bool) -> pa.Table:
+    """One Spark job: frames (position, body) of one dataset to rows with `_position`, `_line` and `_raw`.
+
+    `_raw` is NULL for a row that fits and the record's bytes for one that doesn't. With `ordered`, rows come in
+    log order.
+    """
+    lines = frames.select(
+        F.col("position").alias(_POSITION),
+        F.posexplode(F.split(F.col("body").cast("string"), "\n")).alias(_LINE, "text"),
+    ).where(F.trim(F.col("text"), F.lit(" \t\r")) != "")
+    schema = f"{ddl(dataset.schema)}, `{_CORRUPT}` STRING"
+    parsed = lines.select(_POSITION, _LINE, "text", F.from_json("text", schema, _JSON_OPTIONS).alias("r"))
+    record = {column.name: F.col("r").getField(column.name) for column in dataset.schema}
+    unfit = F.col("r").isNull() | F.col("r").getField(_CORRUPT).isNotNull() | (F.octet_length("text") > max_record_bytes)
+    for column in dataset.schema:
+        if not column.nullable:
+            unfit = unfit | record[column.name].isNull()
+        if column.type is ColumnType.DOUBLE:
+            # JSON has no infinity, but 1e999 reads as one; a distance to it would poison every near-query.
+            unfit = unfit | F.coalesce(F.abs(record[column.name]) == F.lit(float("inf")), F.lit(False))
+    selected = parsed.select(
+        *(value.alias(name) for name, value in record.items()),
+        _POSITION,
+        _LINE,
+        F.when(unfit, F.col("text").cast("binary")).alias(_RAW),
+    )
+    table = selected.toArrow()
+    return table.sort_by([(_POSITION, "ascending"), (_LINE, "ascending")]) if ordered else table
+
+
+def separate(
+    table: pa.Table, dataset: Dataset, feed_of: dict[int, str], max_record_bytes: int, now_us: int
+) -> Parsed:
+    """Split what `parse_frames` returned into rows and dead letters with their reasons."""
+    unfit = pc.is_valid(table.column(_RAW))
+    target = arrow_schema(dataset.schema)
+    if not pc.any(unfit).as_py():
+        return Parsed(table.select(target.names).cast(target), table.column(_POSITION), DEAD_LETTERS.empty_table())
+    fit = table.filter(pc.invert(unfit))
+    bad = table.filter(unfit).select([_POSITION, _LINE, _RAW]).sort_by([(_POSITION, "ascending"), (_LINE, "ascending")])
+    rejected = _dead_letters(bad.to_pylist(), dataset, feed_of, max_record_bytes, now_us)
+    return Parsed(fit.select(target.names).cast(target), fit.column(_POSITION), rejected)
+
+
+def _dead_letters(
+    bad: Sequence[dict[str, object]], dataset: Dataset, feed_of: dict[int, str], max_record_bytes: int, now_us: int
+) -> pa.Table:
+    rows = []
+    for one in bad:
+        position, line, raw = one[_POSITION], one[_LINE], one[_RAW]
+        assert isinstance(position, int) and isinstance(line, int) and isinstance(raw, bytes)
+        rows.append(
+            {
+                "position": position,
+                "line": line + 1,
+                "feed": feed_of.get(position, ""),
+                "reason": reason_for_rejection(dataset.schema, raw, max_record_bytes),
+                # A record over the limit is kept in part: the table must not hold what the limit keeps out.
+                "raw": raw[:max_record_bytes].decode("utf-8", errors="replace"),
+                "rejected_at": now_us,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=DEAD_LETTERS)

@@ -1,0 +1,63 @@
+"""The landing log as a Spark streaming source.
+
+Spark reads it in a Python process beside the driver, one row per frame, so that bodies cross to the JVM whole and
+are cut into records there. An offset is a position in the log; a batch ends at a frame's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+from tocsin.cluster.feeds.landing import LandingReader
+
+_Row = tuple[int, str, bytes]
+
+
+class LandingSource(DataSource):
+    """Options: `directory` of the log, `start` position for a new query, `batch_max_bytes`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tocsin_landing"
+
+    def schema(self) -> str:
+        return "position BIGINT, dataset STRING, body BINARY"
+
+    def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
+        return LandingStreamReader(
+            Path(self.options["directory"]), int(self.options["start"]), int(self.options["batch_max_bytes"])
+        )
+
+
+class LandingStreamReader(SimpleDataSourceStreamReader):
+    def __init__(self, directory: Path, start: int, batch_max_bytes: int) -> None:
+        self._directory = directory
+        self._start = start
+        self._batch_max_bytes = batch_max_bytes
+        self._opened: LandingReader | None = None
+
+    @property
+    def _reader(self) -> LandingReader:
+        # Made on first use: this object is pickled on its way to the process that reads.
+        if self._opened is None:
+            self._opened = LandingReader(self._directory)
+        return self._opened
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"position": self._start}
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[_Row], dict[str, int]]:
+        position = int(start["position"])
+        frames = self._reader.read_frames(position, None, self._batch_max_bytes)
+        end = frames[-1].end if frames else position
+        # Spark pickles the iterator: a generator would fail.
+        return iter([(frame.position, frame.dataset, frame.body) for frame in frames]), {"position": end}
+
+    def readBetweenOffsets(  # noqa: N802 - Spark's name
+        self, start: dict[str, int], end: dict[str, int]
+    ) -> Iterator[_Row]:
+        frames = self._reader.read_frames(int(start["position"]), int(end["position"]), 1 << 62)
+        return iter([(frame.position, frame.dataset, frame.body) for frame in frames])

@@ -1,0 +1,343 @@
+"""Statements carried out: what each one does to the cluster, and what it answers.
+
+A statement changes everything it should or nothing. Those that change what exists come one at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, assert_never
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+
+from tocsin.cluster.channels import statements as st
+from tocsin.cluster.channels.compile import RelationRole, compile_select
+from tocsin.cluster.channels.parse import parse_script
+from tocsin.cluster.channels.planning import explain
+from tocsin.cluster.cluster import Cluster
+from tocsin.cluster.datasets.loading import read_file, resolve_import
+from tocsin.cluster.datasets.records import misfit
+from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.errors import AlreadyExists, InvalidValue, NotFound, StatementError
+from tocsin.model.catalogue import DatasetKind, Feed, FeedSource
+from tocsin.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement did, in words, and the rows it returns, if any."""
+
+    message: str
+    columns: tuple[str, ...] = ()
+    rows: Sequence[Sequence[Any]] = field(default=())
+    #: True when there were more rows than a SELECT may return.
+    truncated: bool = False
+
+
+class Interpreter:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def run_script(self, text: str) -> list[Answer]:
+        """Carry out statements in order. The first that fails ends the script; those before it have happened."""
+        return [self.run(statement) for statement in parse_script(text)]
+
+    def run(self, statement: st.Statement) -> Answer:
+        match statement:
+            case st.Select():
+                return self._select(statement)
+            case st.Show():
+                return self._show(statement)
+            case st.Describe():
+                return self._describe(statement)
+            case st.ExplainChannel():
+                return self._explain(statement)
+            case st.Insert():
+                return self._insert(statement)
+            case st.LoadDataset():
+                return self._load(statement)
+            case st.CreateDataset():
+                return self._changing(self._create_dataset, statement)
+            case st.AlterDatasetAddColumn():
+                return self._changing(self._add_column, statement)
+            case st.CreateFeed():
+                return self._changing(self._create_feed, statement)
+            case st.CreateChannel():
+                return self._changing(self._create_channel, statement)
+            case st.Drop():
+                return self._changing(self._drop, statement)
+            case _ as never:
+                assert_never(never)
+
+    def _changing(self, carry_out: Callable[[Any], Answer], statement: Any) -> Answer:
+        with self._cluster.statement_lock:
+            try:
+                return carry_out(statement)
+            except AlreadyExists as exc:
+                if getattr(statement, "if_not_exists", False):
+                    return Answer(f"{exc}: nothing to do")
+                raise
+            except NotFound as exc:
+                if getattr(statement, "if_exists", False):
+                    return Answer(f"{exc}: nothing to do")
+                raise
+
+    # Datasets
+
+    def _create_dataset(self, statement: st.CreateDataset) -> Answer:
+        dataset, cluster = statement.dataset, self._cluster
+        if dataset.name.lower() in cluster.catalogue.datasets:
+            raise AlreadyExists(f"dataset {dataset.name} exists already")
+        cluster.store.create(dataset, cluster.intake.landing.end)
+        try:
+            cluster.catalogue.add_dataset(dataset)
+        except BaseException:
+            cluster.store.drop(dataset.name)
+            raise
+        return Answer(f"{dataset.kind.lower()} dataset {dataset.name} created")
+
+    def _add_column(self, statement: st.AlterDatasetAddColumn) -> Answer:
+        cluster, column = self._cluster, statement.column
+        stored = cluster.store[cluster.catalogue.dataset(statement.dataset).name]
+        if stored.dataset.schema.find(column.name) is not None:
+            raise AlreadyExists(f"dataset {stored.dataset.name} has a column {column.name} already")
+        if not column.nullable:
+            raise InvalidValue(f"column {column.name} can't be NOT NULL: rows already stored have no value for it")
+        # Between two batches, so that no batch sees half of the change.
+        with cluster.ingestion.batch_lock:
+            stored.add_column(column)
+            cluster.catalogue.alter_dataset(stored.dataset)
+            for name in cluster.users_of(stored.dataset.name):
+                cluster.executor.recompile(name, cluster.compile(cluster.catalogue.channel(name)))
+        return Answer(f"column {column.name} added to {stored.dataset.name}")
+
+    def _insert(self, statement: st.Insert) -> Answer:
+        """Through the landing log, like everything else, and waits until the rows are in the table."""
+        cluster = self._cluster
+        dataset = cluster.catalogue.dataset(statement.dataset)
+        names = statement.columns or dataset.schema.names
+        for name in names:
+            if dataset.schema.find(name) is None:
+                known = ", ".join(dataset.schema.names)
+                raise InvalidValue(f"dataset {dataset.name} has no column {name}; it has {known}")
+        for number, row in enumerate(statement.rows, 1):
+            if len(row) != len(names):
+                raise InvalidValue(f"row {number} has {len(row)} values for {len(names)} columns")
+            if (reason := misfit(dataset.schema, dict(zip(names, row, strict=True)))) is not None:
+                raise InvalidValue(f"row {number}: {reason}; nothing was inserted")
+        lines = [msgspec.json.encode(dict(zip(names, row, strict=True))) for row in statement.rows]
+        feed = Feed("", dataset.name, FeedSource.HTTP)
+        receipt = cluster.intake.accept(feed, DecodedBody(b"\n".join(lines), len(lines))).result()
+        try:
+            cluster.intake.wait_ingested(receipt.end).result()
+        except CancelledError:
+            raise StatementError("the cluster stopped; the rows are safe and will be in the table after a start") from None
+        rejected = rejections(cluster, dataset.name, receipt.position, receipt.end)
+        if rejected:
+            first = rejected[0]
+            raise InvalidValue(
+                f"{len(rejected)} of {len(lines)} rows were refused and are dead letters now; "
+                f"the first is row {first['line']}: {first['reason']}"
+            )
+        return Answer(f"{len(lines)} rows inserted into {dataset.name}")
+
+    def _load(self, statement: st.LoadDataset) -> Answer:
+        cluster = self._cluster
+        stored = cluster.store[cluster.catalogue.dataset(statement.dataset).name]
+        path = resolve_import(statement.path, cluster.import_folders)
+        rows = read_file(cluster.spark, stored.dataset, path, statement.format)
+        if stored.dataset.kind is DatasetKind.REFERENCE:
+            _refuse_repeated_keys(stored.dataset.schema, rows, path)
+            stored.replace(rows)
+        else:
+            stored.commit(rows)
+        cluster.executor.run_continuous([stored.dataset.name])
+        return Answer(f"{rows.num_rows} rows loaded into {stored.dataset.name}")
+
+    # Feeds and channels
+
+    def _create_feed(self, statement: st.CreateFeed) -> Answer:
+        feed, cluster = statement.feed, self._cluster
+        dataset = cluster.catalogue.dataset(feed.dataset)
+        location = feed.location
+        if feed.source is FeedSource.FOLDER:
+            folder = resolve_import(location, cluster.import_folders)
+            if not folder.is_dir():
+                raise InvalidValue(f"{location!r} is no folder")
+            location = str(folder)
+        feed = Feed(feed.name, dataset.name, feed.source, location)
+        cluster.catalogue.add_feed(feed)
+        cluster.watch(feed)
+        return Answer(f"feed {feed.name} into {dataset.name} created")
+
+    def _create_channel(self, statement: st.CreateChannel) -> Answer:
+        channel, cluster = statement.channel, self._cluster
+        if channel.name.lower() in cluster.catalogue.channels:
+            raise AlreadyExists(f"channel {channel.name} exists already")
+        compiled = cluster.compile(channel)
+        explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
+        cluster.registry.remove_channel(channel.name)
+        cluster.put_to_work(channel, compiled)
+        try:
+            cluster.catalogue.add_channel(channel)
+        except BaseException:
+            cluster.retire(channel)
+            raise
+        return Answer(f"{channel.kind.lower()} channel {channel.name} created")
+
+    def _drop(self, statement: st.Drop) -> Answer:
+        cluster, name = self._cluster, statement.name
+        match statement.kind:
+            case st.Kind.DATASET:
+                dataset = cluster.catalogue.drop_dataset(name, cluster.users_of(name))
+                with cluster.ingestion.batch_lock:
+                    cluster.store.drop(dataset.name)
+            case st.Kind.FEED:
+                cluster.unwatch(cluster.catalogue.drop_feed(name))
+            case st.Kind.CHANNEL:
+                cluster.retire(cluster.catalogue.drop_channel(name))
+            case _ as never:
+                assert_never(never)
+        return Answer(f"{statement.kind.lower()} {name} dropped")
+
+    # Looking around
+
+    def _select(self, statement: st.Select) -> Answer:
+        cluster, settings = self._cluster, self._cluster.settings
+        compiled = compile_select(statement.sql, cluster.catalogue.datasets)
+        context = cluster.spark.sparkContext
+        group = f"select-{threading.get_ident()}"
+        context.setJobGroup(group, "SELECT", interruptOnCancel=True)
+        timer = threading.Timer(settings.select_timeout_s, context.cancelJobGroup, [group])
+        timer.start()
+        try:
+            with ExitStack() as leases:
+                names = {
+                    relation: leases.enter_context(cluster.executor.views.full(relation.dataset))
+                    for relation in compiled.relations
+                    if relation.role is RelationRole.FULL
+                }
+                frame = cluster.spark.sql(compiled.render(names))
+                table = frame.limit(settings.select_max_rows + 1).toArrow()
+        except PySparkException as exc:
+            reason = (exc.getMessage() or str(exc)).strip().splitlines()[0]
+            if not timer.is_alive():
+                reason = f"took longer than {settings.select_timeout_s:g} s"
+            raise StatementError(reason, text=statement.sql) from exc
+        finally:
+            timer.cancel()
+            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        truncated = table.num_rows > settings.select_max_rows
+        table = table.slice(0, settings.select_max_rows)
+        columns = [column.to_pylist() for column in table.columns]
+        rows = list(zip(*columns, strict=True)) if columns else []
+        return Answer(f"{len(rows)} rows", tuple(table.column_names), rows, truncated)
+
+    def _show(self, statement: st.Show) -> Answer:
+        cluster = self._cluster
+        match statement.listing:
+            case st.Listing.DATASETS:
+                columns: tuple[str, ...] = ("dataset", "kind", "rows", "commits", "primary_key")
+                rows: list[tuple[Any, ...]] = [
+                    (one.name, one.kind, len(stored := cluster.store[one.name]), stored.sequence, ", ".join(one.schema.primary_key))
+                    for one in cluster.catalogue.datasets.values()
+                ]
+            case st.Listing.FEEDS:
+                columns = ("feed", "dataset", "source", "location")
+                rows = [(one.name, one.dataset, one.source, one.location) for one in cluster.catalogue.feeds.values()]
+            case st.Listing.CHANNELS:
+                columns = ("channel", "kind", "period_s", "parameters", "subscriptions", "runs", "results")
+                rows = [
+                    (
+                        state.channel.name,
+                        state.channel.kind,
+                        state.channel.period_s,
+                        _parameters(state.channel.parameters),
+                        len(state.subscriptions),
+                        state.runs,
+                        state.results,
+                    )
+                    for state in cluster.executor.states.values()
+                ]
+            case st.Listing.BROKERS:
+                columns = ("broker", "callback_url", "push_limit_bytes")
+                rows = [(one.name, one.callback_url, one.push_limit_bytes) for one in cluster.registry.brokers()]
+            case st.Listing.SUBSCRIPTIONS:
+                columns = ("channel", "subscriptions")
+                rows = sorted(cluster.registry.counts().items())
+            case _ as never:
+                assert_never(never)
+        return Answer(f"{len(rows)} {statement.listing.lower()}", columns, sorted(rows))
+
+    def _describe(self, statement: st.Describe) -> Answer:
+        cluster = self._cluster
+        match statement.kind:
+            case st.Kind.DATASET:
+                dataset = cluster.catalogue.dataset(statement.name)
+                key = {name.lower() for name in dataset.schema.primary_key}
+                rows: list[tuple[Any, ...]] = [
+                    (one.name, one.type, one.nullable, one.name.lower() in key) for one in dataset.schema
+                ]
+                return Answer(f"dataset {dataset.name}", ("column", "type", "nullable", "key"), rows)
+            case st.Kind.FEED:
+                feed = cluster.catalogue.feed(statement.name)
+                rows = [("dataset", feed.dataset), ("source", feed.source), ("location", feed.location)]
+                return Answer(f"feed {feed.name}", ("property", "value"), rows)
+            case st.Kind.CHANNEL:
+                state = cluster.executor.states[cluster.catalogue.channel(statement.name).name.lower()]
+                window = cluster.executor.window(state)
+                rows = [
+                    ("kind", state.channel.kind),
+                    ("period_s", state.channel.period_s),
+                    ("parameters", _parameters(state.channel.parameters)),
+                    ("datasets", ", ".join(state.compiled.datasets)),
+                    ("watches", ", ".join(state.compiled.windows)),
+                    ("window_lag_commits", window.lag_commits),
+                    ("subscriptions", len(state.subscriptions)),
+                    ("runs", state.runs),
+                    ("results", state.results),
+                    ("last_run_s", state.last_run_s),
+                    ("last_error", state.last_error),
+                    ("body", state.channel.body),
+                ]
+                return Answer(f"channel {state.channel.name}", ("property", "value"), rows)
+            case _ as never:
+                assert_never(never)
+
+    def _explain(self, statement: st.ExplainChannel) -> Answer:
+        cluster = self._cluster
+        channel = cluster.catalogue.channel(statement.name)
+        compiled = cluster.executor.states[channel.name.lower()].compiled
+        sql, plan = explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
+        return Answer(f"channel {channel.name}", ("part", "text"), [("sql", sql), ("plan", plan)])
+
+
+def rejections(cluster: Cluster, dataset: str, position: int, end: int) -> list[dict[str, Any]]:
+    """Line and reason of each record between two log positions that became a dead letter."""
+    letters = cluster.store[dataset].dead_letters
+    where = (pc.field("position") >= position) & (pc.field("position") < end)
+    found = letters.read(where=where).select(["line", "reason"]).sort_by("line")
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:
+    if not schema.primary_key:
+        return
+    keys = list(schema.primary_key)
+    repeated = rows.group_by(keys).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
+    if repeated.num_rows:
+        first = {name: repeated.column(name)[0].as_py() for name in keys}
+        raise InvalidValue(f"{path.name}: the key {first} comes more than once; nothing was loaded")
+
+
+def _parameters(parameters: Sequence[Any]) -> str:
+    return ", ".join(f"{one.name} {one.type}" for one in parameters)

@@ -1,0 +1,125 @@
+"""Upkeep in the background: compaction, retention, and letting go of what the landing log no longer needs to hold."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from tocsin.cluster.datasets.store import DatasetStore
+from tocsin.cluster.datasets.tables import Table
+from tocsin.cluster.feeds.intake import FeedIntake
+from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.store import ResultStore
+from tocsin.runtime.clock import Clock
+from tocsin.settings import ClusterSettings
+
+log = structlog.get_logger(__name__)
+
+_TICK_S = 1.0
+#: How much of the landing log is read again after a crash: a few seconds' worth costs little either way.
+_RELEASE_EVERY_S = 5.0
+_TIDY_EVERY_S = 60.0
+
+
+class Maintenance:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        clock: Clock,
+        metrics: Metrics,
+        store: DatasetStore,
+        results: ResultStore,
+        intake: FeedIntake,
+        ingested_position: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._store = store
+        self._results = results
+        self._intake = intake
+        self._ingested_position = ingested_position
+        self._released = -1
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._keep_up, name="maintenance", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def release_log(self) -> None:
+        """Let the landing log go of what is in tables, once the tables are on disk for certain."""
+        position = self._ingested_position()
+        if position == self._released:
+            return
+        sync_filesystem(self._settings.data_dir)
+        self._intake.release(position)
+        self._released = position
+
+    def _keep_up(self) -> None:
+        next_release = next_tidy = 0.0
+        while not self._stopping.wait(_TICK_S):
+            now_s = self._clock.monotonic_s()
+            self._metrics.landing_pending(self._intake.pending_bytes)
+            self._try(self._compact)
+            if now_s >= next_release:
+                next_release = now_s + _RELEASE_EVERY_S
+                self._try(self._results.flush)
+                self._try(self.release_log)
+            if now_s >= next_tidy:
+                next_tidy = now_s + _TIDY_EVERY_S
+                self._try(self._retain)
+                self._try(self._tidy)
+
+    def _try(self, job: Callable[[], object]) -> None:
+        """Upkeep that fails is told and tried again at its next turn; it must never take the cluster down."""
+        try:
+            with self._metrics.timed(f"maintenance{job.__name__}"):
+                job()
+        except Exception as exc:
+            log.warning("upkeep failed; trying again later", job=job.__name__, exc_info=exc)
+
+    def _tables(self) -> list[Table]:
+        datasets = [table for stored in self._store for table in (stored.rows, stored.dead_letters)]
+        return [*datasets, self._results.table]
+
+    def _compact(self) -> None:
+        every = self._settings.compact_every_commits
+        for stored in self._store:
+            if stored.rows.needs_compaction(every):
+                stored.compact()
+            if stored.dead_letters.needs_compaction(every):
+                stored.dead_letters.compact()
+        if self._results.table.needs_compaction(every):
+            self._results.table.compact()
+
+    def _retain(self) -> None:
+        oldest_us = self._clock.now_us() - int(self._settings.result_retention_s * 1e6)
+        self._results.retain(oldest_us, self._settings.result_retention_bytes)
+
+    def _tidy(self) -> None:
+        for table in self._tables():
+            table.tidy()
+
+
+def sync_filesystem(path: Path) -> None:
+    """Force everything written so far to the disk that holds `path`; neither delta-rs nor Spark does."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "syncfs"):
+        os.sync()
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if library.syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), f"syncing {path} failed")
+    finally:
+        os.close(descriptor)

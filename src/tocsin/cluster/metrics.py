@@ -1,0 +1,84 @@
+"""What Prometheus sees: counters and histograms per feed and channel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8, 1.2, 2, 5, 10, 30, 60)
+
+
+class Metrics:
+    """One registry per cluster, so that two clusters in one process (as in tests) don't mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._records = Counter(
+            "tocsin_feed_records", "Records by feed and outcome", ["feed", "outcome"], registry=self.registry
+        )
+        self._runs = Counter(
+            "tocsin_channel_runs", "Channel runs by outcome", ["channel", "outcome"], registry=self.registry
+        )
+        self._results = Counter("tocsin_channel_results", "Results produced", ["channel"], registry=self.registry)
+        self._overruns = Counter(
+            "tocsin_channel_overruns", "Runs that outlasted their period", ["channel"], registry=self.registry
+        )
+        self._run_seconds = Histogram(
+            "tocsin_channel_run_seconds", "Time of a run", ["channel"], buckets=_SECONDS, registry=self.registry
+        )
+        self._window_lag = Gauge(
+            "tocsin_channel_window_lag_commits",
+            "Commits that the channel has not run over yet",
+            ["channel"],
+            registry=self.registry,
+        )
+        self._pending = Gauge(
+            "tocsin_landing_pending_bytes", "Accepted but not yet committed to tables", registry=self.registry
+        )
+        self._notifications = Counter(
+            "tocsin_notifications", "Notifications by broker and outcome", ["broker", "outcome"], registry=self.registry
+        )
+        self._stages = Histogram(
+            "tocsin_stage_seconds", "Time of a stage", ["stage"], buckets=_SECONDS, registry=self.registry
+        )
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._stages.labels(stage).observe(time.perf_counter() - begin)
+
+    def feed_records(self, feed: str, outcome: str, count: int) -> None:
+        self._records.labels(feed, outcome).inc(count)
+
+    def run(self, channel: str, outcome: str, seconds: float, results: int) -> None:
+        self._runs.labels(channel, outcome).inc()
+        self._run_seconds.labels(channel).observe(seconds)
+        self._results.labels(channel).inc(results)
+
+    def overrun(self, channel: str) -> None:
+        self._overruns.labels(channel).inc()
+
+    def window_lag(self, channel: str, commits: int) -> None:
+        self._window_lag.labels(channel).set(commits)
+
+    def landing_pending(self, size_bytes: int) -> None:
+        self._pending.set(size_bytes)
+
+    def notification(self, broker: str, outcome: str) -> None:
+        self._notifications.labels(broker, outcome).inc()
+
+    def forget_channel(self, channel: str) -> None:
+        for family in (self._results, self._overruns, self._run_seconds, self._window_lag):
+            try:
+                family.remove(channel)
+            except KeyError:
+                continue

@@ -1,0 +1,205 @@
+"""Results: what channel runs produced, durable, in positions.
+
+A run's results and the bounds of the window they came from are one commit of the results table, so a window is
+either done with all its results or not at all. A run that found nothing moves its bound in memory only; the
+bound is made durable with the next commit or by `flush`. If the process dies in between, the window is run again
+and finds nothing again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from tocsin.cluster.datasets.tables import Table
+from tocsin.errors import HistoryGone, TooLarge
+from tocsin.model.position import MAX_ROWS_PER_COMMIT, commit_of, sequence_of
+
+SCHEMA = pa.schema(
+    [
+        ("sequence", pa.int64()),
+        ("subscription", pa.int64()),
+        ("channel", pa.string()),
+        ("payload", pa.string()),
+        ("committed_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+_RETAINED_APP = "retained"
+#: How many commits one step of a long pull reads at first; doubled while steps bring little.
+_FIRST_STRIDE_COMMITS = 64
+
+#: (channel, dataset) → the commit of the dataset up to which the channel has run.
+Bounds = Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """Rows in sequence order, and the sequence up to which nothing was left out."""
+
+    rows: pa.Table
+    through: int
+
+
+class ResultStore:
+    def __init__(self, path: Path, *, recent_max_bytes: int) -> None:
+        self._table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
+        self._ahead: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def table(self) -> Table:
+        return self._table
+
+    @property
+    def last_sequence(self) -> int:
+        """The highest sequence that any result committed so far can have."""
+        return sequence_of(self._table.sequence, MAX_ROWS_PER_COMMIT - 1)
+
+    @property
+    def earliest_sequence(self) -> int:
+        """Results up to and with this sequence have been removed by retention."""
+        retained = self._table.transaction(_RETAINED_APP) or 0
+        return sequence_of(retained, MAX_ROWS_PER_COMMIT - 1) if retained else 0
+
+    def bound(self, channel: str, dataset: str) -> int | None:
+        """How far `channel` has run over `dataset`; None if it never did."""
+        with self._lock:
+            ahead = self._ahead.get((channel, dataset))
+        return ahead if ahead is not None else self._table.transaction(_window_app(channel, dataset))
+
+    def commit(self, outputs: Iterable[tuple[str, pa.Table]], bounds: Bounds, now_us: int) -> int | None:
+        """Make the results of one or several channels durable, together with their windows' bounds.
+
+        `outputs` are pairs of channel and rows (subscription, payload). Returns the number of the results
+        commit, or None when there was nothing to write.
+        """
+        rows = pa.concat_tables([SCHEMA.empty_table(), *(_labelled(channel, output) for channel, output in outputs)])
+        with self._lock:
+            if rows.num_rows == 0:
+                self._ahead.update(bounds)
+                return None
+            if rows.num_rows > MAX_ROWS_PER_COMMIT:
+                raise TooLarge(f"a run produced {rows.num_rows} results; at most {MAX_ROWS_PER_COMMIT} fit one commit")
+            first = sequence_of(self._table.sequence + 1, 0)
+            rows = rows.set_column(0, "sequence", pa.array(np.arange(first, first + rows.num_rows)))
+            rows = rows.set_column(4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows))
+            return self._append(rows, bounds)
+
+    def set_bounds(self, bounds: Bounds) -> None:
+        """Make bounds durable with no results: where a new channel begins."""
+        with self._lock:
+            self._append(SCHEMA.empty_table(), bounds)
+
+    def flush(self) -> None:
+        """Make the bounds of windows without results durable."""
+        with self._lock:
+            if self._ahead:
+                self._append(SCHEMA.empty_table(), {})
+
+    def _append(self, rows: pa.Table, bounds: Bounds) -> int:
+        everything = {**self._ahead, **bounds}
+        transactions = {_window_app(*key): through for key, through in everything.items()}
+        commit = self._table.append(rows, transactions)
+        self._ahead.clear()
+        return commit
+
+    def pull(
+        self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table], where: ds.Expression | None = None
+    ) -> Pulled:
+        """Results after sequence `after`, oldest first, those that `keep` keeps, until about `limit_rows`.
+
+        Raises HistoryGone when some of what was asked for has been removed.
+        """
+        self.check_history(after)
+        last_commit = self._table.sequence
+        position = max(after, self.earliest_sequence)
+        stride = _FIRST_STRIDE_COMMITS
+        pulled: list[pa.Table] = []
+        count = 0
+        while commit_of(position) <= last_commit and count < limit_rows:
+            begin = commit_of(position)
+            through = min(last_commit, begin + stride)
+            rows = self._table.read(begin - 1, through, where).sort_by("sequence")
+            rows = rows.filter(pc.greater(rows.column("sequence"), position))
+            rows = keep(rows) if rows.num_rows else rows
+            if count + rows.num_rows > limit_rows:
+                rows = rows.slice(0, limit_rows - count)
+                position = rows.column("sequence")[-1].as_py()
+                pulled.append(rows)
+                break
+            pulled.append(rows)
+            count += rows.num_rows
+            position = sequence_of(through, MAX_ROWS_PER_COMMIT - 1)
+            if through == last_commit:
+                break
+            stride *= 2
+        columns = ["sequence", "subscription", "channel", "payload", "committed_at"]
+        rows = pa.concat_tables([SCHEMA.empty_table(), *(part.select(columns) for part in pulled)])
+        return Pulled(rows, max(position, after))
+
+    def check_history(self, after: int) -> None:
+        earliest = self.earliest_sequence
+        if 0 < after < earliest or (after == 0 and earliest):
+            raise HistoryGone(
+                f"results up to sequence {earliest} have been removed by retention", earliest=str(earliest)
+            )
+
+    def retain(self, oldest_us: int, max_bytes: int) -> int:
+        """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many commits
+        went."""
+        with self._lock:
+            through = self._commits_to_remove(oldest_us, max_bytes)
+            already = self._table.transaction(_RETAINED_APP) or 0
+            if through <= already:
+                return 0
+            self._table.append(SCHEMA.empty_table(), {_RETAINED_APP: through})
+            self._table.delete_through(through)
+            return through - already
+
+    def _commits_to_remove(self, oldest_us: int, max_bytes: int) -> int:
+        old = ds.field("committed_at") < pa.scalar(oldest_us, SCHEMA.field("committed_at").type)
+        files = self._table.files()
+        through = 0
+        if files:
+            stored = ds.dataset(files, schema=self._table.schema, format="parquet")
+            rows = stored.to_table(columns=["_seq"], filter=old)
+            through = int(pc.max(rows.column("_seq")).as_py() or 0)
+            excess = self._table.size_bytes() - max_bytes
+            if excess > 0:
+                through = max(through, self._oldest_commits_holding(stored, excess))
+        return through
+
+    def _oldest_commits_holding(self, stored: ds.Dataset, excess_bytes: int) -> int:
+        """The last of the oldest commits that together hold about `excess_bytes` of the table."""
+        commits = stored.to_table(columns=["_seq"]).column("_seq").to_numpy()
+        share = min(1.0, excess_bytes / max(1, self._table.size_bytes()))
+        return int(np.quantile(commits, share, method="higher"))
+
+
+def only(ids: Sequence[int]) -> Callable[[pa.Table], pa.Table]:
+    """A `keep` for `pull`: the results of these subscriptions."""
+    wanted = pa.array(sorted(set(ids)), pa.int64())
+    return lambda rows: rows.filter(pc.is_in(rows.column("subscription"), value_set=wanted))
+
+
+def _labelled(channel: str, output: pa.Table) -> pa.Table:
+    count = output.num_rows
+    columns = [
+        pa.nulls(count, pa.int64()),
+        output.column("subscription").cast(pa.int64()),
+        pa.repeat(pa.scalar(channel, pa.string()), count),
+        output.column("payload").cast(pa.string()),
+        pa.nulls(count, SCHEMA.field("committed_at").type),
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _window_app(channel: str, dataset: str) -> str:
+    return f"window/{channel.lower()}/{dataset.lower()}"

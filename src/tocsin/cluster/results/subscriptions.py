@@ -1,0 +1,248 @@
+"""Brokers, backend subscriptions and who holds which, in the catalogue's database.
+
+Identical subscriptions are one, also across brokers: the first broker that asks makes it, the last one that
+leaves ends it. An id is given once and never again, so it can serve as the epoch of positions.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.errors import NotFound
+from tocsin.model.catalogue import BackendSubscription, Broker, ParameterValue
+
+_brokers = sa.Table(
+    "broker",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("callback_url", sa.String, nullable=False),
+    sa.Column("push_limit_bytes", sa.Integer, nullable=False),
+)
+_subscriptions = sa.Table(
+    "subscription",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("channel", sa.String, nullable=False),
+    #: The values and the permission class as JSON: what makes two subscriptions the same.
+    sa.Column("ask", sa.Text, nullable=False),
+    sa.Index("subscription_ask", "channel", "ask", unique=True),
+)
+_holds = sa.Table(
+    "hold",
+    metadata,
+    sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("broker", sa.String, primary_key=True),
+    sa.Index("hold_broker", "broker"),
+    sqlite_with_rowid=False,
+)
+_counters = sa.Table(
+    "counter",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
+)
+
+#: SQLite takes at most 32,766 variables in one statement.
+_LOOKUP_CHUNK = 5_000
+_READ_CHUNK = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What a bulk subscribe did: every subscription asked for, in order, and the ids that are new."""
+
+    ids: tuple[int, ...]
+    created: tuple[BackendSubscription, ...]
+
+
+class SubscriptionRegistry:
+    """Who holds what. Calls are transactions; bulk calls are one transaction each."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        metadata.create_all(engine)
+        with engine.begin() as connection:
+            found = connection.execute(sa.select(_counters.c.value).where(_counters.c.name == "subscription")).scalar()
+            if found is None:
+                connection.execute(_counters.insert().values(name="subscription", value=0))
+            self._last_id = int(found or 0)
+
+    # Brokers
+
+    def put_broker(self, broker: Broker) -> None:
+        """Register a broker, or change what is known of it."""
+        values = {"callback_url": broker.callback_url, "push_limit_bytes": broker.push_limit_bytes}
+        with self._lock, self._engine.begin() as connection:
+            changed = connection.execute(_brokers.update().where(_brokers.c.name == broker.name).values(**values))
+            if changed.rowcount == 0:
+                connection.execute(_brokers.insert().values(name=broker.name, **values))
+
+    def brokers(self) -> list[Broker]:
+        with self._engine.connect() as connection:
+            rows = connection.execute(sa.select(_brokers).order_by(_brokers.c.name))
+            return [Broker(row.name, row.callback_url, row.push_limit_bytes) for row in rows]
+
+    def broker(self, name: str) -> Broker:
+        found = [broker for broker in self.brokers() if broker.name == name]
+        if not found:
+            raise NotFound(f"no broker called {name}; register it with PUT /v1/brokers/{name}")
+        return found[0]
+
+    def remove_broker(self, name: str) -> list[int]:
+        """Forget a broker and its holds; returns the subscriptions that nobody holds any more."""
+        self.broker(name)
+        with self._lock, self._engine.begin() as connection:
+            held = list(connection.scalars(sa.select(_holds.c.subscription).where(_holds.c.broker == name)))
+            connection.execute(_holds.delete().where(_holds.c.broker == name))
+            connection.execute(_brokers.delete().where(_brokers.c.name == name))
+            return _remove_unheld(connection, held)
+
+    # Subscriptions
+
+    def subscribe(
+        self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
+    ) -> Subscribed:
+        """Hold a subscription to `channel` for each of `asks` (checked values, in declared order)."""
+        self.broker(broker)
+        keys = [ask_key(values, permission) for values in asks]
+        with self._lock, self._engine.begin() as connection:
+            known = _ids_by_ask(connection, channel, list(dict.fromkeys(keys)))
+            next_id = self._last_id
+            created: list[BackendSubscription] = []
+            for key, values in zip(keys, asks, strict=True):
+                if key not in known:
+                    next_id += 1
+                    known[key] = next_id
+                    created.append(BackendSubscription(next_id, channel, values, permission))
+            if created:
+                rows = [{"id": new.id, "channel": channel, "ask": ask_key(new.values, permission)} for new in created]
+                connection.execute(_subscriptions.insert(), rows)
+                connection.execute(_counters.update().where(_counters.c.name == "subscription").values(value=next_id))
+            ids = tuple(known[key] for key in keys)
+            self._hold(connection, broker, dict.fromkeys(ids), {new.id for new in created})
+            self._last_id = next_id
+        return Subscribed(ids, tuple(created))
+
+    def _hold(self, connection: sa.Connection, broker: str, ids: Iterable[int], created: set[int]) -> None:
+        old = [one for one in ids if one not in created]
+        held: set[int] = set()
+        for chunk in _chunks(old, _LOOKUP_CHUNK):
+            query = sa.select(_holds.c.subscription).where(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
+            held.update(connection.scalars(query))
+        rows = [{"subscription": one, "broker": broker} for one in ids if one not in held]
+        if rows:
+            connection.execute(_holds.insert(), rows)
+
+    def unsubscribe(self, broker: str, ids: Sequence[int]) -> list[int]:
+        """Let go of `ids`; returns those that nobody holds any more. Ids not held are an error, and then
+        nothing changes."""
+        self.broker(broker)
+        with self._lock, self._engine.begin() as connection:
+            for chunk in _chunks(list(dict.fromkeys(ids)), _LOOKUP_CHUNK):
+                mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
+                held = set(connection.scalars(sa.select(_holds.c.subscription).where(mine)))
+                if missing := [one for one in chunk if one not in held]:
+                    raise NotFound(f"broker {broker} holds no subscription {missing[0]}")
+                connection.execute(_holds.delete().where(mine))
+            return _remove_unheld(connection, ids)
+
+    def remove_channel(self, channel: str) -> None:
+        """End all subscriptions of a channel that is dropped."""
+        ids = sa.select(_subscriptions.c.id).where(_subscriptions.c.channel == channel)
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(_holds.delete().where(_holds.c.subscription.in_(ids)))
+            connection.execute(_subscriptions.delete().where(_subscriptions.c.channel == channel))
+
+    def find(self, ids: Sequence[int]) -> dict[int, BackendSubscription]:
+        found: dict[int, BackendSubscription] = {}
+        with self._engine.connect() as connection:
+            for chunk in _chunks(list(ids), _LOOKUP_CHUNK):
+                rows = connection.execute(sa.select(_subscriptions).where(_subscriptions.c.id.in_(chunk)))
+                found.update({row.id: _subscription(row.id, row.channel, row.ask) for row in rows})
+        return found
+
+    def of_channel(self, channel: str) -> Iterator[list[BackendSubscription]]:
+        """All subscriptions of a channel, in chunks by id, so that memory stays bounded."""
+        last = 0
+        while True:
+            query = (
+                sa.select(_subscriptions.c.id, _subscriptions.c.ask)
+                .where(_subscriptions.c.channel == channel, _subscriptions.c.id > last)
+                .order_by(_subscriptions.c.id)
+                .limit(_READ_CHUNK)
+            )
+            with self._engine.connect() as connection:
+                rows = connection.execute(query).all()
+            if not rows:
+                return
+            last = rows[-1].id
+            yield [_subscription(row.id, channel, row.ask) for row in rows]
+
+    def held_by(self, broker: str, after: int = 0, limit: int = 1000) -> list[BackendSubscription]:
+        """A broker's subscriptions by id, a page at a time."""
+        query = (
+            sa.select(_subscriptions)
+            .join(_holds, _holds.c.subscription == _subscriptions.c.id)
+            .where(_holds.c.broker == broker, _subscriptions.c.id > after)
+            .order_by(_subscriptions.c.id)
+            .limit(limit)
+        )
+        with self._engine.connect() as connection:
+            return [_subscription(row.id, row.channel, row.ask) for row in connection.execute(query)]
+
+    def holders(self, ids: Sequence[int]) -> dict[str, list[int]]:
+        """Which brokers hold which of `ids`."""
+        found: dict[str, list[int]] = {}
+        with self._engine.connect() as connection:
+            for chunk in _chunks(list(ids), _LOOKUP_CHUNK):
+                for row in connection.execute(sa.select(_holds).where(_holds.c.subscription.in_(chunk))):
+                    found.setdefault(row.broker, []).append(row.subscription)
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """Subscriptions per channel."""
+        query = sa.select(_subscriptions.c.channel, sa.func.count()).group_by(_subscriptions.c.channel)
+        with self._engine.connect() as connection:
+            return {row[0]: int(row[1]) for row in connection.execute(query)}
+
+
+def ask_key(values: Sequence[ParameterValue], permission: str) -> str:
+    """What makes two subscriptions to a channel the same."""
+    return json.dumps([permission, *values], ensure_ascii=False, separators=(",", ":"))
+
+
+def _subscription(one: int, channel: str, ask: str) -> BackendSubscription:
+    permission, *values = json.loads(ask)
+    return BackendSubscription(one, channel, tuple(values), permission)
+
+
+def _ids_by_ask(connection: sa.Connection, channel: str, keys: list[str]) -> dict[str, int]:
+    known: dict[str, int] = {}
+    for chunk in _chunks(keys, _LOOKUP_CHUNK):
+        query = sa.select(_subscriptions.c.ask, _subscriptions.c.id).where(
+            _subscriptions.c.channel == channel, _subscriptions.c.ask.in_(chunk)
+        )
+        known.update({row.ask: row.id for row in connection.execute(query)})
+    return known
+
+
+def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> list[int]:
+    unheld: list[int] = []
+    for chunk in _chunks(list(dict.fromkeys(ids)), _LOOKUP_CHUNK):
+        held = set(connection.scalars(sa.select(_holds.c.subscription).where(_holds.c.subscription.in_(chunk))))
+        ended = [one for one in chunk if one not in held]
+        connection.execute(_subscriptions.delete().where(_subscriptions.c.id.in_(ended)))
+        unheld.extend(ended)
+    return unheld
+
+
+def _chunks(values: list[int] | list[str], size: int) -> Iterator[list[int] | list[str]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -1,0 +1,106 @@
+"""The cluster as a process: its HTTP face on uvicorn, and Spark brought up behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from tocsin import __version__
+from tocsin.cluster.api import brokers, feeds, statements
+from tocsin.cluster.api.faces import Receiving, RequireToken, answer_errors
+from tocsin.cluster.cluster import Cluster, ClusterState
+from tocsin.cluster.results.notify import Notifier
+from tocsin.model.position import MAX_ROWS_PER_COMMIT, sequence_of
+from tocsin.settings import ClusterSettings
+
+log = structlog.get_logger(__name__)
+
+_WATCH_EVERY_S = 1.0
+#: Told to whoever restarts processes: the start that follows is the recovery.
+EXIT_FAILED = 70
+
+
+def make_app(cluster: Cluster) -> FastAPI:
+    """The HTTP face of a cluster. With the app's start, Spark is brought up in a thread of its own; records are
+    accepted from the first moment."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        notifier = Notifier(cluster.registry, cluster.settings, cluster.metrics, loop, brokers.to_messages)
+        app.state.loop = loop
+        app.state.notifier = notifier
+        cluster.on_results = lambda commit: _announce(cluster, notifier, commit)
+        starting = threading.Thread(target=_start, args=(cluster, notifier), name="start")
+        starting.start()
+        watching = asyncio.create_task(_watch(cluster))
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.to_thread(starting.join)
+            await asyncio.to_thread(cluster.stop)
+            await notifier.close()
+
+    app = FastAPI(
+        title="Tocsin data cluster",
+        version=__version__,
+        description="Datasets, feeds, channels and results. People subscribe to queries, not topics.",
+        lifespan=lifespan,
+    )
+    app.state.cluster = cluster
+    app.state.receiving = Receiving()
+    answer_errors(app)
+    for module in (statements, feeds, brokers):
+        app.include_router(module.router)
+    if cluster.settings.api_token:
+        app.add_middleware(RequireToken, token=cluster.settings.api_token)
+    return app
+
+
+def _announce(cluster: Cluster, notifier: Notifier, commit: int) -> None:
+    rows = cluster.results.table.read(commit - 1, commit)
+    notifier.committed(rows, sequence_of(commit, MAX_ROWS_PER_COMMIT - 1))
+
+
+def _start(cluster: Cluster, notifier: Notifier) -> None:
+    begin_s = cluster.clock.monotonic_s()
+    try:
+        cluster.start()
+        notifier.announce(cluster.results.last_sequence)
+    except Exception as exc:
+        cluster.state = ClusterState.FAILED
+        cluster.failure = f"{type(exc).__name__}: {exc}"
+        log.error("the cluster could not start", exc_info=exc)
+        return
+    log.info("ready", seconds=round(cluster.clock.monotonic_s() - begin_s, 1), port=cluster.settings.port)
+
+
+async def _watch(cluster: Cluster) -> None:
+    """End the process when the cluster can't go on: half a cluster that still answers helps nobody."""
+    while True:
+        await asyncio.sleep(_WATCH_EVERY_S)
+        failure = cluster.failure or await asyncio.to_thread(cluster.check_alive)
+        if failure:
+            log.error("the cluster can't go on", reason=failure)
+            os._exit(EXIT_FAILED)
+
+
+def serve(settings: ClusterSettings) -> None:
+    """Run a cluster until it is told to stop."""
+    cluster = Cluster(settings)
+    uvicorn.run(
+        make_app(cluster),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=10,
+    )

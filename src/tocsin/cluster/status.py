@@ -1,0 +1,65 @@
+"""The state of a cluster, for people and probes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+
+from tocsin import __version__
+from tocsin.cluster.cluster import Cluster, ClusterState
+
+
+def status_of(cluster: Cluster) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "state": cluster.state,
+        "version": __version__,
+        "failure": cluster.failure,
+        "landing": {
+            "end": cluster.intake.landing.end,
+            "ingested": cluster.intake.ingested_position,
+            "pending_bytes": cluster.intake.pending_bytes,
+        },
+        "results": {
+            "last_sequence": cluster.results.last_sequence,
+            "earliest_sequence": cluster.results.earliest_sequence,
+            "commits": cluster.results.table.sequence,
+        },
+        "datasets": [
+            {"name": one.name, "kind": one.kind, "commits": cluster.store[one.name].sequence}
+            for one in cluster.catalogue.datasets.values()
+        ],
+        "feeds": [
+            {"name": one.name, "dataset": one.dataset, "source": one.source} for one in cluster.catalogue.feeds.values()
+        ],
+        "channels": [],
+        "memory": memory_bytes(),
+    }
+    if cluster.state is ClusterState.READY:
+        status["channels"] = [
+            {
+                "name": state.channel.name,
+                "kind": state.channel.kind,
+                "period_s": state.channel.period_s,
+                "subscriptions": len(state.subscriptions),
+                "runs": state.runs,
+                "results": state.results,
+                "last_run_s": state.last_run_s,
+                "last_error": state.last_error,
+                "window_lag_commits": cluster.executor.window(state).lag_commits,
+            }
+            for state in cluster.executor.states.values()
+        ]
+    return status
+
+
+def memory_bytes() -> dict[str, int]:
+    """Resident memory of this process and of the Java and Python processes it started."""
+    process = psutil.Process()
+    children = 0
+    for child in process.children(recursive=True):
+        try:
+            children += child.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return {"driver_rss": process.memory_info().rss, "children_rss": children}

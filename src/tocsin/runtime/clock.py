@@ -1,0 +1,22 @@
+"""Time as an argument: whoever needs a clock is given one."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now_us(self) -> int:
+        """Wall-clock time, in microseconds since 1970. For people and retention, never for windows."""
+
+    def monotonic_s(self) -> float:
+        """Seconds that only grow; for periods and time-outs."""
+
+
+class SystemClock:
+    def now_us(self) -> int:
+        return time.time_ns() // 1000
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
