@@ -127,7 +127,7 @@ def run_demo(options: DemoOptions, *, as_json: bool = False) -> int:
     if as_json:
         print(json.dumps(tally.to_json()))
     else:
-        console.print(_summary(tally))
+        _show_summary(tally, console)
     if not tally.succeeded:
         console.print("[bold red]Not every record was accepted, or some channel had no results.[/]")
     return 0 if tally.succeeded else 1
@@ -342,22 +342,25 @@ def _in_words(payload: Record) -> str:
     return f"{message}{metres}{shelter}"
 
 
-def _summary(tally: Tally) -> Table:
+def _show_summary(tally: Tally, console: Console) -> None:
     delivered = sum(channel.results for channel in tally.channels.values())
-    table = Table(
-        title=f"{tally.published} records published, {tally.accepted} accepted, {tally.rejected} rejected; "
-        f"{delivered} results in {tally.notifications} notifications-to-be",
-        title_justify="left",
-    )
-    table.add_column("channel")
+    table = Table("channel")
+    table.columns[0].no_wrap = True
     for name in ("subscriptions", "runs with results", "results", "median delay"):
         table.add_column(name, justify="right")
-    table.add_column("for example", overflow="fold")
     for name, channel in tally.channels.items():
         delay = f"{statistics.median(channel.delays_s):.1f} s" if channel.delays_s else "–"
-        example = escape(_in_words(channel.examples[0])) if channel.examples else "[red]nothing[/]"
-        table.add_row(name, str(channel.subscriptions), str(len(channel.commits)), str(channel.results), delay, example)
-    return table
+        figures = (channel.subscriptions, len(channel.commits), channel.results)
+        table.add_row(name, *map(str, figures), delay)
+    console.print("\nFor example:")
+    for name, channel in tally.channels.items():
+        for payload in channel.examples:
+            console.print(f"  [bold cyan]{name}[/] {escape(_in_words(payload))}")
+    console.print(table)
+    console.print(
+        f"{tally.published} records published, {tally.accepted} accepted, {tally.rejected} rejected; "
+        f"{delivered} results in {tally.notifications} notifications-to-be."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,68 @@
+"""What all tests share: their order, one Spark session for the whole run, and golden files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Fastest first: a mistake in pure code is known within seconds, before Spark has started.
+_ORDER = ("unit", "golden", "property", "integration", "e2e")
+_TESTS = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Spark, and put the fast tests first; within a folder, those without Spark first."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+    def rank(item: pytest.Item) -> tuple[int, bool]:
+        folder = item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
+        return (_ORDER.index(folder) if folder in _ORDER else len(_ORDER), item.get_closest_marker("spark") is not None)
+
+    items.sort(key=rank)  # stable: files and tests keep their order otherwise
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the settings of whoever runs it."""
+    for name in list(os.environ):
+        if name.startswith("TOCSIN_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for the whole run, started as the cluster starts its own. Tests must not stop it."""
+    from tocsin.cluster.engine import start_spark
+    from tocsin.settings import ClusterSettings
+
+    session = start_spark(ClusterSettings(spark_driver_memory="2g"), tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """`golden(file, text)` compares `text` with what `file` holds; with --update-golden it writes the file."""
+
+    def compare(file: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            return
+        assert file.exists(), f"{file} is not there yet: run once with --update-golden, and read what it wrote"
+        assert text == file.read_text(), f"{file} differs: if that is meant, run with --update-golden"
+
+    return compare

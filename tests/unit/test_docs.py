@@ -1,0 +1,86 @@
+"""What the documentation shows is true: doctests run, SQL parses, Python blocks run, links lead somewhere.
+
+In Markdown, a block that begins with
+
+* ```` ```sql ```` must parse as Tocsin statements, unless marked ```` ```sql fragment ````;
+* ```` ```python ```` must compile, and is run if marked ```` ```python run ````.
+"""
+
+import doctest
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import tocsin
+
+ROOT = Path(__file__).parents[2]
+SOURCE = Path(tocsin.__file__).parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    #: The words behind the fence: the language, then marks.
+    info: tuple[str, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(language: str) -> list[Block]:
+    found = []
+    for page in PAGES:
+        text = page.read_text()
+        for match in FENCE.finditer(text):
+            info = tuple(match["info"].split())
+            if info[:1] == (language,):
+                found.append(Block(page, text.count("\n", 0, match.start()) + 1, info[1:], match["text"]))
+    return found
+
+
+def modules_with_doctests() -> list[str]:
+    return [
+        ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for file in sorted(SOURCE.rglob("*.py"))
+        if ">>>" in file.read_text()
+    ]
+
+
+@pytest.mark.parametrize("module", modules_with_doctests())
+def test_doctests(module: str) -> None:
+    """Every example in a docstring gives what it says."""
+    outcome = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("block", blocks("sql"), ids=str)
+def test_sql_parses(block: Block) -> None:
+    """Every statement that the documentation shows is one that Tocsin takes."""
+    parse = importlib.import_module("tocsin.cluster.channels.parse")
+    if "fragment" not in block.info:
+        assert parse.parse_script(block.text)
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python_runs(block: Block) -> None:
+    """Every Python block compiles, and those marked so run."""
+    code = compile("\n" * block.line + block.text, str(block.page), "exec")
+    if "run" in block.info:
+        exec(code, {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every link to a file of the project names one that is there."""
+    targets = [match["target"].partition("#")[0] for match in LINK.finditer(FENCE.sub("", page.read_text()))]
+    missing = [target for target in targets if target and "://" not in target and not (page.parent / target).exists()]
+    assert missing == []
