@@ -2,8 +2,8 @@
 
 Keys travel inside the log's frames, so accepting one costs no write of its own. Recent keys are in memory;
 `flush()` moves them to an SQLite file together with the log position up to which every key is in that file,
-and `open()` reads the log again from there, so a crash loses none. A log segment may be removed only after a
-`flush()`.
+and `open()` reads the log again from there, so a crash loses none. The log may be removed only up to the position
+that `flush()` returns.
 
 The index never appends: whoever holds a claim does, and then settles or abandons it.
 """
@@ -133,10 +133,10 @@ class IdempotencyIndex:
             claim = self._in_flight.pop((feed, key))
         claim.future.set_exception(reason)
 
-    def flush(self) -> None:
-        """Moves recent keys to the file. If that fails they stay in memory, and the next flush tries again.
+    def flush(self) -> int:
+        """Moves recent keys to the file, and returns the log position below which every key is there.
 
-        Raises `ClusterFailure` if the file can't be written.
+        If that fails they stay in memory, and the next flush tries again. Raises `ClusterFailure` if the file can't be written.
         """
         with self._writing:
             with self._lock:
@@ -144,13 +144,14 @@ class IdempotencyIndex:
                 # A key in flight may already have its frame in the log, but not before the end it was claimed at.
                 indexed = min((claim.since for claim in self._in_flight.values()), default=self._log.end)
             if not self._flushing and indexed - self._indexed < _READ_AGAIN_BYTES:
-                return
+                return indexed
             try:
                 self._store(self._flushing, indexed)
             except sqlite3.Error as exc:
                 raise ClusterFailure(f"idempotency keys can't be stored: {exc}") from exc
             with self._lock:
                 self._flushing = {}
+            return indexed
 
     def purge(self, now_ms: int) -> int:
         """Forgets the keys in the file that are past retention; returns how many."""

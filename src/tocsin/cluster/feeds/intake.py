@@ -192,9 +192,9 @@ class FeedIntake:
 
     def release(self, position: int) -> None:
         """Lets go of what lies below `position`, which must be in tables: marks it and removes whole segments."""
-        self._index.flush()  # Keys are read back from the log until they are in the index's file.
+        keys_stored = self._index.flush()  # Until they are, a crash would have to read them back from the log.
         self.landing.write_mark(position)
-        self.landing.remove_before(position)
+        self.landing.remove_before(min(position, keys_stored))
 
     def close(self) -> None:
         """Writes what is under way and stops. Those who still wait for ingestion are cancelled."""

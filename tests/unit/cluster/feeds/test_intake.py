@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.idempotency import IdempotencyIndex, hash_body
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import InvalidValue, NotFound, Overloaded
@@ -103,6 +104,34 @@ def test_repeats_are_recognised_after_a_restart(settings: ClusterSettings, clock
     assert intake.pending_bytes == 0
     assert [intake.submit(FEED, b"x" * 900, 1, f"k{i}") for i in range(8)] == receipts
     intake.close()
+
+
+def test_no_segment_goes_before_its_keys_are_stored(intake: FeedIntake) -> None:
+    """A crash right after must still find every key."""
+    receipts = [intake.submit(FEED, b"x" * 900, 1, f"k{i}") for i in range(8)]
+    body_hash = hash_body(b"x" * 900)
+    intake.ingested(intake.landing.end)
+    intake.release(receipts[-1].end)
+    assert intake.landing.first_position > 0
+    path = intake.landing.directory / "keys.sqlite"
+    after = IdempotencyIndex.open(path, intake.landing, retention_s=1000, now_ms=1_000_000)
+    futures = [after.claim("reports", f"k{i}", body_hash, 1_000_000) for i in range(8)]
+    assert [future and future.result(0) for future in futures] == receipts
+    after.close()
+
+
+def test_a_key_under_way_keeps_its_part_of_the_log(intake: FeedIntake) -> None:
+    """Its frame may be there already, though the index hasn't heard."""
+    assert intake._index.claim("reports", "under way", b"h", 1_000_000) is None
+    for _ in range(8):
+        intake.submit(FEED, b"x" * 900, 1, None)
+    intake.ingested(intake.landing.end)
+    intake.release(intake.landing.end)
+    assert intake.landing.first_position == 0
+    assert intake.landing.read_mark() == intake.landing.end
+    intake._index.abandon("reports", "under way", RuntimeError())
+    intake.release(intake.landing.end)
+    assert intake.landing.first_position > 0
 
 
 def fill(intake: FeedIntake) -> int:
