@@ -34,7 +34,7 @@ def write(directory: Path, groups: Sequence[Sequence[bytes]], start: int = 0) ->
     return written
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_recovery_gives_a_prefix_with_everything_acknowledged_or_names_the_damage(data: st.DataObject) -> None:
     """Cut the last segment anywhere, or flip any bit: no acknowledged frame is ever lost in silence."""
@@ -69,7 +69,7 @@ def test_recovery_gives_a_prefix_with_everything_acknowledged_or_names_the_damag
         assert found[: len(acknowledged)] == acknowledged
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(BODIES, min_size=1, max_size=3), min_size=2, max_size=4), st.data())
 def test_damage_before_the_last_group_is_found_without_the_durable_file(
     groups: list[list[bytes]], data: st.DataObject
@@ -154,5 +154,5 @@ class LandingLogInUse(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
 
-LandingLogInUse.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+LandingLogInUse.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
 TestLandingLogInUse = LandingLogInUse.TestCase

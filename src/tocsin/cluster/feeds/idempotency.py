@@ -136,7 +136,7 @@ class IdempotencyIndex:
     def flush(self) -> int:
         """Moves recent keys to the file, and returns the log position below which every key is there.
 
-        If that fails they stay in memory, and the next flush tries again. Raises `ClusterFailure` if the file can't be written.
+        Raises `ClusterFailure` if the file can't be written; they stay in memory, and the next flush tries again.
         """
         with self._writing:
             with self._lock:
