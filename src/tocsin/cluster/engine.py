@@ -18,6 +18,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Small batches: adaptive replanning and many shuffle partitions cost more than they save.
     "spark.sql.adaptive.enabled": "false",
+    # A value that can't be cast or divided is NULL for that row; an error would stop the channel for everybody.
+    "spark.sql.ansi.enabled": "false",
     "spark.scheduler.mode": "FAIR",
     # Nothing in a query's text may reach variables or files, even if a check had a hole.
     "spark.sql.variable.substitute": "false",

@@ -7,8 +7,9 @@ A construct nobody thought of is therefore refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -119,7 +120,7 @@ CAST_TYPES = {
     exp.DType.TIMESTAMP: "TIMESTAMP",
     exp.DType.TIMESTAMPTZ: "TIMESTAMP",
 }
-INTERVAL_UNITS = frozenset(f"{unit}{s}" for unit in "YEAR MONTH WEEK DAY HOUR MINUTE SECOND".split() for s in ("", "S"))
+INTERVAL_UNITS = frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 JOINS = {"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"}
 SIDES = {"", "LEFT", "RIGHT", "FULL"}
 
@@ -136,7 +137,7 @@ class CheckedQuery:
 def check_query(
     sql: str, *, parameters: Sequence[Parameter], datasets: Mapping[str, Dataset], channel: bool
 ) -> CheckedQuery:
-    """Refuse `sql`, pointing at the place, unless it is a query that may run. `datasets` is keyed by lower-case name."""
+    """Refuse `sql`, pointing at the place, unless it is a query that may run. `datasets` go by lower-case name."""
     source = Source(sql)
     if len(sql) > MAX_QUERY_LENGTH:
         raise source.error(f"the query is too long: {len(sql):,} characters; at most {MAX_QUERY_LENGTH:,} are allowed")
@@ -165,60 +166,65 @@ class _Checker:
             node, depth = todo.pop()
             if depth > MAX_TREE_DEPTH:
                 raise self.source.error("nested too deeply", offset_of(tree))
-            self._check_node(node)
+            self.check_node(node)
             todo.extend((child, depth + 1) for child in node.iter_expressions())
 
-    def _check_node(self, node: exp.Expr) -> None:
+    def check_node(self, node: exp.Expr) -> None:
         parts = NODES.get(type(node))
         if parts is None:
             raise self._forbidden(node, f"{_spoken(node)} is not allowed in a query")
         for part, value in node.args.items():
             if value not in (None, False, [], "") and part not in parts:
                 raise self._forbidden(node, f"{_spoken(node)} ... {part.strip('_').upper()} is not allowed in a query")
-        match node:
-            case exp.Anonymous():
-                self._check_function(node)
-            case exp.Identifier():
-                self._check_identifier(node)
-            case exp.Placeholder():
-                self._check_parameter(node)
-            case exp.Star():
-                self._check_star(node)
-            case exp.Literal():
-                self._check_literal(node)
-            case exp.DataType():
-                self._check_type(node)
-            case exp.Interval():
-                self._check_interval(node)
-            case exp.Like() | exp.ILike():
-                self._check_like(node)
-            case exp.Join():
-                self._check_join(node)
-            case exp.Table() if not isinstance(node.this, exp.Identifier):
-                raise self._forbidden(node, "only datasets can be read: table functions are not allowed")
-            case exp.Lateral() if node.args.get("view") or not isinstance(node.this, exp.Subquery):
-                raise self._forbidden(node, "LATERAL takes a subquery only")
-            case exp.Limit() | exp.Offset():
-                self._check_count(node)
-            case exp.Tuple() if not isinstance(node.parent, exp.In):
-                raise self._forbidden(node, "a list in parentheses is not allowed here")
-            case exp.TableAlias() if node.args.get("columns") and not isinstance(
-                node.parent, exp.CTE | exp.Subquery | exp.Lateral
-            ):
-                raise self._forbidden(node, "a dataset's columns can't be renamed here")
-            case exp.Distinct() if not isinstance(node.parent, exp.Select | exp.Anonymous):
-                raise self._forbidden(node, "DISTINCT is not allowed here")
-            case exp.Subquery() if not isinstance(node.this, exp.Query):
-                raise self._forbidden(node, "parentheses around relations are not allowed")
-            case exp.WindowSpec():
-                for bound in (node.args.get("start"), node.args.get("end")):
-                    if isinstance(bound, exp.Expr) and not isinstance(bound, exp.Literal):
-                        raise self._forbidden(node, "the bounds of a window must be whole numbers")
+        if (check := _CHECKS.get(type(node))) is not None:
+            check(self, node)
 
-    def _check_function(self, node: exp.Anonymous) -> None:
+    def check_table(self, node: exp.Table) -> None:
+        if not isinstance(node.this, exp.Identifier):
+            raise self._forbidden(node, "only datasets can be read: table functions are not allowed")
+
+    def check_lateral(self, node: exp.Lateral) -> None:
+        if node.args.get("view") or not isinstance(node.this, exp.Subquery):
+            raise self._forbidden(node, "LATERAL takes a subquery only")
+
+    def check_subquery(self, node: exp.Subquery) -> None:
+        if not isinstance(node.this, exp.Query):
+            raise self._forbidden(node, "parentheses around relations are not allowed")
+
+    def check_select(self, node: exp.Select) -> None:
+        if not node.expressions:
+            raise self._error(node, "the SELECT list is empty")
+
+    def check_tuple(self, node: exp.Tuple) -> None:
+        if not isinstance(node.parent, exp.In):
+            raise self._forbidden(node, "a list in parentheses is not allowed here")
+
+    def check_table_alias(self, node: exp.TableAlias) -> None:
+        if node.args.get("columns") and not isinstance(node.parent, exp.CTE | exp.Subquery | exp.Lateral):
+            raise self._forbidden(node, "a dataset's columns can't be renamed here")
+
+    def check_distinct(self, node: exp.Distinct) -> None:
+        if not isinstance(node.parent, exp.Select | exp.Anonymous):
+            raise self._forbidden(node, "DISTINCT is not allowed here")
+
+    def check_window_spec(self, node: exp.WindowSpec) -> None:
+        for bound in (node.args.get("start"), node.args.get("end")):
+            if isinstance(bound, exp.Expr) and not isinstance(bound, exp.Literal):
+                raise self._forbidden(node, "the bounds of a window must be whole numbers")
+
+    def check_function(self, node: exp.Anonymous) -> None:
         name = function_name(node)
         if name not in functions.ALLOWED:
             raise self._forbidden(node, f"the function {name or node.this} is not allowed in a query")
+        self.check_arguments(node, name)
+        over = isinstance(node.parent, exp.Window) and node.arg_key == "this"
+        filtered = isinstance(node.parent, exp.Filter) and node.arg_key == "this"
+        if name in functions.WINDOW_ONLY and not over:
+            raise self._error(node, f"{name} needs OVER (...)")
+        if (over or filtered) and name not in functions.AGGREGATES | functions.WINDOW_ONLY:
+            raise self._error(node, f"{name} is not an aggregate, so it can't take OVER or FILTER")
+
+    def check_arguments(self, node: exp.Anonymous, name: str) -> None:
         arguments = node.expressions
         if (wanted := functions.OWN_ARGUMENTS.get(name)) is not None and len(arguments) != wanted:
             raise self._error(node, f"{name} takes {wanted} argument{'s' if wanted > 1 else ''}, not {len(arguments)}")
@@ -228,18 +234,12 @@ class _Checker:
             length = arguments[1] if len(arguments) > 1 else None
             if not (isinstance(length, exp.Literal) and length.is_int and int(length.this) <= functions.MAX_PADDING):
                 raise self._error(node, f"{name} needs a length that is a number up to {functions.MAX_PADDING}")
-        over = isinstance(node.parent, exp.Window) and node.arg_key == "this"
-        filtered = isinstance(node.parent, exp.Filter) and node.arg_key == "this"
-        if name in functions.WINDOW_ONLY and not over:
-            raise self._error(node, f"{name} needs OVER (...)")
-        if (over or filtered) and name not in functions.AGGREGATES | functions.WINDOW_ONLY:
-            raise self._error(node, f"{name} is not an aggregate, so it can't take OVER or FILTER")
         if any(isinstance(argument, exp.Alias) for argument in arguments) and name != "struct":
             raise self._error(node, "AS is not allowed inside a function's arguments")
         if any(isinstance(argument, exp.Query) for argument in arguments):
             raise self._error(node, "a subquery as an argument needs its own parentheses")
 
-    def _check_identifier(self, node: exp.Identifier) -> None:
+    def check_identifier(self, node: exp.Identifier) -> None:
         name = node.this
         if is_name(name):
             return
@@ -249,7 +249,7 @@ class _Checker:
         rule = "names are letters, digits and underscores and begin with a letter; at most 64 characters"
         raise self._forbidden(node, f"the name {name!r} is not allowed: {rule}")
 
-    def _check_parameter(self, node: exp.Placeholder) -> None:
+    def check_parameter(self, node: exp.Placeholder) -> None:
         name = node.this
         if not isinstance(name, str) or not name:
             raise self.source.forbidden("? markers are not allowed; parameters are written :name", self._marker("?"))
@@ -266,45 +266,47 @@ class _Checker:
                 return int(token.start)
         return -1
 
-    def _check_star(self, node: exp.Star) -> None:
+    def check_star(self, node: exp.Star) -> None:
         parent = node.parent
         counted = function_name(parent) == "count" and len(parent.expressions) == 1 if parent else False
-        if not (counted or isinstance(parent, exp.Select) or isinstance(parent, exp.Column)):
+        if not (counted or isinstance(parent, exp.Select | exp.Column)):
             raise self._error(node, "* is allowed only in a SELECT list and in count(*)")
         if isinstance(parent, exp.Column) and not isinstance(parent.parent, exp.Select):
             raise self._error(parent, "* is allowed only in a SELECT list and in count(*)")
 
-    def _check_literal(self, node: exp.Literal) -> None:
+    def check_literal(self, node: exp.Literal) -> None:
         if not node.is_string and not _is_number(node.this):
             raise self._forbidden(node, f"{node.this!r} is not a number that is allowed here")
 
-    def _check_type(self, node: exp.DataType) -> None:
+    def check_type(self, node: exp.DataType) -> None:
         if node.this not in CAST_TYPES or (node.expressions and node.this != exp.DType.DECIMAL):
             allowed = ", ".join(dict.fromkeys(CAST_TYPES.values()))
-            raise self._error(node.parent or node, f"the type {node.sql('spark')} is not allowed; allowed are {allowed}")
+            raise self._error(
+                node.parent or node, f"the type {node.sql('spark')} is not allowed; allowed are {allowed}"
+            )
 
-    def _check_interval(self, node: exp.Interval) -> None:
+    def check_interval(self, node: exp.Interval) -> None:
         unit = node.args.get("unit")
         if not (isinstance(node.this, exp.Literal) and _is_number(node.this.this)):
             raise self._error(node, "an interval is written INTERVAL 3 DAYS")
-        if not isinstance(unit, exp.Var) or str(unit.this).upper() not in INTERVAL_UNITS:
+        if not isinstance(unit, exp.Var) or str(unit.this).upper().removesuffix("S") not in INTERVAL_UNITS:
             raise self._error(node, "an interval's unit must be YEAR, MONTH, WEEK, DAY, HOUR, MINUTE or SECOND")
 
-    def _check_like(self, node: exp.Binary) -> None:
+    def check_like(self, node: exp.Binary) -> None:
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
             raise self._error(node, "LIKE needs its pattern as a string literal; see also contains and startswith")
         if pattern.this.count("%") > MAX_LIKE_WILDCARDS:
             raise self._error(pattern, f"a LIKE pattern may hold at most {MAX_LIKE_WILDCARDS} % signs")
 
-    def _check_join(self, node: exp.Join) -> None:
+    def check_join(self, node: exp.Join) -> None:
         kind, side = (str(node.args.get(part) or "").upper() for part in ("kind", "side"))
         if kind not in JOINS or side not in SIDES or (kind in {"SEMI", "ANTI"} and side not in {"", "LEFT"}):
             raise self._error(node, f"{side} {kind} JOIN is not allowed")
         if node.args.get("on") is None and (side or kind in {"SEMI", "ANTI", "OUTER"}):
             raise self._error(node, "this JOIN needs ON")
 
-    def _check_count(self, node: exp.Expr) -> None:
+    def check_count(self, node: exp.Expr) -> None:
         count = node.expression
         if not (isinstance(count, exp.Literal) and count.is_int):
             raise self._error(node, f"{_spoken(node)} needs a whole number")
@@ -314,6 +316,31 @@ class _Checker:
 
     def _forbidden(self, node: exp.Expr, message: str) -> Exception:
         return self.source.forbidden(message, offset_of(node))
+
+
+#: What must hold of a node beyond its class and parts.
+_CHECKS: dict[type[exp.Expr], Callable[[_Checker, Any], None]] = {
+    exp.Anonymous: _Checker.check_function,
+    exp.Identifier: _Checker.check_identifier,
+    exp.Placeholder: _Checker.check_parameter,
+    exp.Star: _Checker.check_star,
+    exp.Literal: _Checker.check_literal,
+    exp.DataType: _Checker.check_type,
+    exp.Interval: _Checker.check_interval,
+    exp.Like: _Checker.check_like,
+    exp.ILike: _Checker.check_like,
+    exp.Select: _Checker.check_select,
+    exp.Join: _Checker.check_join,
+    exp.Table: _Checker.check_table,
+    exp.Lateral: _Checker.check_lateral,
+    exp.Subquery: _Checker.check_subquery,
+    exp.Limit: _Checker.check_count,
+    exp.Offset: _Checker.check_count,
+    exp.Tuple: _Checker.check_tuple,
+    exp.TableAlias: _Checker.check_table_alias,
+    exp.Distinct: _Checker.check_distinct,
+    exp.WindowSpec: _Checker.check_window_spec,
+}
 
 
 def _is_number(text: object) -> bool:

@@ -56,9 +56,7 @@ class CompiledChannel:
         """The parameters whose largest value among the subscriptions sets a cell size."""
         return tuple(sorted({part.parameter for part in self.parts if isinstance(part, CellSize)}))
 
-    def render(
-        self, names: Mapping[Relation, str], cell_sizes: Mapping[str, float], *, broadcast: bool = True
-    ) -> str:
+    def render(self, names: Mapping[Relation, str], cell_sizes: Mapping[str, float], *, broadcast: bool = True) -> str:
         """The SQL. `broadcast=False` leaves out the hints, for windows too large to be copied to every executor."""
         return template.render(self.parts, names, cell_sizes, broadcast=broadcast)
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tocsin.errors import ForbiddenSql, StatementError
@@ -36,17 +38,19 @@ class ChannelSql(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         # Else sqlglot swallows the rest of a SHOW or EXPLAIN as one string.
-        COMMANDS: set[TokenType] = set()  # type: ignore[misc]
+        COMMANDS: ClassVar[set[TokenType]] = set()
         # As in Spark 4, a doubled quote stands for one; `decode_string` has the last word.
-        STRING_ESCAPES = ["'", '"', "\\"]
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", '"', "\\"]
 
-    class Parser(Spark.Parser):
-        FUNCTIONS = {}
-        FUNCTION_PARSERS = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")}
-        NO_PAREN_FUNCTIONS = {}
-        NO_PAREN_FUNCTION_PARSERS = {"CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    class Parser(SparkParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+        }
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
 
-    class Generator(Spark.Generator):
+    class Generator(SparkGenerator):
         def literal_sql(self, expression: exp.Literal) -> str:
             return quote_string(expression.this) if expression.is_string else str(expression.this)
 
@@ -206,5 +210,3 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 def function_name(node: exp.Expr) -> str:
     """The lower-case name of a function call; empty for anything else."""
     return node.this.lower() if isinstance(node, exp.Anonymous) and isinstance(node.this, str) else ""
-
-

@@ -52,19 +52,21 @@ SCALAR_GROUPS: dict[str, str] = {
     """,
 }
 
-AGGREGATES = frozenset(
-    """
+AGGREGATE_NAMES = """
     any approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or collect_list
     collect_set corr count count_if covar_pop covar_samp every kurtosis max max_by mean median min min_by mode
     percentile percentile_approx regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope skewness some std
     stddev stddev_pop stddev_samp sum try_avg try_sum var_pop var_samp variance
-    """.split()
-)
+"""
 
 #: Only with OVER.
-WINDOW_ONLY = frozenset("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number".split())
+WINDOW_NAMES = """
+    cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
+"""
 
 SCALARS = frozenset(name for group in SCALAR_GROUPS.values() for name in group.split())
+AGGREGATES = frozenset(AGGREGATE_NAMES.split())
+WINDOW_ONLY = frozenset(WINDOW_NAMES.split())
 ALLOWED = SCALARS | AGGREGATES | WINDOW_ONLY | OWN_ARGUMENTS.keys()
 
 #: These grow their result to a length given as their second argument, so it must be a small literal.

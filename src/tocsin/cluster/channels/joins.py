@@ -15,7 +15,7 @@ from sqlglot import exp
 from tocsin.cluster.channels.dialect import Source, column_of, offset_of, quote_name, sql_of
 from tocsin.cluster.channels.near import CELL_COLUMN, Explosion, near_cells, spell_out, spell_out_condition
 from tocsin.cluster.channels.template import SUBSCRIPTIONS, Broadcast, Relation, RelationRole, mark
-from tocsin.cluster.channels.windows import all_of, conjuncts
+from tocsin.cluster.channels.windows import conjuncts
 from tocsin.model.catalogue import Dataset, DatasetKind
 
 SUBSCRIPTION = "_subscription"
@@ -130,7 +130,7 @@ class _FromBuilder:
         if item.alias in self.keyed:
             on.insert(0, exp.EQ(this=column_of(SUBSCRIPTION, item.alias), expression=column_of(SUBSCRIPTION, anchor)))
         if _side(join) not in {"RIGHT", "FULL"} and not isinstance(join.this, exp.Lateral):
-            preference = {alias: 1 for alias in self.placed} | {item.alias: 0}
+            preference = dict.fromkeys(self.placed, 1) | {item.alias: 0}
             for cells in near_cells(on, preference, subscriptions=SUBSCRIBED, kept=frozenset(self.placed)):
                 item.explosion = cells.explosion
                 on.insert(0, cells.condition)
@@ -148,25 +148,23 @@ class _FromBuilder:
         items = [self._item(node) for node in _from_nodes(self.select)[: free + 1]] if self._has_from() else []
         for join in joins[:free]:
             conditions += conjuncts(join.args.get("on"))
-        anchor = self._anchor(items, conditions, joins)
+        anchor = self._anchor(items)
         if anchor == SUBSCRIBED:
             items.append(_subscriptions())
         for item in items:
             if item.alias in self.keyed and item.alias != anchor:
                 own, whose = column_of(SUBSCRIPTION, item.alias), column_of(SUBSCRIPTION, anchor)
                 conditions.append(exp.EQ(this=own, expression=whose))
-        grouped = {item.alias for item in items}
         outer = {join.this.alias for join in joins[free:]}
         late = [condition for condition in conditions if _aliases(condition) & outer]
         conditions = [condition for condition in conditions if not _aliases(condition) & outer]
         self._explode(items, conditions)
         where = self._join_in_order(items, conditions, joins[free:], late)
-        assert grouped <= self.placed
         for join in joins[free:]:
             self._join_as_written(join, anchor)
         return FromClause("\n".join(self.lines), where + late, anchor, self.small)
 
-    def _anchor(self, items: list[_Item], conditions: list[exp.Expr], joins: list[exp.Join]) -> str:
+    def _anchor(self, items: list[_Item]) -> str:
         """The subscriptions themselves, unless a subquery brings them along and no parameter is used beside it."""
         carriers = [item.alias for item in items if item.alias in self.keyed]
         uses = any(column.table == SUBSCRIBED for column in self.select.find_all(exp.Column))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from math import isfinite
 
@@ -15,7 +15,6 @@ from tocsin.model.catalogue import Channel, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
 
 MAX_STRING_LENGTH = 10_000
-_RANGES = {ColumnType.INT: (-(2**31), 2**31 - 1), ColumnType.BIGINT: (-(2**63), 2**63 - 1)}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z", re.ASCII)
 
 
@@ -72,7 +71,9 @@ def parse_call(text: str) -> tuple[str, dict[str, ParameterValue]]:
         if negative:
             take("-")
         kind = tokens[place].token_type if place < len(tokens) else None
-        kinds = (TokenType.NUMBER,) if negative else (TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)
+        kinds = (
+            (TokenType.NUMBER,) if negative else (TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)
+        )
         written = take("a string in quotes, a number, true or false", *kinds)
         if kind is TokenType.STRING:
             values[parameter] = written
@@ -106,66 +107,69 @@ def _signature(channel: Channel) -> str:
 
 
 def _check(channel: Channel, parameter: Parameter, value: object) -> ParameterValue:
-    def refused(wanted: str) -> InvalidValue:
+    try:
+        return _NORMAL_FORMS[parameter.type](value)
+    except (ValueError, OverflowError):
         shown = "NULL" if value is None else repr(value)[:60]
-        return InvalidValue(f"{channel.name}: {parameter.name} must be {wanted}, not {shown}")
+        wanted = _WANTED[parameter.type]
+        raise InvalidValue(f"{channel.name}: {parameter.name} must be {wanted}, not {shown}") from None
 
-    match parameter.type:
-        case ColumnType.STRING:
-            if not isinstance(value, str) or not _is_text(value):
-                raise refused("a string")
-            if len(value) > MAX_STRING_LENGTH:
-                raise refused(f"a string of at most {MAX_STRING_LENGTH:,} characters")
-            return value
-        case ColumnType.BOOLEAN:
-            if not isinstance(value, bool):
-                raise refused("true or false")
-            return value
-        case ColumnType.INT | ColumnType.BIGINT:
-            low, high = _RANGES[parameter.type]
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise refused(f"a whole number from {low} to {high}")
-            return value
-        case ColumnType.DOUBLE:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise refused("a number")
-            try:
-                number = float(value)
-            except OverflowError:
-                raise refused("a finite number") from None
-            if not isfinite(number):
-                raise refused("a finite number")
-            return number + 0.0  # -0.0 becomes 0.0: equal asks share.
-        case ColumnType.TIMESTAMP:
-            try:
-                return _timestamp(value)
-            except (ValueError, OverflowError):
-                raise refused("an ISO 8601 time with its offset, such as '2026-01-02T03:04:05Z'") from None
-        case ColumnType.DATE:
-            if not isinstance(value, str) or not _DATE.match(value):
-                raise refused("an ISO 8601 date, such as '2026-01-02'")
-            try:
-                return date.fromisoformat(value).isoformat()
-            except ValueError:
-                raise refused("an ISO 8601 date, such as '2026-01-02'") from None
+
+def _string(value: object) -> str:
+    if not isinstance(value, str) or len(value) > MAX_STRING_LENGTH:
+        raise ValueError
+    value.encode()  # Lone surrogates can't be stored; the error is a ValueError.
+    return value
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _whole(value: object, bits: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
+        raise ValueError
+    return value
+
+
+def _double(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(number := float(value)):
+        raise ValueError
+    return number + 0.0  # -0.0 becomes 0.0: equal asks share.
 
 
 def _timestamp(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("not a string")
-    moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None:
-        raise ValueError("no offset")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    if not isinstance(value, str) or (moment := datetime.fromisoformat(value)).tzinfo is None:
+        raise ValueError
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def _is_text(value: str) -> bool:
-    """Whether it can be written as UTF-8: lone surrogates can't."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _date(value: object) -> str:
+    if not isinstance(value, str) or not _DATE.match(value):
+        raise ValueError
+    return date.fromisoformat(value).isoformat()
+
+
+_NORMAL_FORMS: dict[ColumnType, Callable[[object], ParameterValue]] = {
+    ColumnType.STRING: _string,
+    ColumnType.BOOLEAN: _boolean,
+    ColumnType.INT: lambda value: _whole(value, 31),
+    ColumnType.BIGINT: lambda value: _whole(value, 63),
+    ColumnType.DOUBLE: _double,
+    ColumnType.TIMESTAMP: _timestamp,
+    ColumnType.DATE: _date,
+}
+_WANTED = {
+    ColumnType.STRING: f"a string of at most {MAX_STRING_LENGTH:,} characters",
+    ColumnType.BOOLEAN: "true or false",
+    ColumnType.INT: f"a whole number from {-(2**31)} to {2**31 - 1}",
+    ColumnType.BIGINT: f"a whole number from {-(2**63)} to {2**63 - 1}",
+    ColumnType.DOUBLE: "a finite number",
+    ColumnType.TIMESTAMP: "an ISO 8601 time with its offset, such as '2026-01-02T03:04:05Z'",
+    ColumnType.DATE: "an ISO 8601 date, such as '2026-01-02'",
+}
 
 
 def _number(text: str) -> int | float:

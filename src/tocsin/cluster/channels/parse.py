@@ -6,7 +6,7 @@ exists, or a query may run, is decided by those who know the catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
@@ -45,7 +45,7 @@ def parse_script(text: str) -> tuple[Statement, ...]:
         raise StatementError(f"the script is too long: at most {MAX_SCRIPT_LENGTH:,} bytes are allowed")
     found: list[Statement] = []
     tokens: list[Token] = []
-    for token in tokenize(source):
+    for token in _words(tokenize(source)):
         if token.token_type is not TokenType.SEMICOLON:
             tokens.append(token)
         elif tokens:
@@ -54,6 +54,18 @@ def parse_script(text: str) -> tuple[Statement, ...]:
     if tokens:
         found.append(_Reader(source, tokens).statement())
     return tuple(found)
+
+
+def _words(tokens: Iterable[Token]) -> Iterator[Token]:
+    """The tokens, with keywords of several words, such as PRIMARY KEY, taken apart."""
+    for token in tokens:
+        words = token.text.split()
+        if len(words) < 2 or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            yield token
+            continue
+        for number, word in enumerate(words):
+            # The last word keeps the end, for a query's text is cut out by offsets.
+            yield Token(TokenType.VAR, word, start=token.start, end=token.end if number else token.start)
 
 
 def parse_statement(text: str) -> Statement:
@@ -221,7 +233,9 @@ class _Reader:
         place = self.place
         path = self._string("the file")
         if self._skip("FORMAT"):
-            return statements.LoadDataset(dataset, path, FileFormat(self._word(*(f.upper() for f in FileFormat)).lower()))
+            return statements.LoadDataset(
+                dataset, path, FileFormat(self._word(*(f.upper() for f in FileFormat)).lower())
+            )
         format_ = _EXTENSIONS.get(PurePath(path).suffix.lower())
         if format_ is None:
             known = ", ".join(_EXTENSIONS)
@@ -322,8 +336,8 @@ class _Reader:
             raise self._error(f"{token.text!r} can't name a {what}; names are {NAME_RULE}", place)
         return token.text
 
-    def _new_name(self, taken: Sequence[str] | object, what: str) -> None:
-        if self._text().lower() in {name.lower() for name in taken}:  # type: ignore[attr-defined]
+    def _new_name(self, taken: Iterable[str], what: str) -> None:
+        if self._text().lower() in {name.lower() for name in taken}:
             raise self._error(f"the {what} {self._text()} is given twice")
 
     def _string(self, what: str) -> str:

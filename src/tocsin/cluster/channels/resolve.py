@@ -60,9 +60,7 @@ class _Scope:
     relations: list[_Relation] = field(default_factory=list)
 
 
-def resolve(
-    tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]
-) -> tuple[exp.Expr, tuple[Output, ...]]:
+def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]) -> tuple[exp.Expr, tuple[Output, ...]]:
     while isinstance(tree, exp.Subquery):
         tree = tree.this
     query, outputs = _Resolver(source, datasets).query(tree, _Scope({}), named=True)
@@ -97,7 +95,10 @@ class _Resolver:
             name = table.alias.lower()
             if name in self.datasets:
                 raise self._error(table.args["alias"], f"{table.alias} is a dataset; choose another name")
-            visible = {**visible, name: _CommonTable(table.this, table.args["alias"].args.get("columns") or [], visible)}
+            visible = {
+                **visible,
+                name: _CommonTable(table.this, table.args["alias"].args.get("columns") or [], visible),
+            }
         return visible
 
     def _set_operation(self, node: exp.Expr, scope: _Scope, *, named: bool) -> list[Output]:
@@ -155,20 +156,21 @@ class _Resolver:
         if isinstance(key, exp.Literal) and key.is_int:
             if not 1 <= int(key.this) <= len(items):
                 raise self._error(key, f"GROUP BY {key.this}: the SELECT list has {len(items)} items")
-            return items[int(key.this) - 1].this.copy()
-        return self._expression(key, scope, named)
+            key = items[int(key.this) - 1].this.copy()
+        else:
+            key = self._expression(key, scope, named)
+        if isinstance(key.unnest(), exp.Literal):
+            # Spark would take a number for a place in the SELECT list.
+            raise self._error(key, "GROUP BY a constant is not allowed")
+        return key
 
-    def _ordering(
-        self, key: exp.Expr, outputs: list[Output], scope: _Scope, named: Mapping[str, exp.Expr]
-    ) -> exp.Expr:
+    def _ordering(self, key: exp.Expr, outputs: list[Output], scope: _Scope, named: Mapping[str, exp.Expr]) -> exp.Expr:
         bare_output = isinstance(key, exp.Column) and not key.table and key.name.lower() in named
         if bare_output or (isinstance(key, exp.Literal) and key.is_int):
             return self._output_reference(key, outputs)
         return self._expression(key, scope, named, strict=True)
 
-    def _select_list(
-        self, select: exp.Expr, scope: _Scope, *, named: bool
-    ) -> tuple[list[exp.Alias], list[Output]]:
+    def _select_list(self, select: exp.Expr, scope: _Scope, *, named: bool) -> tuple[list[exp.Alias], list[Output]]:
         items: list[exp.Alias] = []
         outputs: list[Output] = []
         seen: dict[str, exp.Expr] = {}
@@ -179,7 +181,7 @@ class _Resolver:
                     message = f"two outputs are called {name}; name one with AS, such as {name} AS other_{name}"
                     raise self.source.error(message, place)
                 seen.setdefault(name.lower(), expression)
-                items.append(exp.alias_(expression, name, quoted=True))
+                items.append(exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True)))
                 outputs.append(Output(name, expression.meta.get("type")))
         select.set("expressions", items)
         return items, outputs
@@ -300,9 +302,7 @@ class _Resolver:
             self._check_numbers(node)
         return node
 
-    def _column(
-        self, node: exp.Column, scope: _Scope, named: Mapping[str, exp.Expr], *, strict: bool
-    ) -> exp.Expr:
+    def _column(self, node: exp.Column, scope: _Scope, named: Mapping[str, exp.Expr], *, strict: bool) -> exp.Expr:
         name = node.name.lower()
         if node.table:
             relation = self._find_relation(node, node.table, scope)
@@ -313,7 +313,9 @@ class _Resolver:
         found = _owners(name, scope)
         if len(found) > 1:
             owners = " and ".join(relation.written for relation in found)
-            raise self._error(node, f"{node.name} is a column of {owners}; write which, such as {found[0].written}.{name}")
+            raise self._error(
+                node, f"{node.name} is a column of {owners}; write which, such as {found[0].written}.{name}"
+            )
         meaning = named.get(name)
         if found:
             column = _qualified(found[0].find(name) or Output(name), found[0])
@@ -360,7 +362,9 @@ class _Resolver:
             type_ = argument.meta.get("type")
             text = isinstance(argument, exp.Literal) and argument.is_string
             if text or (isinstance(type_, ColumnType) and type_ not in NUMBERS):
-                raise self._error(node, f"{function_name(node)} takes numbers only; one argument is {type_ or 'a string'}")
+                raise self._error(
+                    node, f"{function_name(node)} takes numbers only; one argument is {type_ or 'a string'}"
+                )
 
     def _error(self, node: exp.Expr, message: str) -> Exception:
         return self.source.error(message, offset_of(node))

@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tocsin.cluster.channels import functions, joins
-from tocsin.cluster.channels.dialect import Source, call, column_of, function_name, offset_of, quote_name, quote_string, sql_of
+from tocsin.cluster.channels.dialect import (
+    Source,
+    call,
+    column_of,
+    function_name,
+    offset_of,
+    quote_name,
+    quote_string,
+    sql_of,
+)
 from tocsin.cluster.channels.joins import SUBSCRIBED, SUBSCRIPTION, FromClause
 from tocsin.cluster.channels.near import spell_out
 from tocsin.cluster.channels.template import Broadcast, mark
@@ -40,7 +49,8 @@ class SetOriented:
             return self.query(query.this)
         if isinstance(query, exp.SetOperation):
             return self._set_operation(query)
-        assert isinstance(query, exp.Select)
+        if not isinstance(query, exp.Select):
+            raise TypeError(f"not a query: {type(query).__name__}")
         if query.args.get("distinct") and _is_limited(query):
             return self._distinct_limited(query)
         if query.args.get("group") is None and (query.args.get("having") or any(_aggregates(query))):
@@ -111,7 +121,7 @@ class SetOriented:
             columns = [moved(other) if other.find(exp.Column, exp.Placeholder) else other for other in others]
             holder.set("expressions", [moved(first), *columns])
         for column in _of_this_select(select, exp.Column):
-            if column.table not in {"", _ROWS}:
+            if column.text("table") not in {"", _ROWS}:
                 message = f"{column.name} must be inside an aggregate function or in GROUP BY"
                 raise self._error(column, message)
         rows = exp.Select(expressions=arguments or [exp.alias_(exp.true(), "_a0", quoted=True)])
@@ -152,8 +162,7 @@ def payload_query(rows: str, names: list[str]) -> str:
     """Around rows with `_subscription`: the subscription and its outputs as JSON, in order, NULLs included."""
     fields = ", ".join(f"{quote_string(name)}, c.{quote_name(name)}" for name in names)
     options = (
-        "map('ignoreNullFields', 'false', 'timeZone', 'UTC',"
-        " 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX')"
+        "map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX')"
     )
     return (
         f"SELECT c.{SUBSCRIPTION} AS subscription,\n  to_json(named_struct({fields}), {options}) AS payload\n"
@@ -170,9 +179,9 @@ def _rank(order: exp.Expr | None) -> exp.Expr:
     return exp.Window(this=call("row_number"), order=keys, over="OVER")
 
 
-def _substituted_order(select: exp.Select) -> exp.Order | None:
+def _substituted_order(select: exp.Select) -> exp.Expr | None:
     """ORDER BY with the outputs it names replaced by their expressions: a rank stands beside them, not above."""
-    order = select.args.get("order")
+    order: exp.Expr | None = select.args.get("order")
     if order is None:
         return None
     expressions = {item.alias.lower(): item.this for item in select.expressions}
@@ -227,7 +236,7 @@ def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _parameters_in(select: exp.Select) -> list[exp.Expr]:
-    return [column.copy() for column in _of_this_select(select, exp.Column) if column.table == SUBSCRIBED]
+    return [column.copy() for column in _of_this_select(select, exp.Column) if column.text("table") == SUBSCRIBED]
 
 
 def _subquery_depth(node: exp.Expr) -> int:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -335,7 +336,7 @@ def _write_csv(path: Path, records: Sequence[Record]) -> None:
 def _in_words(payload: Record) -> str:
     """One result as a notification might put it."""
     message = str(payload.get("message", "")).partition(". ")[0]
-    metres = f" {payload['metres']:.0f} m away" if "metres" in payload else ""
+    metres = f", {payload['metres']:.0f} m away" if "metres" in payload else ""
     shelter = (
         f"; shelter: {payload['shelter']}, {payload['shelter_metres']:.0f} m from you" if "shelter" in payload else ""
     )
@@ -344,9 +345,8 @@ def _in_words(payload: Record) -> str:
 
 def _show_summary(tally: Tally, console: Console) -> None:
     delivered = sum(channel.results for channel in tally.channels.values())
-    table = Table("channel")
-    table.columns[0].no_wrap = True
-    for name in ("subscriptions", "runs with results", "results", "median delay"):
+    table = Table("channel", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("subscriptions", "runs", "results", "delay"):
         table.add_column(name, justify="right")
     for name, channel in tally.channels.items():
         delay = f"{statistics.median(channel.delays_s):.1f} s" if channel.delays_s else "–"
@@ -359,7 +359,8 @@ def _show_summary(tally: Tally, console: Console) -> None:
     console.print(table)
     console.print(
         f"{tally.published} records published, {tally.accepted} accepted, {tally.rejected} rejected; "
-        f"{delivered} results in {tally.notifications} notifications-to-be."
+        f"{delivered} results in {tally.notifications} notifications-to-be. "
+        "Runs are those with results; the delay is the median from publishing to pulling."
     )
 
 
