@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -29,8 +29,9 @@ from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import ResultStore
-from tocsin.cluster.results.subscriptions import SubscriptionRegistry
-from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource
+from tocsin.cluster.results.subscriptions import Subscribed, SubscriptionRegistry
+from tocsin.errors import NotFound
+from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, ParameterValue
 from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.settings import ClusterSettings
 
@@ -174,10 +175,26 @@ class Cluster:
         self.executor.remove(channel.name)
         self.registry.remove_channel(channel.name)
 
+    def subscribe(
+        self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
+    ) -> Subscribed:
+        """Hold backend subscriptions for a broker; the channel's next run serves them. Values are checked before."""
+        state = self.executor.states.get(channel.lower())
+        if state is None:
+            raise NotFound(f"no channel called {channel}")
+        done = self.registry.subscribe(broker, state.channel.name, asks, permission)
+        state.subscriptions.add(done.created)
+        return done
+
+    def end_subscriptions(self, ids: Sequence[int]) -> None:
+        """Nobody holds these any more: no further run serves them."""
+        for state in self.executor.states.values():
+            state.subscriptions.remove(ids)
+
     def watch(self, feed: Feed) -> None:
         """Begin to take files from a folder feed; does nothing for other feeds."""
         if feed.source is FeedSource.FOLDER:
-            watched = FolderFeed(feed, Path(feed.location), self.intake.submit)
+            watched = FolderFeed(feed, self.intake.submit)
             watched.start()
             self._folder_feeds[feed.name.lower()] = watched
 

@@ -16,7 +16,7 @@ from tocsin.cluster.api.faces import ERRORS, AnyCluster, ReadyCluster, reply
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled, only
-from tocsin.errors import HistoryGone, InvalidValue, NotFound
+from tocsin.errors import HistoryGone, InvalidValue
 from tocsin.model.catalogue import BackendSubscription, Broker, Channel, ParameterValue
 from tocsin.model.position import Position
 
@@ -76,7 +76,7 @@ def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
     """Forget a broker. Subscriptions that only it held end."""
     ended = cluster.registry.remove_broker(broker)
     request.app.state.loop.call_soon_threadsafe(request.app.state.notifier.forget, broker)
-    _end(cluster, ended)
+    cluster.end_subscriptions(ended)
     return reply({"broker": broker, "ended": len(ended)})
 
 
@@ -96,10 +96,7 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster) -> Response:
         by_group.setdefault((channel.name, ask.permission), []).append((at, values))
     answers: list[dict[str, Any]] = [{}] * len(body.subscriptions)
     for (name, permission), asks in by_group.items():
-        done = cluster.registry.subscribe(broker, name, [values for _, values in asks], permission)
-        if (state := cluster.executor.states.get(name.lower())) is None:
-            raise NotFound(f"channel {name} has been dropped")
-        state.subscriptions.add(done.created)
+        done = cluster.subscribe(broker, name, [values for _, values in asks], permission)
         for (at, values), one in zip(asks, done.ids, strict=True):
             answers[at] = _described(channels[name], one, values, permission, position)
     return reply({"subscriptions": answers})
@@ -123,7 +120,7 @@ def held(
 def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster) -> Response:
     """Let go of backend subscriptions. Those that no broker holds any more end."""
     ended = cluster.registry.unsubscribe(broker, body.ids)
-    _end(cluster, ended)
+    cluster.end_subscriptions(ended)
     return reply({"released": len(set(body.ids)), "ended": len(ended)})
 
 
@@ -220,11 +217,6 @@ def to_ndjson(rows: pa.Table) -> bytes:
 def to_messages(rows: pa.Table) -> list[dict[str, Any]]:
     """Results as values, for the few that travel inside a notification."""
     return [json.loads(line) for line in to_ndjson(rows).splitlines()]
-
-
-def _end(cluster: Cluster, ids: list[int]) -> None:
-    for state in cluster.executor.states.values():
-        state.subscriptions.remove(ids)
 
 
 def _described(
