@@ -29,7 +29,7 @@ from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import ResultStore
-from tocsin.cluster.results.subscriptions import Subscribed, SubscriptionRegistry
+from tocsin.cluster.results.subscriptions import Ended, Subscribed, SubscriptionRegistry
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, ParameterValue
 from tocsin.runtime.clock import Clock, SystemClock
@@ -186,10 +186,12 @@ class Cluster:
         state.subscriptions.add(done.created)
         return done
 
-    def end_subscriptions(self, ids: Sequence[int]) -> None:
-        """Nobody holds these any more: no further run serves them."""
-        for state in self.executor.states.values():
-            state.subscriptions.remove(ids)
+    def end_subscriptions(self, ended: Ended) -> int:
+        """Nobody holds these any more: no further run serves them. Returns how many they are."""
+        for channel, ids in ended.items():
+            if (state := self.executor.states.get(channel.lower())) is not None:
+                state.subscriptions.remove(ids)
+        return sum(map(len, ended.values()))
 
     def watch(self, feed: Feed) -> None:
         """Begin to take files from a folder feed; does nothing for other feeds."""

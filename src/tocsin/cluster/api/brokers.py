@@ -74,10 +74,9 @@ def list_brokers(cluster: AnyCluster) -> Response:
 @router.delete("/brokers/{broker}", tags=["brokers"])
 def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
     """Forget a broker. Subscriptions that only it held end."""
-    ended = cluster.registry.remove_broker(broker)
+    ended = cluster.end_subscriptions(cluster.registry.remove_broker(broker))
     request.app.state.loop.call_soon_threadsafe(request.app.state.notifier.forget, broker)
-    cluster.end_subscriptions(ended)
-    return reply({"broker": broker, "ended": len(ended)})
+    return reply({"broker": broker, "ended": ended})
 
 
 @router.post("/brokers/{broker}/subscriptions", tags=["brokers"])
@@ -119,9 +118,8 @@ def held(
 @router.post("/brokers/{broker}/unsubscribe", tags=["brokers"])
 def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster) -> Response:
     """Let go of backend subscriptions. Those that no broker holds any more end."""
-    ended = cluster.registry.unsubscribe(broker, body.ids)
-    cluster.end_subscriptions(ended)
-    return reply({"released": len(set(body.ids)), "ended": len(ended)})
+    ended = cluster.end_subscriptions(cluster.registry.unsubscribe(broker, body.ids))
+    return reply({"released": len(set(body.ids)), "ended": ended})
 
 
 @router.get("/brokers/{broker}/results", tags=["results"], responses={200: {"content": {_NDJSON: {}, _ARROW: {}}}})

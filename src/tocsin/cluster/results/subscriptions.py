@@ -58,6 +58,10 @@ _LOOKUP_CHUNK = 5_000
 _READ_CHUNK = 200_000
 
 
+#: Subscriptions that have ended, by channel.
+Ended = dict[str, list[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Subscribed:
     """What a bulk subscribe did: every subscription asked for, in order, and the ids that are new."""
@@ -100,7 +104,7 @@ class SubscriptionRegistry:
             raise NotFound(f"no broker called {name}; register it with PUT /v1/brokers/{name}")
         return found[0]
 
-    def remove_broker(self, name: str) -> list[int]:
+    def remove_broker(self, name: str) -> Ended:
         """Forget a broker and its holds; returns the subscriptions that nobody holds any more."""
         self.broker(name)
         with self._lock, self._engine.begin() as connection:
@@ -144,7 +148,7 @@ class SubscriptionRegistry:
             held.update(connection.scalars(query))
         _insert_many(connection, _holds, [(broker, one) for one in ids if one not in held])
 
-    def unsubscribe(self, broker: str, ids: Sequence[int]) -> list[int]:
+    def unsubscribe(self, broker: str, ids: Sequence[int]) -> Ended:
         """Let go of `ids`; returns those that nobody holds any more. Ids not held are an error, and then
         nothing changes."""
         self.broker(broker)
@@ -243,12 +247,15 @@ def _holders(connection: sa.Connection, ids: Sequence[int]) -> dict[str, list[in
     return found
 
 
-def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> list[int]:
+def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
     held = {one for mine in _holders(connection, ids).values() for one in mine}
-    unheld = [one for one in dict.fromkeys(ids) if one not in held]
-    for chunk in _chunks(unheld, _LOOKUP_CHUNK):
-        connection.execute(_subscriptions.delete().where(_subscriptions.c.id.in_(chunk)))
-    return unheld
+    ended: Ended = {}
+    for chunk in _chunks([one for one in dict.fromkeys(ids) if one not in held], _LOOKUP_CHUNK):
+        these = _subscriptions.c.id.in_(chunk)
+        for row in connection.execute(sa.select(_subscriptions.c.id, _subscriptions.c.channel).where(these)):
+            ended.setdefault(row.channel, []).append(row.id)
+        connection.execute(_subscriptions.delete().where(these))
+    return ended
 
 
 def _insert_many(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
