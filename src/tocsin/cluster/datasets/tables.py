@@ -78,6 +78,11 @@ class Table:
         return self._sequence
 
     @property
+    def version(self) -> int:
+        """Changes with every change to the table's files: commits, compactions, deletions, new columns."""
+        return int(self._delta.version())
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of a row, `_seq` among them."""
         return self._schema
@@ -97,6 +102,7 @@ class Table:
             actions = [self._write(stamped, sequence)] if stamped.num_rows else []
             self._commit(actions, sequence, transactions or {})
             self.recent.add(sequence, stamped)
+            self._sequence = sequence
             return sequence
 
     def replace(self, rows: pa.Table, transactions: Mapping[str, int] | None = None) -> int:
@@ -107,6 +113,7 @@ class Table:
             self._commit([self._write(stamped, sequence)], sequence, transactions or {}, mode="overwrite")
             self.recent.clear(since=sequence - 1)
             self.recent.add(sequence, stamped)
+            self._sequence = sequence
             return sequence
 
     def _stamp(self, rows: pa.Table, sequence: int) -> pa.Table:
@@ -130,6 +137,7 @@ class Table:
     def _commit(
         self, actions: Sequence[AddAction], sequence: int, transactions: Mapping[str, int], mode: str = "append"
     ) -> None:
+        """Readers hold no lock: the caller tells them of the new number last, once its rows can be read from memory."""
         versions = {_SEQUENCE_APP: sequence, **transactions}
         properties = CommitProperties(app_transactions=[Transaction(app, version) for app, version in versions.items()])
         try:
@@ -144,7 +152,6 @@ class Table:
             self._delta.update_incremental()
         except Exception as exc:
             raise ClusterFailure(f"commit {sequence} of table {self.path.name} failed: {exc}") from exc
-        self._sequence = sequence
         self._transactions.update(transactions)
         self._commits_since_compaction += 1
         self._commits_since_checkpoint += 1

@@ -51,18 +51,16 @@ class DatasetViews:
     def new(self, dataset: str, after: int, through: int) -> Iterator[str]:
         """The name of a view of the rows committed in `(after, through]`."""
         stored = self._store[dataset]
-        with self._leased(
-            ("new", stored.path, after, through), lambda view: self._of_rows(view, stored.window(after, through))
-        ) as name:
+        key = (stored, after, through, len(stored.rows.schema))
+        with self._leased("new", key, lambda view: self._of_rows(view, stored.window(after, through))) as name:
             yield name
 
     @contextmanager
     def full(self, dataset: str) -> Iterator[str]:
         """The name of a view of all rows there are now."""
         stored = self._store[dataset]
-        with self._leased(
-            ("full", stored.path, stored.sequence, len(stored.rows.schema)), lambda view: self._everything(view, stored)
-        ) as name:
+        # Compaction and retention change the files, if not the sequence; those they replace are removed some day.
+        with self._leased("full", (stored, stored.rows.version), lambda view: self._everything(view, stored)) as name:
             yield name
 
     @contextmanager
@@ -89,11 +87,15 @@ class DatasetViews:
             self._drop(view)
 
     @contextmanager
-    def _leased(self, key: tuple[object, ...], build: Callable[[_View], None]) -> Iterator[str]:
+    def _leased(
+        self, role: str, of: tuple[StoredDataset, *tuple[int, ...]], build: Callable[[_View], None]
+    ) -> Iterator[str]:
+        """The view `of` a dataset: of this very one, for a later one of the same name may have come as far."""
+        key = (role, *of)
         with self._lock:
             view = self._views.get(key)
             if view is None:
-                view = _View(self._name(str(key[0]), str(key[1])))
+                view = _View(self._name(role, of[0].dataset.name))
                 build(view)
                 self._views[key] = view
             self._views.move_to_end(key)
@@ -116,7 +118,7 @@ class DatasetViews:
             release()
 
     def _name(self, role: str, dataset: str) -> str:
-        return f"tocsin_{role}_{Path(dataset).name}_{next(self._numbers)}"
+        return f"tocsin_{role}_{dataset}_{next(self._numbers)}"
 
     def _everything(self, view: _View, stored: StoredDataset) -> None:
         if stored.dataset.kind is DatasetKind.KEYED:
