@@ -93,9 +93,11 @@ class Ingestion:
 
     def failure(self) -> str | None:
         """Why the stream has ended, or None while it runs."""
-        if self._query is None or self._query.isActive:
+        if self._query is None:
             return None
         try:
+            if self._query.isActive:
+                return None
             exception: StreamingQueryException | None = self._query.exception()
         except Exception as exc:  # The JVM is gone: nothing can be asked any more.
             return f"Spark is gone: {exc}"
