@@ -103,35 +103,40 @@ class ChannelSubscriptions:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take_in_pending(self) -> None:
-        if self._pending:
-            target = self._folder / f"{next(self._numbers):06d}.parquet"
-            write_for_spark(pa.concat_tables(self._pending), target)
-            self._pending.clear()
-            self._files.append(target)
-            if len(self._frames) > _MAX_ADDITIONS or self._removed_share() > 0.5:
-                self._fold()
-            else:
-                self._frames.append(self._cached([target]))
-        elif not self._files:
-            self._frames = [self._spark.createDataFrame(self._schema.empty_table())]
-        self._publish()
+        """Make the pending rows part of the view. If Spark fails on the way nothing has changed, so that the next run
+        tries again: rows taken for done would miss their results, rows taken twice would get them twice."""
+        if not self._pending:
+            frames = self._frames or [self._spark.createDataFrame(self._schema.empty_table())]
+            self._publish(frames)
+            self._frames = frames
+            return
+        target = self._folder / f"{next(self._numbers):06d}.parquet"
+        write_for_spark(pa.concat_tables(self._pending), target)
+        files = [*self._files, target]
+        if len(self._frames) > _MAX_ADDITIONS or self._removed_share() > 0.5:
+            self._fold(files)
+        else:
+            frames = [*self._frames, self._cached([target])]
+            self._publish(frames)
+            self._frames, self._files = frames, files
+        self._pending.clear()
 
-    def _fold(self) -> None:
+    def _fold(self, files: list[Path]) -> None:
         """One base out of everything, without those who left."""
+        folded = files
         if self._removed:
-            rows = pa.concat_tables([pa.parquet.read_table(file) for file in self._files])
+            rows = pa.concat_tables([pa.parquet.read_table(file) for file in files])
             gone = pa.array(sorted(self._removed), pa.int64())
             rows = rows.filter(pc.invert(pc.is_in(rows.column(SUBSCRIPTION_COLUMN), value_set=gone)))
             target = self._folder / f"{next(self._numbers):06d}.parquet"
             write_for_spark(rows, target)
-            old, self._files = self._files, [target]
-            self._removed.clear()
-        else:
-            old = []
-        before, self._frames = self._frames, [self._cached(self._files)]
-        self._publish()
+            folded = [target]
+        frames = [self._cached(folded)]
+        self._publish(frames)
+        before, self._frames, self._files = self._frames, frames, folded
+        self._removed.clear()
         self._release(before)
-        for file in old:
+        for file in set(files) - set(folded):
             file.unlink(missing_ok=True)
 
     def _removed_share(self) -> float:
@@ -142,12 +147,13 @@ class ChannelSubscriptions:
         frame.count()
         return frame
 
-    def _publish(self) -> None:
-        frame = self._frames[0]
-        for addition in self._frames[1:]:
+    def _publish(self, frames: list[DataFrame]) -> None:
+        frame = frames[0]
+        for addition in frames[1:]:
             frame = frame.unionAll(addition)
-        previous, self._view = self._view, f"tocsin_subscriptions_{self._channel.name}_{next(self._numbers)}"
-        frame.createOrReplaceTempView(self._view)
+        name = f"tocsin_subscriptions_{self._channel.name}_{next(self._numbers)}"
+        frame.createOrReplaceTempView(name)
+        previous, self._view = self._view, name
         if previous is not None:
             self._spark.catalog.dropTempView(previous)
 
