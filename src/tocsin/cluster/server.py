@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from pyspark.sql import SparkSession
 
 from tocsin import __version__
 from tocsin.cluster.api import brokers, feeds, statements
@@ -23,13 +24,22 @@ from tocsin.settings import ClusterSettings
 log = structlog.get_logger(__name__)
 
 _WATCH_EVERY_S = 1.0
-#: Told to whoever restarts processes: the start that follows is the recovery.
+#: Told to whoever restarts processes.
 EXIT_FAILED = 70
 
 
-def make_app(cluster: Cluster) -> FastAPI:
-    """The HTTP face of a cluster. With the app's start, Spark is brought up in a thread of its own; records are
-    accepted from the first moment."""
+def end_process(reason: str) -> None:
+    """Half a cluster that still answers helps nobody; the start that follows is the recovery."""
+    log.error("the cluster can't go on", reason=reason)
+    os._exit(EXIT_FAILED)
+
+
+def make_app(
+    cluster: Cluster, *, spark: SparkSession | None = None, on_failure: Callable[[str], None] = end_process
+) -> FastAPI:
+    """The HTTP face of a cluster. With the app's start, Spark is brought up in a thread of its own (or the session
+    given is used, and left running); records are accepted from the first moment. `on_failure` hears why the cluster
+    can't go on."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -38,9 +48,9 @@ def make_app(cluster: Cluster) -> FastAPI:
         app.state.loop = loop
         app.state.notifier = notifier
         cluster.on_results = lambda commit: _announce(cluster, notifier, commit)
-        starting = threading.Thread(target=_start, args=(cluster, notifier), name="start")
+        starting = threading.Thread(target=_start, args=(cluster, notifier, spark), name="start")
         starting.start()
-        watching = asyncio.create_task(_watch(cluster))
+        watching = asyncio.create_task(_watch(cluster, on_failure))
         try:
             yield
         finally:
@@ -70,10 +80,10 @@ def _announce(cluster: Cluster, notifier: Notifier, commit: int) -> None:
     notifier.committed(rows, sequence_of(commit, MAX_ROWS_PER_COMMIT - 1))
 
 
-def _start(cluster: Cluster, notifier: Notifier) -> None:
+def _start(cluster: Cluster, notifier: Notifier, spark: SparkSession | None) -> None:
     begin_s = cluster.clock.monotonic_s()
     try:
-        cluster.start()
+        cluster.start(spark)
         notifier.announce(cluster.results.last_sequence)
     except Exception as exc:
         cluster.state = ClusterState.FAILED
@@ -83,14 +93,12 @@ def _start(cluster: Cluster, notifier: Notifier) -> None:
     log.info("ready", seconds=round(cluster.clock.monotonic_s() - begin_s, 1), port=cluster.settings.port)
 
 
-async def _watch(cluster: Cluster) -> None:
-    """End the process when the cluster can't go on: half a cluster that still answers helps nobody."""
+async def _watch(cluster: Cluster, on_failure: Callable[[str], None]) -> None:
     while True:
         await asyncio.sleep(_WATCH_EVERY_S)
-        failure = cluster.failure or await asyncio.to_thread(cluster.check_alive)
-        if failure:
-            log.error("the cluster can't go on", reason=failure)
-            os._exit(EXIT_FAILED)
+        if failure := cluster.failure or await asyncio.to_thread(cluster.check_alive):
+            on_failure(failure)
+            return
 
 
 def serve(settings: ClusterSettings) -> None:

@@ -1,0 +1,44 @@
+"""One live cluster for all integration tests. Each test uses names of its own, so that none sees another's records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from integration.live import Live, serving
+from tocsin.settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def settings_for(folder: Path, **changes: Any) -> ClusterSettings:
+    """Settings with nothing but `folder` written to, and impatient where a test would have to wait."""
+    defaults: dict[str, Any] = {
+        "data_dir": folder / "data",
+        "scratch_dir": str(folder / "scratch"),
+        "import_folders": (folder / "more-imports",),
+        "notify_retry_first_s": 0.05,
+        "notify_retry_last_s": 0.2,
+        "select_max_rows": 100,
+    }
+    return ClusterSettings(**{**defaults, **changes})
+
+
+@pytest.fixture(scope="session")
+def live(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """The cluster that most tests share."""
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "more-imports").mkdir()
+    with serving(settings_for(folder), spark) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def serve(spark: SparkSession, tmp_path: Path) -> Callable[..., AbstractContextManager[Live]]:
+    """`with serve(port=…) as live:` is a cluster of one's own; again, and it goes on with the same data."""
+    return lambda **changes: serving(settings_for(tmp_path, **changes), spark)
