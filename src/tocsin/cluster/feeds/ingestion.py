@@ -64,6 +64,7 @@ class Ingestion:
         self._on_commit = on_commit
         self._checkpoint = scratch / "checkpoint"
         self._query: StreamingQuery | None = None
+        self._stopped = False
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
         self._position = landing.read_mark()
         #: Held while a batch is under way; whoever changes a schema takes it first.
@@ -106,12 +107,15 @@ class Ingestion:
     def stop(self) -> None:
         """End the stream between two batches; what a batch left undone is found again at the next start."""
         with self.batch_lock:
+            self._stopped = True
             if self._query is not None and self._query.isActive:
                 self._query.stop()
         self._pool.shutdown()
 
     def _take_batch(self, frames: DataFrame, batch_id: int) -> None:
         with self.batch_lock, self._metrics.timed("tocsin_batch_seconds"):
+            if self._stopped:  # A batch that waited for the lock meanwhile: whoever starts next takes it.
+                return
             end = self._batch_end(batch_id)
             headers = list(self._landing.headers_between(self._position, end))
             by_dataset: dict[str, list[FrameHeader]] = {}
