@@ -84,8 +84,8 @@ BODIES = {
     "not within": "SELECT r.id, within(r.x, r.y, :px, :py, :radius) AS near FROM Reports r WHERE is_new(r)",
     "grouped": """SELECT r.etype, count(*) AS n, max(r.severity) AS worst, :least AS least FROM Reports r
         WHERE is_new(r) AND r.severity >= :least GROUP BY r.etype HAVING count(*) >= 1""",
-    "total": """SELECT count(*) AS n, coalesce(sum(r.severity), -1) AS total, count(*) FILTER (WHERE r.severity > 1) AS bad,
-        :etype AS asked FROM Reports r WHERE is_new(r) AND within(r.x, r.y, :px, :py, :radius)""",
+    "total": """SELECT count(*) AS n, coalesce(sum(r.severity), -1) AS total,
+        count(*) FILTER (WHERE r.severity > 1) AS bad, :etype AS asked FROM Reports r WHERE is_new(r) AND within(r.x, r.y, :px, :py, :radius)""",
     "total above": "SELECT count(DISTINCT r.etype) AS n FROM Reports r WHERE r.severity >= :least HAVING count(*) < 3",
     "distinct": "SELECT DISTINCT r.etype FROM Reports r WHERE is_new(r) AND r.severity >= :least",
     "worst two": """SELECT r.id, r.severity AS s FROM Reports r WHERE is_new(r) AND r.severity >= :least
@@ -95,7 +95,8 @@ BODIES = {
     "distinct two": "SELECT DISTINCT r.etype FROM Reports r WHERE r.severity >= :least ORDER BY r.etype LIMIT 2",
     "union": """SELECT r.id FROM Reports r WHERE is_new(r) AND r.etype = :etype
         UNION SELECT u.user_id FROM Users u WHERE is_new(u) AND u.user_id = :me ORDER BY id LIMIT 2""",
-    "except": "SELECT r.etype FROM Reports r WHERE is_new(r) EXCEPT SELECT r.etype FROM Reports r WHERE r.etype = :etype",
+    "except": """SELECT r.etype FROM Reports r WHERE is_new(r)
+        EXCEPT SELECT r.etype FROM Reports r WHERE r.etype = :etype""",
     "window": """SELECT r.id, rank() OVER (PARTITION BY r.etype ORDER BY r.severity, r.id) AS place FROM Reports r
         WHERE is_new(r) AND r.severity >= :least""",
     "exists": """SELECT r.id FROM Reports r WHERE is_new(r) AND EXISTS
@@ -106,8 +107,9 @@ BODIES = {
         SELECT a.id, b.id AS other FROM mine a JOIN mine b ON a.severity = b.severity WHERE a.severity >= :least""",
     "total of with": """WITH mine AS (SELECT r.severity FROM Reports r WHERE is_new(r) AND r.etype = :etype)
         SELECT count(*) AS n, avg(m.severity) AS mean FROM mine m""",
-    "left join with": """SELECT u.user_id, m.n FROM Users u LEFT JOIN
-        (SELECT count(*) AS n FROM Reports r WHERE r.etype = :etype AND is_new(r)) m ON m.n > 0 WHERE u.user_id = :me""",
+    "left join with": """SELECT u.user_id, m.n FROM Users u
+        LEFT JOIN (SELECT count(*) AS n FROM Reports r WHERE r.etype = :etype AND is_new(r)) m ON m.n > 0
+        WHERE u.user_id = :me""",
     "lateral": """SELECT r.id, l.s FROM Reports r, LATERAL (SELECT r.severity + :least AS s) l WHERE is_new(r)""",
     "full join": """SELECT r.id, u.user_id FROM Reports r FULL JOIN Users u ON r.id = u.user_id
         WHERE r.etype = :etype OR u.user_id = :me""",

@@ -309,7 +309,7 @@ class _Resolver:
             if (output := relation.find(name)) is None:
                 known = ", ".join(column.name for column in relation.columns.values())
                 raise self._error(node, f"{node.table} has no column {node.name}; it has {known}")
-            return _qualified(output, relation)
+            return _qualified(output, relation, offset_of(node))
         found = _owners(name, scope)
         if len(found) > 1:
             owners = " and ".join(relation.written for relation in found)
@@ -318,7 +318,7 @@ class _Resolver:
             )
         meaning = named.get(name)
         if found:
-            column = _qualified(found[0].find(name) or Output(name), found[0])
+            column = _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
             if strict and meaning is not None and meaning != column:
                 message = f"{node.name} is both a column and an output; write {found[0].written}.{node.name}"
                 raise self._error(node, f"{message} or rename the output")
@@ -329,7 +329,7 @@ class _Resolver:
         outer = scope.outer
         while outer is not None:
             if found := _owners(name, outer):
-                return _qualified(found[0].find(name) or Output(name), found[0])
+                return _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
             outer = outer.outer
         known = ", ".join(column.name for relation in scope.relations for column in relation.columns.values())
         raise self._error(node, f"unknown column {node.name}; known are {known or 'none'}")
@@ -374,8 +374,10 @@ def _owners(name: str, scope: _Scope) -> list[_Relation]:
     return [relation for relation in scope.relations if relation.find(name) is not None]
 
 
-def _qualified(output: Output, relation: _Relation) -> exp.Column:
+def _qualified(output: Output, relation: _Relation, offset: int = -1) -> exp.Column:
     column = column_of(output.name, relation.alias)
+    if offset >= 0:
+        column.meta["start"] = offset
     column.meta["type"] = output.type
     return column
 

@@ -1,0 +1,2 @@
+CREATE REPETITIVE CHANNEL All (etype STRING) PERIOD 10 SECONDS AS
+  SELECT r.* FROM EmergencyReports r WHERE r.etype = :etype;

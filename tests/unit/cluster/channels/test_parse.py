@@ -1,0 +1,205 @@
+"""Statements are read as the reference says, and mistakes are pointed at."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.cluster.channels.parse import parse_script, parse_statement
+from tocsin.cluster.channels.statements import (
+    AlterDatasetAddColumn,
+    CreateChannel,
+    CreateDataset,
+    CreateFeed,
+    Describe,
+    Drop,
+    ExplainChannel,
+    FileFormat,
+    Insert,
+    Kind,
+    Listing,
+    LoadDataset,
+    Select,
+    Show,
+    Statement,
+)
+from tocsin.errors import StatementError
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.schema import Column, ColumnType, Schema
+
+BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; too\n  AND r.p = :p"
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        (
+            "CREATE ACTIVE DATASET D (id STRING, n INT NOT NULL, PRIMARY KEY (id))",
+            CreateDataset(
+                Dataset(
+                    "D",
+                    DatasetKind.ACTIVE,
+                    Schema(
+                        (Column("id", ColumnType.STRING, False), Column("n", ColumnType.INT, False)),
+                        ("id",),
+                    ),
+                )
+            ),
+        ),
+        (
+            "create reference dataset if not exists Places (name String, at Timestamp, on_ date, big LONG, i INTEGER)",
+            CreateDataset(
+                Dataset(
+                    "Places",
+                    DatasetKind.REFERENCE,
+                    Schema(
+                        (
+                            Column("name", ColumnType.STRING),
+                            Column("at", ColumnType.TIMESTAMP),
+                            Column("on_", ColumnType.DATE),
+                            Column("big", ColumnType.BIGINT),
+                            Column("i", ColumnType.INT),
+                        )
+                    ),
+                ),
+                if_not_exists=True,
+            ),
+        ),
+        (
+            "CREATE KEYED DATASET D (PRIMARY KEY (A, b), a STRING, b BIGINT, ok BOOLEAN, v DOUBLE)",
+            CreateDataset(
+                Dataset(
+                    "D",
+                    DatasetKind.KEYED,
+                    Schema(
+                        (
+                            Column("a", ColumnType.STRING, False),
+                            Column("b", ColumnType.BIGINT, False),
+                            Column("ok", ColumnType.BOOLEAN),
+                            Column("v", ColumnType.DOUBLE),
+                        ),
+                        ("a", "b"),
+                    ),
+                )
+            ),
+        ),
+        ("ALTER DATASET D ADD COLUMN c INT", AlterDatasetAddColumn("D", Column("c", ColumnType.INT))),
+        ("CREATE FEED f INTO D FROM HTTP", CreateFeed(Feed("f", "D", FeedSource.HTTP))),
+        (
+            "CREATE FEED IF NOT EXISTS f INTO D FROM FOLDER '/data/in'",
+            CreateFeed(Feed("f", "D", FeedSource.FOLDER, "/data/in"), if_not_exists=True),
+        ),
+        (
+            f"CREATE REPETITIVE CHANNEL C (p STRING, r DOUBLE) PERIOD 1.5 MINUTES AS\n  {BODY}",
+            CreateChannel(
+                Channel(
+                    "C",
+                    ChannelKind.REPETITIVE,
+                    (Parameter("p", ColumnType.STRING), Parameter("r", ColumnType.DOUBLE)),
+                    BODY,
+                    90.0,
+                )
+            ),
+        ),
+        (
+            f"CREATE CONTINUOUS CHANNEL IF NOT EXISTS C () AS {BODY}",
+            CreateChannel(Channel("C", ChannelKind.CONTINUOUS, (), BODY), if_not_exists=True),
+        ),
+        ("LOAD DATASET D FROM 'x.csv'", LoadDataset("D", "x.csv", FileFormat.CSV)),
+        ("LOAD DATASET D FROM '/a/b.JSONL'", LoadDataset("D", "/a/b.JSONL", FileFormat.NDJSON)),
+        ("LOAD DATASET D FROM 'x' FORMAT parquet", LoadDataset("D", "x", FileFormat.PARQUET)),
+        (
+            "INSERT INTO D (a, b, c) VALUES (1, 'it''s', NULL), (-2.5, \"\\\"x\\\\\", true)",
+            Insert("D", ("a", "b", "c"), ((1, "it's", None), (-2.5, '"x\\', True))),
+        ),
+        ("INSERT INTO D VALUES ('${x}')", Insert("D", None, (("${x}",),))),
+        ("SELECT * FROM D -- all", Select("SELECT * FROM D")),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", Select("WITH a AS (SELECT 1) SELECT * FROM a")),
+        *((f"SHOW {listing}", Show(listing)) for listing in Listing),
+        ("DESCRIBE CHANNEL C", Describe(Kind.CHANNEL, "C")),
+        ("describe dataset D", Describe(Kind.DATASET, "D")),
+        ("EXPLAIN CHANNEL C", ExplainChannel("C")),
+        ("DROP FEED f", Drop(Kind.FEED, "f")),
+        ("DROP CHANNEL IF EXISTS C", Drop(Kind.CHANNEL, "C", if_exists=True)),
+    ],
+)
+def test_each_statement(text: str, statement: Statement) -> None:
+    """Every form of the reference becomes its value."""
+    assert parse_statement(text) == statement
+    assert parse_script(f"-- first\n{text}\n;;  /* between */ {text};") == (statement, statement)
+
+
+def test_a_query_is_kept_as_written() -> None:
+    """Not a letter of a channel's body changes, comments and line ends included."""
+    first, second = parse_script(f"CREATE CONTINUOUS CHANNEL C (p STRING) AS {BODY};\nSELECT 1")
+    assert isinstance(first, CreateChannel)
+    assert first.channel.body == BODY
+    assert second == Select("SELECT 1")
+
+
+def test_an_empty_script_has_no_statements() -> None:
+    """Comments and blanks alone do nothing."""
+    assert parse_script(" -- nothing\n ; /* here */ ;") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("CREATE DATASET D (a INT)", "DATASET", "expected one of ACTIVE, KEYED, REFERENCE, FEED"),
+        ("CREATE ACTIVE DATASET D (a INT)", ")", "ACTIVE datasets need a PRIMARY KEY"),
+        ("CREATE KEYED DATASET D (a INT)", ")", "KEYED datasets need a PRIMARY KEY"),
+        ("CREATE REFERENCE DATASET D (a TEXT)", "TEXT", "allowed are STRING, BOOLEAN, INT, BIGINT, DOUBLE"),
+        ("CREATE REFERENCE DATASET D (a DECIMAL(3, 2))", "DECIMAL", "the type DECIMAL is not allowed"),
+        ("CREATE REFERENCE DATASET D (a INT, A INT)", "A INT", "the column A is given twice"),
+        ("CREATE REFERENCE DATASET D (a INT, PRIMARY KEY (b))", ")", "there is no column b; there are a"),
+        ("CREATE REFERENCE DATASET D (_a INT)", "_a", "begin with an underscore are reserved"),
+        ("CREATE REFERENCE DATASET _D (a INT)", "_D", "begin with an underscore are reserved"),
+        ("CREATE REFERENCE DATASET 9D (a INT)", "9D", "can't name a dataset; names are letters, digits"),
+        ("CREATE REFERENCE DATASET `a b` (a INT)", "`a b`", "can't name a dataset"),
+        (f"CREATE REFERENCE DATASET {'d' * 65} (a INT)", "ddd", "at most 64 characters"),
+        ("CREATE REFERENCE DATASET D ()", ")", "can't name a column"),
+        ("CREATE FEED f INTO D FROM KAFKA 'x'", "KAFKA", "expected one of HTTP, FOLDER"),
+        ("CREATE FEED f INTO D FROM FOLDER x", "x", "the folder must be given in quotes"),
+        ("CREATE REPETITIVE CHANNEL C () AS SELECT 1", "AS", "expected PERIOD"),
+        ("CREATE REPETITIVE CHANNEL C () PERIOD 10 DAYS AS SELECT 1", "DAYS", "expected one of SECOND, SECONDS"),
+        ("CREATE REPETITIVE CHANNEL C () PERIOD 0.05 SECONDS AS SELECT 1", "0.05", "between 0.1 seconds and 24 hours"),
+        ("CREATE REPETITIVE CHANNEL C () PERIOD 25 HOURS AS SELECT 1", "25", "between 0.1 seconds and 24 hours"),
+        ("CREATE REPETITIVE CHANNEL C () PERIOD -1 SECONDS AS SELECT 1", "-", "PERIOD needs a number"),
+        ("CREATE CONTINUOUS CHANNEL C () PERIOD 1 SECOND AS SELECT 1", "PERIOD", "have no PERIOD"),
+        ("CREATE CONTINUOUS CHANNEL C (p STRING, P INT) AS SELECT 1", "P INT", "the parameter P is given twice"),
+        ("CREATE CONTINUOUS CHANNEL C () AS DROP TABLE x", "DROP", "a query is expected here"),
+        ("ALTER DATASET D ADD COLUMN c INT NOT NULL", "c INT", "can't be NOT NULL"),
+        ("LOAD DATASET D FROM 'x.xls'", "'x.xls'", "the format of 'x.xls' is unknown"),
+        ("INSERT INTO D (a, b) VALUES (1)", "(1)", "this row has 1 values instead of 2"),
+        ("INSERT INTO D VALUES (1 + 1)", "+", "expected ')'"),
+        ("INSERT INTO D VALUES (now())", "now", "a value must be a string, a number, TRUE, FALSE or NULL"),
+        ("SHOW TABLES", "TABLES", "expected one of DATASETS, FEEDS, CHANNELS, BROKERS, SUBSCRIPTIONS"),
+        ("DROP TABLE x", "TABLE", "expected one of DATASET, FEED, CHANNEL"),
+        ("DROP CHANNEL", "L", "the statement ends too soon"),
+        ("DROP CHANNEL C now", "now", "the statement should end before 'now'"),
+        ("SET x = 1", "SET", "expected one of CREATE, ALTER"),
+        ("SHOW CHANNELS;\n  SHOW 'CHANNELS'", "'CHANNELS'", "expected one of DATASETS"),
+        ("SELECT " + "(" * 500, "(", "nested too deeply: at most 32 levels"),
+        ("SELECT 'a\\qb'", "\\qb", "unknown escape in a string"),
+    ],
+)
+def test_mistakes_are_pointed_at(text: str, place: str, message: str) -> None:
+    """A refusal says what is wrong, what is allowed, and where."""
+    with pytest.raises(StatementError) as refused:
+        parse_script(text)
+    assert message in refused.value.message
+    assert refused.value.text == text
+    line = text.splitlines()[refused.value.line - 1]
+    assert line[refused.value.column - 1 :].startswith(place)
+
+
+def test_a_script_has_a_size_limit() -> None:
+    """A script over 1 MiB is refused before it is read."""
+    with pytest.raises(StatementError, match="too long"):
+        parse_script("-" * (1 << 20) + "--")
+
+
+def test_parse_statement_takes_exactly_one() -> None:
+    """None and several are refused."""
+    for text in ("", "SHOW FEEDS; SHOW FEEDS"):
+        with pytest.raises(StatementError, match="exactly one"):
+            parse_statement(text)
