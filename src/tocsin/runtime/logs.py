@@ -69,7 +69,12 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact_secrets, renderer],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _drop_colours,
+                redact_secrets,
+                renderer,
+            ],
         )
     )
     root = logging.getLogger()
@@ -95,6 +100,12 @@ def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     {'event': 'GET /v1/status?token=[redacted] HTTP/1.1'}
     """
     return {key: REDACTED if _is_secret(key, value) else _redacted(value) for key, value in event.items()}
+
+
+def _drop_colours(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Without uvicorn's second copy of its message, which has colours in it."""
+    event.pop("color_message", None)
+    return event
 
 
 def _is_secret(key: object, value: object) -> bool:

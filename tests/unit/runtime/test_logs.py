@@ -32,7 +32,7 @@ def test_every_logger_writes_json_lines(output: io.StringIO) -> None:
     configure_logging("info", stream=output)
     structlog.get_logger("tocsin.test").info("committed", rows=3)
     logging.getLogger("somewhere").warning("took %d ms", 12)
-    logging.getLogger("uvicorn.error").info("Started")
+    logging.getLogger("uvicorn.error").info("Started", extra={"color_message": "\033[36mStarted"})
     committed, took, started = lines(output)
     assert committed["event"] == "committed"
     assert committed["rows"] == 3
@@ -41,6 +41,7 @@ def test_every_logger_writes_json_lines(output: io.StringIO) -> None:
     assert "timestamp" in committed
     assert (took["event"], took["level"]) == ("took 12 ms", "warning")
     assert (started["event"], started["logger"]) == ("Started", "uvicorn.error")
+    assert "color_message" not in started
 
 
 def test_level_is_kept(output: io.StringIO) -> None:
