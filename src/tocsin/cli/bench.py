@@ -2,6 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from typing import Annotated, Any
+
 import typer
 
+from tocsin.cli.terminal import AsJson, out, print_json
+
 app = typer.Typer(help="Measure: each figure beside a peer, in the same run.", no_args_is_help=True)
+
+Seed = Annotated[int, typer.Option(help="The same seed makes the same workload.")]
+
+
+@app.command()
+def channels(
+    seed: Seed = 0,
+    subscriptions: Annotated[int, typer.Option(help="Distinct subscriptions of the first part.")] = 1_000_000,
+    largest: Annotated[int, typer.Option(help="Stop doubling here.")] = 32_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Run time of a channel with a million distinct subscriptions, and of a near-query; beside joins by hand."""
+    from tocsin.benchmarks.channels import run
+
+    _print(run(seed, subscriptions, largest), as_json)
+
+
+def _print(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    for name, value in report.items():
+        out.print(f"{name:32} {json.dumps(value) if isinstance(value, dict) else value}", markup=False)

@@ -39,7 +39,6 @@ _SETTINGS = {
     "spark.streaming.ui.retainedBatches": "5",
     "spark.cleaner.periodicGC.interval": "5min",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.driver.maxResultSize": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -56,6 +55,8 @@ def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
         SparkSession.builder.appName("tocsin")
         .master(settings.spark_master)
         .config("spark.driver.memory", settings.spark_driver_memory)
+        # A run with more results than this fails instead of taking the driver down; it is tried over half the window.
+        .config("spark.driver.maxResultSize", str(_bytes(settings.spark_driver_memory) // 6))
         .config("spark.driver.extraJavaOptions", "-Xss4m -XX:+UseParallelGC")
         .config("spark.local.dir", str(scratch / "spark"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
@@ -68,3 +69,10 @@ def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _bytes(size: str) -> int:
+    """Spark's way to write sizes: 4g, 512m."""
+    units = {"k": 10, "m": 20, "g": 30, "t": 40}
+    unit = size[-1].lower()
+    return int(size[:-1]) << units[unit] if unit in units else int(size)

@@ -26,7 +26,9 @@ from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import ResultStore
+from tocsin.errors import TooLarge
 from tocsin.model.catalogue import Channel, ChannelKind
+from tocsin.model.position import MAX_ROWS_PER_COMMIT
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -44,6 +46,11 @@ class Window:
     @property
     def empty(self) -> bool:
         return self.after == self.through
+
+    def first_half(self) -> Window | None:
+        """The older half of the window, by commits; None if it is down to one."""
+        half = {name: self.after[name] + (self.through[name] - self.after[name] + 1) // 2 for name in self.after}
+        return None if half == self.through else Window(self.after, half)
 
     @property
     def lag_commits(self) -> int:
@@ -153,12 +160,20 @@ class ChannelExecutor:
         with ExitStack() as held:
             for state in sorted(states, key=lambda one: one.channel.name):
                 held.enter_context(state.lock)
-            due = [(state, window) for state in states if not (window := self.window(state)).empty]
-            if len(due) == 1:
-                outputs = [self._run_safely(*due[0])]
-            else:
-                outputs = list(self._pool.map(lambda item: self._run_safely(*item), due))
-            self._commit([output for output in outputs if output is not None])
+            # One that was dropped while it waited for its turn must not move the bounds of a successor.
+            at_work = [state for state in states if self._states.get(state.channel.name.lower()) is state]
+            due = [(state, window) for state in at_work if not (window := self.window(state)).empty]
+            while due:
+                if len(due) == 1:
+                    outputs = [self._run_safely(*due[0])]
+                else:
+                    outputs = list(self._pool.map(lambda item: self._run_safely(*item), due))
+                self._commit([output for output in outputs if output is not None])
+                due = [
+                    (state, self.window(state))
+                    for (state, window), output in zip(due, outputs, strict=True)
+                    if output is not None and output.window != window
+                ]
 
     def window(self, state: ChannelState) -> Window:
         """What the channel has not run over yet."""
@@ -175,7 +190,12 @@ class ChannelExecutor:
         begin = self._clock.monotonic_s()
         try:
             rows = self._execute(state, window)
+            if rows.num_rows > MAX_ROWS_PER_COMMIT:
+                raise TooLarge(f"a run gave {rows.num_rows} results; at most {MAX_ROWS_PER_COMMIT} fit one commit")
         except Exception as exc:
+            if _is_too_much(exc) and (half := window.first_half()) is not None:
+                log.warning("too many results at once; running over half the window", channel=state.channel.name)
+                return self._run_safely(state, half)
             seconds = self._clock.monotonic_s() - begin
             state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
             self._metrics.run(state.channel.name, "failed", seconds, 0)
@@ -216,8 +236,17 @@ class ChannelExecutor:
                 assert_never(never)
 
     def _commit(self, outputs: list[_Output]) -> None:
-        if not outputs:
-            return
+        """Make outputs durable: all in one commit, unless together they are too many for one."""
+        group: list[_Output] = []
+        for output in outputs:
+            if group and sum(one.rows.num_rows for one in (*group, output)) > MAX_ROWS_PER_COMMIT:
+                self._commit_together(group)
+                group = []
+            group.append(output)
+        if group:
+            self._commit_together(group)
+
+    def _commit_together(self, outputs: list[_Output]) -> None:
         bounds = {
             (output.state.channel.name, name): through
             for output in outputs
@@ -235,3 +264,8 @@ class ChannelExecutor:
             self._metrics.window_lag(state.channel.name, 0)
         if commit is not None:
             self._on_results(commit)
+
+
+def _is_too_much(exc: Exception) -> bool:
+    """Whether a run failed because its results are more than the driver takes at once."""
+    return isinstance(exc, TooLarge) or "spark.driver.maxResultSize" in str(exc)

@@ -1,0 +1,73 @@
+"""What the benchmarks share: a cluster of their own, times, memory, and the one JSON object at the end."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+
+from tocsin.cluster.cluster import Cluster
+from tocsin.cluster.interpreter import Interpreter
+from tocsin.settings import ClusterSettings
+
+progress = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def cluster_in_process(**settings: Any) -> Iterator[Cluster]:
+    """A real cluster on a temporary data directory, without its HTTP face."""
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
+        cluster = Cluster(ClusterSettings(data_dir=Path(folder) / "data", **settings))
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+def run_script(cluster: Cluster, sql: str) -> None:
+    Interpreter(cluster).run_script(sql)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def alternately(repeats: int, *actions: Callable[[], object]) -> list[list[float]]:
+    """Seconds of each action, taken in turns so that what disturbs one disturbs all."""
+    times: list[list[float]] = [[] for _ in actions]
+    for _ in range(repeats):
+        for at, action in enumerate(actions):
+            times[at].append(seconds(action))
+    return times
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def memory_mb() -> dict[str, int]:
+    """Resident memory of this process and of those it started."""
+    own = psutil.Process()
+    children = sum(child.memory_info().rss for child in own.children(recursive=True))
+    return {"driver_mb": own.memory_info().rss >> 20, "children_mb": children >> 20}
+
+
+def machine() -> dict[str, Any]:
+    return {"cores": os.cpu_count(), "python": platform.python_version(), "load_before": os.getloadavg()[0]}
