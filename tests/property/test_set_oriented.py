@@ -85,7 +85,8 @@ BODIES = {
     "grouped": """SELECT r.etype, count(*) AS n, max(r.severity) AS worst, :least AS least FROM Reports r
         WHERE is_new(r) AND r.severity >= :least GROUP BY r.etype HAVING count(*) >= 1""",
     "total": """SELECT count(*) AS n, coalesce(sum(r.severity), -1) AS total,
-        count(*) FILTER (WHERE r.severity > 1) AS bad, :etype AS asked FROM Reports r WHERE is_new(r) AND within(r.x, r.y, :px, :py, :radius)""",
+        count(*) FILTER (WHERE r.severity > 1) AS bad, :etype AS asked
+        FROM Reports r WHERE is_new(r) AND within(r.x, r.y, :px, :py, :radius)""",
     "total above": "SELECT count(DISTINCT r.etype) AS n FROM Reports r WHERE r.severity >= :least HAVING count(*) < 3",
     "distinct": "SELECT DISTINCT r.etype FROM Reports r WHERE is_new(r) AND r.severity >= :least",
     "worst two": """SELECT r.id, r.severity AS s FROM Reports r WHERE is_new(r) AND r.severity >= :least
