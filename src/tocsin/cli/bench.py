@@ -27,6 +27,35 @@ def channels(
     _print(run(seed, subscriptions, largest), as_json)
 
 
+@app.command()
+def latency(
+    seed: Seed = 0,
+    subscriptions: Annotated[int, typer.Option(help="Backend subscriptions of the channel.")] = 100_000,
+    rate_per_s: Annotated[int, typer.Option(help="Records a second, one per request.")] = 100,
+    warm_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 25.0,
+    measure_s: Annotated[float, typer.Option(help="Seconds measured.")] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Publish over HTTP to committed result, continuous channel; beside a bare Structured Streaming query."""
+    from tocsin.benchmarks.latency import run
+
+    _print(run(seed, subscriptions, rate_per_s, warm_s, measure_s), as_json)
+
+
+@app.command()
+def ingest(
+    seed: Seed = 0,
+    subscriptions: Annotated[int, typer.Option(help="Backend subscriptions of the attached channel.")] = 100_000,
+    warm_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 30.0,
+    measure_s: Annotated[float, typer.Option(help="Seconds measured, each part.")] = 20.0,
+    as_json: AsJson = False,
+) -> None:
+    """Records a second over HTTP, acknowledged and in the table; beside a bare Spark job loading a file."""
+    from tocsin.benchmarks.ingest import run
+
+    _print(run(seed, subscriptions, warm_s, measure_s), as_json)
+
+
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)

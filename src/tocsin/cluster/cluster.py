@@ -21,6 +21,7 @@ from tocsin.cluster.channels.compile import CompiledChannel, compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
 from tocsin.cluster.datasets.catalogue import Catalogue, open_database
+from tocsin.cluster.datasets.retention import CommitTimes
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.engine import start_spark
 from tocsin.cluster.feeds.folder import FolderFeed
@@ -117,7 +118,9 @@ class Cluster:
             self.store,
             self.results,
             self.intake,
-            lambda: self.ingestion.position,
+            CommitTimes(self._database),
+            ingested_position=lambda: self.ingestion.position,
+            run_over=self.run_over,
         )
         for channel in self.catalogue.channels.values():
             self._resume(channel)
@@ -164,6 +167,15 @@ class Cluster:
             if wanted in {name.lower() for name in state.compiled.datasets}
         ]
 
+    def run_over(self, dataset: str) -> int:
+        """The commit of a dataset up to which every channel that watches it has run."""
+        sequence = self.store[dataset].sequence
+        windows = [self.executor.window(state) for state in self.executor.states.values()]
+        return min(
+            (window.after[name] for window in windows for name in window.after if name.lower() == dataset.lower()),
+            default=sequence,
+        )
+
     def put_to_work(self, channel: Channel, compiled: CompiledChannel) -> None:
         """A channel was created: from now on it runs."""
         self.executor.begin_anew(channel, compiled)
@@ -179,15 +191,25 @@ class Cluster:
         self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
     ) -> Subscribed:
         """Hold backend subscriptions for a broker; the channel's next run serves them. Values are checked before."""
-        state = self.executor.states.get(channel.lower())
-        if state is None:
-            raise NotFound(f"no channel called {channel}")
-        done = self.registry.subscribe(broker, state.channel.name, asks, permission)
-        state.subscriptions.add(done.created)
-        return done
+        with self.statement_lock:
+            state = self.executor.states.get(channel.lower())
+            if state is None:
+                raise NotFound(f"no channel called {channel}")
+            done = self.registry.subscribe(broker, state.channel.name, asks, permission)
+            state.subscriptions.add(done.created)
+            return done
 
-    def end_subscriptions(self, ended: Ended) -> int:
-        """Nobody holds these any more: no further run serves them. Returns how many they are."""
+    def unsubscribe(self, broker: str, ids: Sequence[int]) -> int:
+        """Let go of a broker's subscriptions; returns how many ended, for nobody holds them any more."""
+        with self.statement_lock:
+            return self._end(self.registry.unsubscribe(broker, ids))
+
+    def forget_broker(self, broker: str) -> int:
+        """Let go of a broker and all it holds; returns how many subscriptions ended."""
+        with self.statement_lock:
+            return self._end(self.registry.remove_broker(broker))
+
+    def _end(self, ended: Ended) -> int:
         for channel, ids in ended.items():
             if (state := self.executor.states.get(channel.lower())) is not None:
                 state.subscriptions.remove(ids)

@@ -5,29 +5,31 @@ A statement changes everything it should or nothing. Those that change what exis
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, assert_never
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 
 from tocsin.cluster.channels import statements as st
-from tocsin.cluster.channels.compile import RelationRole, compile_select
+from tocsin.cluster.channels.compile import RelationRole, compile_channel, compile_select
 from tocsin.cluster.channels.parse import parse_script
 from tocsin.cluster.channels.planning import explain
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.records import misfit
 from tocsin.cluster.feeds.bodies import DecodedBody
-from tocsin.errors import AlreadyExists, InvalidValue, NotFound, StatementError
-from tocsin.model.catalogue import DatasetKind, Feed, FeedSource
+from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, Unavailable
+from tocsin.model.catalogue import Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.schema import Schema
 
 
@@ -40,6 +42,10 @@ class Answer:
     rows: Sequence[Sequence[Any]] = field(default=())
     #: True when there were more rows than a SELECT may return.
     truncated: bool = False
+
+
+#: The statements that change what exists.
+_Change = st.CreateDataset | st.AlterDatasetAddColumn | st.CreateFeed | st.CreateChannel | st.Drop
 
 
 class Interpreter:
@@ -64,23 +70,13 @@ class Interpreter:
                 return self._insert(statement)
             case st.LoadDataset():
                 return self._load(statement)
-            case st.CreateDataset():
-                return self._changing(self._create_dataset, statement)
-            case st.AlterDatasetAddColumn():
-                return self._changing(self._add_column, statement)
-            case st.CreateFeed():
-                return self._changing(self._create_feed, statement)
-            case st.CreateChannel():
-                return self._changing(self._create_channel, statement)
-            case st.Drop():
-                return self._changing(self._drop, statement)
-            case _ as never:
-                assert_never(never)
+            case _:
+                return self._change_what_exists(statement)
 
-    def _changing(self, carry_out: Callable[[Any], Answer], statement: Any) -> Answer:
+    def _change_what_exists(self, statement: _Change) -> Answer:
         with self._cluster.statement_lock:
             try:
-                return carry_out(statement)
+                return self._change(statement)
             except AlreadyExists as exc:
                 if getattr(statement, "if_not_exists", False):
                     return Answer(f"{exc}: nothing to do")
@@ -89,6 +85,21 @@ class Interpreter:
                 if getattr(statement, "if_exists", False):
                     return Answer(f"{exc}: nothing to do")
                 raise
+
+    def _change(self, statement: _Change) -> Answer:
+        match statement:
+            case st.CreateDataset():
+                return self._create_dataset(statement)
+            case st.AlterDatasetAddColumn():
+                return self._add_column(statement)
+            case st.CreateFeed():
+                return self._create_feed(statement)
+            case st.CreateChannel():
+                return self._create_channel(statement)
+            case st.Drop():
+                return self._drop(statement)
+            case _ as never:
+                assert_never(never)
 
     # Datasets
 
@@ -111,12 +122,19 @@ class Interpreter:
             raise AlreadyExists(f"dataset {stored.dataset.name} has a column {column.name} already")
         if not column.nullable:
             raise InvalidValue(f"column {column.name} can't be NOT NULL: rows already stored have no value for it")
+        dataset = stored.dataset
+        grown = Dataset(dataset.name, dataset.kind, dataset.schema.with_column(column))
+        datasets = {**cluster.catalogue.datasets, dataset.name.lower(): grown}
+        # First, since a channel that can't live with the column (two of its name, say) keeps it out.
+        compiled = {
+            name: compile_channel(cluster.catalogue.channel(name), datasets) for name in cluster.users_of(dataset.name)
+        }
         # Between two batches, so that no batch sees half of the change.
         with cluster.ingestion.batch_lock:
             stored.add_column(column)
             cluster.catalogue.alter_dataset(stored.dataset)
-            for name in cluster.users_of(stored.dataset.name):
-                cluster.executor.recompile(name, cluster.compile(cluster.catalogue.channel(name)))
+            for name, channel in compiled.items():
+                cluster.executor.recompile(name, channel)
         return Answer(f"column {column.name} added to {stored.dataset.name}")
 
     def _insert(self, statement: st.Insert) -> Answer:
@@ -133,13 +151,15 @@ class Interpreter:
                 raise InvalidValue(f"row {number} has {len(row)} values for {len(names)} columns")
             if (reason := misfit(dataset.schema, dict(zip(names, row, strict=True)))) is not None:
                 raise InvalidValue(f"row {number}: {reason}; nothing was inserted")
-        lines = [msgspec.json.encode(dict(zip(names, row, strict=True))) for row in statement.rows]
+        lines = [json.dumps(dict(zip(names, row, strict=True))).encode() for row in statement.rows]
         feed = Feed("", dataset.name, FeedSource.HTTP)
         receipt = cluster.intake.accept(feed, DecodedBody(b"\n".join(lines), len(lines))).result()
         try:
             cluster.intake.wait_ingested(receipt.end).result()
         except CancelledError:
-            raise StatementError("the cluster stopped; the rows are safe and will be in the table after a start") from None
+            raise Unavailable(
+                "the cluster stopped; the rows are safe and will be in the table after a start", retry_after_s=1.0
+            ) from None
         rejected = rejections(cluster, dataset.name, receipt.position, receipt.end)
         if rejected:
             first = rejected[0]
@@ -153,19 +173,26 @@ class Interpreter:
         cluster = self._cluster
         stored = cluster.store[cluster.catalogue.dataset(statement.dataset).name]
         path = resolve_import(statement.path, cluster.import_folders)
-        rows = read_file(cluster.spark, stored.dataset, path, statement.format)
-        if stored.dataset.kind is DatasetKind.REFERENCE:
-            _refuse_repeated_keys(stored.dataset.schema, rows, path)
-            stored.replace(rows)
-        else:
-            stored.commit(rows)
-        cluster.executor.run_continuous([stored.dataset.name])
+        dataset = stored.dataset
+        rows = read_file(cluster.spark, dataset, path, statement.format)
+        if dataset.kind is DatasetKind.REFERENCE:
+            _refuse_repeated_keys(dataset.schema, rows, path)
+        with cluster.statement_lock:
+            if cluster.store.get(dataset.name) is not stored or stored.dataset != dataset:
+                raise InUse(f"dataset {dataset.name} was changed while {path.name} was read; nothing was loaded")
+            if dataset.kind is DatasetKind.REFERENCE:
+                stored.replace(rows)
+            else:
+                stored.commit(rows)
+        cluster.executor.run_continuous([dataset.name])
         return Answer(f"{rows.num_rows} rows loaded into {stored.dataset.name}")
 
     # Feeds and channels
 
     def _create_feed(self, statement: st.CreateFeed) -> Answer:
         feed, cluster = statement.feed, self._cluster
+        if feed.name.lower() in cluster.catalogue.feeds:
+            raise AlreadyExists(f"feed {feed.name} exists already")
         dataset = cluster.catalogue.dataset(feed.dataset)
         location = feed.location
         if feed.source is FeedSource.FOLDER:
@@ -174,6 +201,7 @@ class Interpreter:
                 raise InvalidValue(f"{location!r} is no folder")
             location = str(folder)
         feed = Feed(feed.name, dataset.name, feed.source, location)
+        cluster.intake.begin(feed)
         cluster.catalogue.add_feed(feed)
         cluster.watch(feed)
         return Answer(f"feed {feed.name} into {dataset.name} created")
@@ -214,9 +242,16 @@ class Interpreter:
         cluster, settings = self._cluster, self._cluster.settings
         compiled = compile_select(statement.sql, cluster.catalogue.datasets)
         context = cluster.spark.sparkContext
-        group = f"select-{threading.get_ident()}"
+        group = f"select-{uuid.uuid4().hex}"
         context.setJobGroup(group, "SELECT", interruptOnCancel=True)
-        timer = threading.Timer(settings.select_timeout_s, context.cancelJobGroup, [group])
+        late = threading.Event()
+
+        def end_it() -> None:
+            late.set()
+            # Those that the query has yet to start too; Python's own method ends only the ones that run.
+            context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+
+        timer = threading.Timer(settings.select_timeout_s, end_it)
         timer.start()
         try:
             with ExitStack() as leases:
@@ -229,7 +264,7 @@ class Interpreter:
                 table = frame.limit(settings.select_max_rows + 1).toArrow()
         except PySparkException as exc:
             reason = (exc.getMessage() or str(exc)).strip().splitlines()[0]
-            if not timer.is_alive():
+            if late.is_set():
                 reason = f"took longer than {settings.select_timeout_s:g} s"
             raise StatementError(reason, text=statement.sql) from exc
         finally:
@@ -237,7 +272,7 @@ class Interpreter:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
         truncated = table.num_rows > settings.select_max_rows
         table = table.slice(0, settings.select_max_rows)
-        columns = [column.to_pylist() for column in table.columns]
+        columns = [_values(column) for column in table.columns]
         rows = list(zip(*columns, strict=True)) if columns else []
         return Answer(f"{len(rows)} rows", tuple(table.column_names), rows, truncated)
 
@@ -247,8 +282,14 @@ class Interpreter:
             case st.Listing.DATASETS:
                 columns: tuple[str, ...] = ("dataset", "kind", "rows", "commits", "primary_key")
                 rows: list[tuple[Any, ...]] = [
-                    (one.name, one.kind, len(stored := cluster.store[one.name]), stored.sequence, ", ".join(one.schema.primary_key))
-                    for one in cluster.catalogue.datasets.values()
+                    (
+                        one.dataset.name,
+                        one.dataset.kind,
+                        len(one),
+                        one.sequence,
+                        ", ".join(one.dataset.schema.primary_key),
+                    )
+                    for one in cluster.store
                 ]
             case st.Listing.FEEDS:
                 columns = ("feed", "dataset", "source", "location")
@@ -337,6 +378,14 @@ def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:
     if repeated.num_rows:
         first = {name: repeated.column(name)[0].as_py() for name in keys}
         raise InvalidValue(f"{path.name}: the key {first} comes more than once; nothing was loaded")
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """A column as values that JSON can carry; those that Python has no value for, such as the year 10000, as text."""
+    try:
+        return [float(value) if isinstance(value, Decimal) else value for value in column.to_pylist()]
+    except (ValueError, OverflowError):
+        return list(column.cast(pa.string()).to_pylist())
 
 
 def _parameters(parameters: Sequence[Any]) -> str:

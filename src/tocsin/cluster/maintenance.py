@@ -10,11 +10,13 @@ from pathlib import Path
 
 import structlog
 
+from tocsin.cluster.datasets.retention import CommitTimes
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import ResultStore
+from tocsin.model.catalogue import DatasetKind
 from tocsin.runtime.clock import Clock
 from tocsin.settings import ClusterSettings
 
@@ -35,15 +37,21 @@ class Maintenance:
         store: DatasetStore,
         results: ResultStore,
         intake: FeedIntake,
+        commit_times: CommitTimes,
+        *,
         ingested_position: Callable[[], int],
+        run_over: Callable[[str], int],
     ) -> None:
+        """`run_over` tells how far every channel that watches a dataset has come."""
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
         self._store = store
         self._results = results
         self._intake = intake
+        self._commit_times = commit_times
         self._ingested_position = ingested_position
+        self._run_over = run_over
         self._released = -1
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep_up, name="maintenance", daemon=True)
@@ -77,7 +85,7 @@ class Maintenance:
                 self._try(self.release_log)
             if now_s >= next_tidy:
                 next_tidy = now_s + _TIDY_EVERY_S
-                self._try(self._retain)
+                self._try(self.retain)
                 self._try(self._tidy)
 
     def _try(self, job: Callable[[], object]) -> None:
@@ -102,9 +110,21 @@ class Maintenance:
         if self._results.table.needs_compaction(every):
             self._results.table.compact()
 
-    def _retain(self) -> None:
-        oldest_us = self._clock.now_us() - int(self._settings.result_retention_s * 1e6)
-        self._results.retain(oldest_us, self._settings.result_retention_bytes)
+    def retain(self) -> None:
+        """Remove what is past its time: results, and, where a retention is set, active rows and dead letters."""
+        now_us = self._clock.now_us()
+        self._results.retain(
+            now_us - int(self._settings.result_retention_s * 1e6), self._settings.result_retention_bytes
+        )
+        if not self._settings.dataset_retention_s:
+            return
+        oldest_us = now_us - int(self._settings.dataset_retention_s * 1e6)
+        for stored in self._store:
+            if stored.dataset.kind is DatasetKind.ACTIVE:
+                self._commit_times.note(stored.rows.id, stored.sequence, now_us)
+                old = self._commit_times.through(stored.rows.id, oldest_us)
+                # What a channel has not run over yet stays until it has.
+                stored.retain(min(old, self._run_over(stored.dataset.name)), oldest_us)
 
     def _tidy(self) -> None:
         for table in self._tables():

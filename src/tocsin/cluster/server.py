@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tocsin import __version__
 from tocsin.cluster.api import brokers, feeds, statements
-from tocsin.cluster.api.faces import Receiving, RequireToken, answer_errors
+from tocsin.cluster.api.faces import LimitBodies, Receiving, RequireToken, answer_errors
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
 from tocsin.model.position import MAX_ROWS_PER_COMMIT, sequence_of
@@ -70,6 +70,7 @@ def make_app(
     answer_errors(app)
     for module in (statements, feeds, brokers):
         app.include_router(module.router)
+    app.add_middleware(LimitBodies)
     if cluster.settings.api_token:
         app.add_middleware(RequireToken, token=cluster.settings.api_token)
     return app
@@ -96,7 +97,8 @@ def _start(cluster: Cluster, notifier: Notifier, spark: SparkSession | None) -> 
 async def _watch(cluster: Cluster, on_failure: Callable[[str], None]) -> None:
     while True:
         await asyncio.sleep(_WATCH_EVERY_S)
-        if failure := cluster.failure or await asyncio.to_thread(cluster.check_alive):
+        found = await asyncio.to_thread(cluster.check_alive)
+        if failure := cluster.failure or found:
             on_failure(failure)
             return
 

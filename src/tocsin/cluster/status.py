@@ -26,8 +26,7 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
             "commits": cluster.results.table.sequence,
         },
         "datasets": [
-            {"name": one.name, "kind": one.kind, "commits": cluster.store[one.name].sequence}
-            for one in cluster.catalogue.datasets.values()
+            {"name": one.dataset.name, "kind": one.dataset.kind, "commits": one.sequence} for one in cluster.store
         ],
         "feeds": [
             {"name": one.name, "dataset": one.dataset, "source": one.source} for one in cluster.catalogue.feeds.values()

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -17,7 +18,7 @@ from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled, only
 from tocsin.errors import HistoryGone, InvalidValue
-from tocsin.model.catalogue import BackendSubscription, Broker, Channel, ParameterValue
+from tocsin.model.catalogue import Broker, Channel, ParameterValue
 from tocsin.model.position import Position
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
@@ -26,17 +27,51 @@ _ARROW = "application/vnd.apache.arrow.stream"
 _NDJSON = "application/x-ndjson"
 _CURSOR_HEADER = "Tocsin-Cursor"
 _MAX_WAIT_S = 60.0
-_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$"
+#: For OpenAPI: results have two forms, and the next cursor beside them.
+_RESULTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Results, oldest first",
+        "content": {_NDJSON: {"schema": {"type": "string"}}, _ARROW: {"schema": {"type": "string"}}},
+        "headers": {_CURSOR_HEADER: {"description": "Where to go on from", "schema": {"type": "string"}}},
+    }
+}
+#: What fits a table's column of whole numbers.
+_MAX_INT = (1 << 63) - 1
+
+_Id = Annotated[int, Field(ge=0, le=_MAX_INT)]
+_Value = str | bool | int | float
 
 
 class BrokerRequest(BaseModel):
-    callback_url: str = Field("", description="Where notifications are POSTed; empty for a broker that only pulls")
+    callback_url: str = Field(
+        "", max_length=2000, description="Where notifications are POSTed; empty for a broker that only pulls"
+    )
     push_limit_bytes: int = Field(0, ge=0, le=1 << 20, description="Results up to this size travel in the notification")
+
+
+class Registered(BaseModel):
+    broker: str
+    cursor: int = Field(description="Where its pulling may begin: results so far lie before it")
+
+
+class BrokerAnswer(BaseModel):
+    name: str
+    callback_url: str
+    push_limit_bytes: int
+
+
+class BrokersAnswer(BaseModel):
+    brokers: list[BrokerAnswer]
+
+
+class Forgotten(BaseModel):
+    broker: str
+    ended: int = Field(description="Subscriptions that nobody holds any more")
 
 
 class Ask(BaseModel):
     channel: str
-    parameters: dict[str, str | bool | int | float | None] = {}
+    parameters: dict[str, _Value | None] = {}
     permission: str = Field("", max_length=255, description="Only subscriptions of one permission class are shared")
 
 
@@ -44,90 +79,122 @@ class Asks(BaseModel):
     subscriptions: list[Ask] = Field(max_length=100_000)
 
 
+class SubscriptionAnswer(BaseModel):
+    id: int
+    channel: str
+    parameters: dict[str, _Value]
+    permission: str
+    position: str = Field(description="EPOCH-SEQUENCE: the results that follow come after it")
+
+
+class SubscriptionsAnswer(BaseModel):
+    subscriptions: list[SubscriptionAnswer]
+
+
 class Ids(BaseModel):
-    ids: list[int] = Field(max_length=100_000)
+    ids: list[_Id] = Field(max_length=100_000)
+
+
+class Unsubscribed(BaseModel):
+    released: int
+    ended: int = Field(description="Those that nobody holds any more")
 
 
 class PullRequest(BaseModel):
     """Results of some subscriptions, each from its own position: what a broker needs to catch subscribers up."""
 
-    after: dict[int, str] = Field(description="Subscription id to position, such as 7-4194305", max_length=10_000)
+    after: dict[_Id, str] = Field(
+        description="Subscription id to position, such as 7-4194305", min_length=1, max_length=10_000
+    )
     limit: int = Field(10_000, ge=1, le=1_000_000)
 
 
-@router.put("/brokers/{broker}", tags=["brokers"])
+@router.put("/brokers/{broker}", response_model=Registered, tags=["brokers"])
 def register(broker: str, body: BrokerRequest, cluster: AnyCluster) -> Response:
     """Register a broker, or change what is known of it. Answers the cursor where its pulling may begin."""
     if not broker.isprintable() or not 1 <= len(broker) <= 64 or "/" in broker:
         raise InvalidValue("a broker's name has 1 to 64 printable characters and no slash")
-    if body.callback_url and not body.callback_url.startswith(("http://", "https://")):
-        raise InvalidValue(f"callback_url: expected http:// or https://, got {body.callback_url!r}")
+    if body.callback_url:
+        _check_url(body.callback_url)
     cluster.registry.put_broker(Broker(broker, body.callback_url, body.push_limit_bytes))
     return reply({"broker": broker, "cursor": cluster.results.last_sequence})
 
 
-@router.get("/brokers", tags=["brokers"])
+@router.get("/brokers", response_model=BrokersAnswer, tags=["brokers"])
 def list_brokers(cluster: AnyCluster) -> Response:
+    """The brokers that are registered."""
     return reply({"brokers": cluster.registry.brokers()})
 
 
-@router.delete("/brokers/{broker}", tags=["brokers"])
+@router.delete("/brokers/{broker}", response_model=Forgotten, tags=["brokers"])
 def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
     """Forget a broker. Subscriptions that only it held end."""
-    ended = cluster.end_subscriptions(cluster.registry.remove_broker(broker))
+    ended = cluster.forget_broker(broker)
     request.app.state.loop.call_soon_threadsafe(request.app.state.notifier.forget, broker)
     return reply({"broker": broker, "ended": ended})
 
 
-@router.post("/brokers/{broker}/subscriptions", tags=["brokers"])
+@router.post("/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"])
 def subscribe(broker: str, body: Asks, cluster: ReadyCluster) -> Response:
     """Hold backend subscriptions for a broker; all of them, or, if one is wrong, none."""
-    position = cluster.results.last_sequence
+    cluster.registry.broker(broker)
     by_group: dict[tuple[str, str], list[tuple[int, tuple[ParameterValue, ...]]]] = {}
     channels: dict[str, Channel] = {}
-    for at, ask in enumerate(body.subscriptions):
-        channel = cluster.catalogue.channel(ask.channel)
-        channels[channel.name] = channel
-        try:
-            values = check_values(channel, ask.parameters)
-        except InvalidValue as exc:
-            raise InvalidValue(f"subscription {at + 1} of {len(body.subscriptions)}: {exc}") from exc
-        by_group.setdefault((channel.name, ask.permission), []).append((at, values))
     answers: list[dict[str, Any]] = [{}] * len(body.subscriptions)
-    for (name, permission), asks in by_group.items():
-        done = cluster.subscribe(broker, name, [values for _, values in asks], permission)
-        for (at, values), one in zip(asks, done.ids, strict=True):
-            answers[at] = _described(channels[name], one, values, permission, position)
+    # Until all are held, none of their channels may be dropped.
+    with cluster.statement_lock:
+        for at, ask in enumerate(body.subscriptions):
+            channel = cluster.catalogue.channel(ask.channel)
+            channels[channel.name] = channel
+            try:
+                values = check_values(channel, ask.parameters)
+            except InvalidValue as exc:
+                raise InvalidValue(f"subscription {at + 1} of {len(body.subscriptions)}: {exc}") from exc
+            by_group.setdefault((channel.name, ask.permission), []).append((at, values))
+        position = cluster.results.last_sequence
+        for (name, permission), asks in by_group.items():
+            done = cluster.subscribe(broker, name, [values for _, values in asks], permission)
+            for (at, values), one in zip(asks, done.ids, strict=True):
+                answers[at] = _described(channels[name], one, values, permission, position)
     return reply({"subscriptions": answers})
 
 
-@router.get("/brokers/{broker}/subscriptions", tags=["brokers"])
+@router.get("/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"])
 def held(
     broker: str,
     cluster: AnyCluster,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, le=_MAX_INT)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
     """What a broker holds, by id, a page at a time."""
     cluster.registry.broker(broker)
-    page = cluster.registry.held_by(broker, after, limit)
     position = cluster.results.last_sequence
-    return reply({"subscriptions": [_describe_known(cluster, one, position) for one in page]})
+    page = cluster.registry.held_by(broker, after, limit)
+    channels = {channel.name: channel for channel in cluster.catalogue.channels.values()}
+    return reply(
+        {
+            "subscriptions": [
+                _described(channels[one.channel], one.id, one.values, one.permission, position)
+                for one in page
+                if one.channel in channels  # else it is being dropped this moment
+            ]
+        }
+    )
 
 
-@router.post("/brokers/{broker}/unsubscribe", tags=["brokers"])
+@router.post("/brokers/{broker}/unsubscribe", response_model=Unsubscribed, tags=["brokers"])
 def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster) -> Response:
     """Let go of backend subscriptions. Those that no broker holds any more end."""
-    ended = cluster.end_subscriptions(cluster.registry.unsubscribe(broker, body.ids))
+    ended = cluster.unsubscribe(broker, body.ids)
     return reply({"released": len(set(body.ids)), "ended": ended})
 
 
-@router.get("/brokers/{broker}/results", tags=["results"], responses={200: {"content": {_NDJSON: {}, _ARROW: {}}}})
+@router.get("/brokers/{broker}/results", tags=["results"], response_class=Response, responses=_RESULTS)
 async def pull(
     broker: str,
     request: Request,
     cluster: AnyCluster,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, le=_MAX_INT)] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000,
     wait_s: Annotated[float, Query(ge=0, le=_MAX_WAIT_S)] = 0,
     accept: Annotated[str, Header()] = _NDJSON,
@@ -150,13 +217,9 @@ async def pull(
         waiting.cancel()
 
 
-@router.post("/results", tags=["results"], responses={200: {"content": {_NDJSON: {}, _ARROW: {}}}})
-def pull_subscriptions(
-    body: PullRequest, cluster: AnyCluster, accept: Annotated[str, Header()] = _NDJSON
-) -> Response:
+@router.post("/results", tags=["results"], response_class=Response, responses=_RESULTS)
+def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated[str, Header()] = _NDJSON) -> Response:
     """Results of given subscriptions, each after its own position."""
-    if not body.after:
-        raise InvalidValue("after: name at least one subscription")
     known = cluster.registry.find(list(body.after))
     starts: dict[int, int] = {}
     for one, text in body.after.items():
@@ -170,7 +233,9 @@ def pull_subscriptions(
             raise HistoryGone(f"position {text} is of another epoch than subscription {one}", earliest=f"{one}-0")
         starts[one] = position.sequence
     keep = only(list(starts))
-    pulled = cluster.results.pull(min(starts.values()), limit_rows=body.limit, keep=lambda rows: _after(keep(rows), starts))
+    pulled = cluster.results.pull(
+        min(starts.values()), limit_rows=body.limit, keep=lambda rows: _after(keep(rows), starts)
+    )
     return _encoded(pulled, accept)
 
 
@@ -230,5 +295,10 @@ def _described(
     }
 
 
-def _describe_known(cluster: Cluster, one: BackendSubscription, sequence: int) -> dict[str, Any]:
-    return _described(cluster.catalogue.channel(one.channel), one.id, one.values, one.permission, sequence)
+def _check_url(text: str) -> None:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL as exc:
+        raise InvalidValue(f"callback_url: {exc}: {text!r}") from exc
+    if url.scheme not in ("http", "https") or not url.host:
+        raise InvalidValue(f"callback_url: expected http:// or https:// and a host, got {text!r}")

@@ -12,13 +12,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge, Unavailable
 
 #: All bodies that are being received, together: what bounds memory when a thousand publishers come at once.
 _MAX_RECEIVING_BYTES = 256 << 20
+#: A bulk subscribe of 100,000 takes some 20 MB; nothing else comes near.
+MAX_BODY_BYTES = 64 << 20
 _STARTING_RETRY_S = 1.0
 
 
@@ -53,6 +55,16 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Response:
+    wire = error.to_wire()
+    # What is quoted from a request may hold half a character, which no JSON can carry.
+    told = {
+        name: value.encode(errors="replace").decode() if isinstance(value, str) else value
+        for name, value in wire["error"].items()
+    }
+    return reply({"error": told}, error.http_status, headers)
 
 
 def cluster_of(request: Request) -> Cluster:
@@ -98,6 +110,34 @@ class Receiving:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
+class LimitBodies:
+    """Refuses bodies above `MAX_BODY_BYTES` before they fill the memory; feeds have a limit of their own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].endswith("/records"):
+            await self._app(scope, receive, send)
+            return
+        error = TooLarge(f"the body has more than {MAX_BODY_BYTES} bytes, the most that is taken in one request")
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
+            await reply_error(error)(scope, receive, send)
+            return
+        size = 0
+
+        async def receive_within_limit() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > MAX_BODY_BYTES:
+                raise HTTPException(error.http_status, str(error))
+            return message
+
+        await self._app(scope, receive_within_limit, send)
+
+
 class RequireToken:
     """Refuses every request without the bearer token; probes of `/healthz` may pass."""
 
@@ -121,18 +161,18 @@ def answer_errors(app: FastAPI) -> None:
     def tocsin_error(_request: Request, exc: Exception) -> Response:
         assert isinstance(exc, TocsinError)
         headers = {"Retry-After": str(math.ceil(exc.retry_after_s))} if isinstance(exc, Overloaded) else None
-        return reply(exc.to_wire(), exc.http_status, headers)
+        return reply_error(exc, headers)
 
     def validation_error(_request: Request, exc: Exception) -> Response:
         assert isinstance(exc, RequestValidationError)
         first = exc.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        return reply(InvalidValue(f"{place}: {first['msg']}").to_wire(), 422)
+        return reply_error(InvalidValue(f"{place}: {first['msg']}"))
 
     def http_error(request: Request, exc: Exception) -> Response:
         assert isinstance(exc, HTTPException)
         if exc.status_code == 404:
-            return reply(NotFound(f"no route {request.url.path}; see /docs").to_wire(), 404)
+            return reply_error(NotFound(f"no route {request.url.path}; see /docs"))
         error = {"code": "http", "message": str(exc.detail), "temporary": False}
         return reply({"error": error}, exc.status_code, dict(exc.headers or {}))
 

@@ -55,7 +55,7 @@ class DeadLetters(BaseModel):
 class ReplayRequest(BaseModel):
     """Which dead letters to publish again: all of them, or those of some frames."""
 
-    positions: list[int] | None = None
+    positions: list[Annotated[int, Field(ge=0, le=(1 << 63) - 1)]] | None = Field(None, max_length=100_000)
 
 
 class ReplayAnswer(BaseModel):
@@ -68,7 +68,9 @@ _RECORD_BODIES: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": {"anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}}]}},
+            "application/json": {
+                "schema": {"anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}}]}
+            },
             "application/x-ndjson": {"schema": {"type": "string"}},
             "application/cloudevents+json": {"schema": {"type": "object"}},
             "application/cloudevents-batch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
@@ -123,10 +125,10 @@ def list_dead_letters(
 
 
 @router.post("/datasets/{dataset}/dead-letters/replay", response_model=ReplayAnswer, tags=["feeds"])
-async def replay(dataset: str, body: ReplayRequest, cluster: ReadyCluster) -> Response:
+async def replay(dataset: str, cluster: ReadyCluster, body: ReplayRequest | None = None) -> Response:
     """Publish dead letters again, as when their schema has grown a column or a limit was raised."""
     name = cluster.catalogue.dataset(dataset).name
-    chosen = None if body.positions is None else pc.field("position").isin(body.positions)
+    chosen = None if body is None or body.positions is None else pc.field("position").isin(body.positions)
     return reply(await asyncio.to_thread(replay_dead_letters, cluster.store[name], cluster.intake, chosen))
 
 

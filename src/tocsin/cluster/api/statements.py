@@ -29,25 +29,48 @@ class ScriptAnswer(BaseModel):
     results: list[StatementAnswer]
 
 
+class Health(BaseModel):
+    state: str
+
+
+class StatusAnswer(BaseModel):
+    """Enough to see what is there and whether it keeps up; /metrics has the numbers over time."""
+
+    state: str
+    version: str
+    failure: str = Field(description="Why it could not start, or empty")
+    landing: dict[str, int] = Field(description="The landing log: its end, how far it is in tables, bytes in between")
+    results: dict[str, int]
+    datasets: list[dict[str, Any]]
+    feeds: list[dict[str, Any]]
+    channels: list[dict[str, Any]]
+    memory: dict[str, int] = Field(description="Resident bytes of this process and of those it started")
+
+
 @router.post("/v1/statements", response_model=ScriptAnswer, tags=["statements"])
 def run_statements(script: Script, cluster: ReadyCluster) -> Response:
     """Carry out statements, in order. The first that fails ends the script; those before it have happened."""
     return reply({"results": Interpreter(cluster).run_script(script.sql)})
 
 
-@router.get("/v1/status", tags=["operations"])
+@router.get("/v1/status", response_model=StatusAnswer, tags=["operations"])
 def status(cluster: AnyCluster) -> Response:
     """How the cluster is: its state, feeds, channels and memory."""
     return reply(status_of(cluster))
 
 
-@router.get("/healthz", tags=["operations"])
+@router.get("/healthz", response_model=Health, tags=["operations"])
 def healthz(cluster: AnyCluster) -> Response:
     """200 while the process works, whether ready yet or not."""
     return reply({"state": cluster.state})
 
 
-@router.get("/metrics", tags=["operations"])
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"description": "Metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    tags=["operations"],
+)
 def metrics(cluster: AnyCluster) -> Response:
     """Metrics for Prometheus."""
     return Response(cluster.metrics.render(), media_type="text/plain; version=0.0.4")

@@ -152,7 +152,9 @@ class SetOriented:
             if _subquery_depth(placeholder) > 1:
                 message = f":{placeholder.name} is used in a subquery of a subquery, which Spark can't join to others"
                 raise self.source.error(f"{message}; move the condition outwards or use JOIN", offset_of(select))
-            placeholder.replace(column_of(placeholder.name, SUBSCRIBED))
+            column = column_of(placeholder.name, SUBSCRIBED)
+            column.meta["type"] = placeholder.meta.get("type")
+            placeholder.replace(column)
 
     def _error(self, node: exp.Expr, message: str) -> Exception:
         return self.source.error(message, offset_of(node))

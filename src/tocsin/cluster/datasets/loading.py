@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
+from typing import assert_never
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
+from pyspark.sql import types as T  # noqa: N812 - everyone's name for it
 
 from tocsin.cluster.channels.statements import FileFormat
 from tocsin.cluster.datasets.arrow import arrow_schema, ddl
 from tocsin.cluster.datasets.records import reason_for_rejection
 from tocsin.errors import InvalidValue, TooLarge
 from tocsin.model.catalogue import Dataset
+from tocsin.model.schema import ColumnType
 
-_CORRUPT = "_corrupt"
+_CORRUPT, _MISFIT = "_corrupt", "_misfit"
 #: A loaded file passes through the driver's memory.
 MAX_FILE_BYTES = 1 << 30
 
@@ -24,16 +31,21 @@ def resolve_import(path: str, folders: tuple[Path, ...]) -> Path:
     """The file or folder that `path` names, if it lies below one of `folders`; relative paths start at the first."""
     allowed = [folder.resolve() for folder in folders]
     for folder in allowed:
-        target = (folder / path).resolve()
-        if target.exists() and any(target.is_relative_to(root) for root in allowed):
-            return target
+        try:
+            target = (folder / path).resolve()
+            if target.exists() and any(target.is_relative_to(root) for root in allowed):
+                return target
+        except (OSError, ValueError):  # A name that no file can have.
+            continue
     places = ", ".join(map(str, allowed))
     raise InvalidValue(f"no file {path!r} below the folders that may be read from: {places}")
 
 
 def read_file(spark: SparkSession, dataset: Dataset, path: Path, file_format: FileFormat) -> pa.Table:
     """The file's rows, checked against the dataset's schema; the first bad one is named and refuses the whole."""
-    if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
+    if not path.is_file():
+        raise InvalidValue(f"{path.name} is no file")
+    if path.stat().st_size > MAX_FILE_BYTES:
         raise TooLarge(f"{path.name} has {path.stat().st_size} bytes; LOAD takes at most {MAX_FILE_BYTES}")
     try:
         match file_format:
@@ -43,26 +55,31 @@ def read_file(spark: SparkSession, dataset: Dataset, path: Path, file_format: Fi
                 frame = _ndjson(spark, dataset, path)
             case FileFormat.PARQUET:
                 frame = _parquet(spark, dataset, path)
+            case _ as never:
+                assert_never(never)
         table = frame.toArrow()
     except PySparkException as exc:
         raise InvalidValue(f"{path.name}: {(exc.getMessage() or str(exc)).strip().splitlines()[0]}") from exc
-    _refuse_bad(dataset, path, table)
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InvalidValue(f"{path.name} can't be read: {exc}") from exc
+    _refuse_bad(dataset, path, file_format, table)
     target = arrow_schema(dataset.schema)
     return table.select(target.names).cast(target)
 
 
 def _csv(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
-    with path.open(encoding="utf-8-sig") as lines:
-        header = [name.strip().strip('"') for name in lines.readline().split(",")]
-    known = {name.lower(): dataset.schema.find(name) for name in header}
+    """Read as text and cast here: what a cast can't read can then be told from a field that is empty."""
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        header = [name.strip() for name in next(csv.reader(lines), [])]
+    known = {name.lower() for name in header}
     if missing := [name for name in dataset.schema.required if name.lower() not in known]:
         raise InvalidValue(f"{path.name}: no column {missing[0]}; its first line names {', '.join(header)}")
-    columns = ", ".join(
-        f"`{name}` {column.type if (column := known[name.lower()]) else 'STRING'}" for name in header
-    )
+    if len(known) != len(header):
+        raise InvalidValue(f"{path.name}: its first line names a column twice: {', '.join(header)}")
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in [*header, _CORRUPT]])
     options = {"header": "true", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "enforceSchema": "true"}
-    frame = spark.read.options(**options).schema(f"{columns}, `{_CORRUPT}` STRING").csv(str(path))
-    return _with_all_columns(frame, dataset)
+    frame = spark.read.options(**options).schema(schema).csv(str(path))
+    return _cast(frame, dataset, trim=True)
 
 
 def _ndjson(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
@@ -71,23 +88,37 @@ def _ndjson(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
     lines = spark.read.text(str(path)).where(F.trim(F.col("value"), F.lit(" \t\r")) != "")
     parsed = lines.select("value", F.from_json("value", schema, options).alias("r"))
     bad = F.when(F.col("r").isNull(), F.col("value")).otherwise(F.col("r").getField(_CORRUPT))
-    return parsed.select(*(F.col("r").getField(name).alias(name) for name in dataset.schema.names), bad.alias(_CORRUPT))
+    return parsed.select(
+        *(F.col("r").getField(name).alias(name) for name in dataset.schema.names),
+        bad.alias(_CORRUPT),
+        F.lit(None).cast("string").alias(_MISFIT),
+    )
 
 
 def _parquet(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
-    return _with_all_columns(spark.read.parquet(str(path)).withColumn(_CORRUPT, F.lit(None).cast("string")), dataset)
+    frame = spark.read.parquet(str(path)).withColumn(_CORRUPT, F.lit(None).cast("string"))
+    return _cast(frame, dataset, trim=False)
 
 
-def _with_all_columns(frame: DataFrame, dataset: Dataset) -> DataFrame:
-    present = {name.lower() for name in frame.columns}
-    columns = [
-        (F.col(f"`{column.name}`") if column.name.lower() in present else F.lit(None)).cast(column.type).alias(column.name)
-        for column in dataset.schema
-    ]
-    return frame.select(*columns, _CORRUPT)
+def _cast(frame: DataFrame, dataset: Dataset, *, trim: bool) -> DataFrame:
+    """The dataset's columns out of the frame's, NULL for those it has not, and a reason where a value does not fit."""
+    present = {name.lower(): F.col(f"`{name.replace('`', '``')}`") for name in frame.columns}
+    columns, reasons = [], []
+    for column in dataset.schema:
+        given = present.get(column.name.lower())
+        if given is None:
+            columns.append(F.lit(None).cast(column.type).alias(column.name))
+            continue
+        value = given.cast("string")
+        fitting = (F.trim(value) if trim and column.type is not ColumnType.STRING else given).cast(column.type)
+        columns.append(fitting.alias(column.name))
+        words = F.concat(F.lit(f"{column.name}: expected {column.type}, got "), value)
+        reasons.append(F.when(given.isNotNull() & fitting.isNull(), words))
+    reason = F.coalesce(*reasons) if reasons else F.lit(None).cast("string")
+    return frame.select(*columns, F.col(_CORRUPT), reason.alias(_MISFIT))
 
 
-def _refuse_bad(dataset: Dataset, path: Path, table: pa.Table) -> None:
+def _refuse_bad(dataset: Dataset, path: Path, file_format: FileFormat, table: pa.Table) -> None:
     corrupt = table.column(_CORRUPT).drop_null()
     if len(corrupt):
         raw = corrupt[0].as_py()
@@ -98,10 +129,29 @@ def _refuse_bad(dataset: Dataset, path: Path, table: pa.Table) -> None:
             else f"does not fit the columns {ddl(dataset.schema)}"
         )
         raise InvalidValue(f"{path.name}, line {line}: {reason}: {raw[:200]}; nothing was loaded")
-    for name in dataset.schema.required:
-        if table.column(name).null_count:
-            at = table.column(name).is_null().index(True).as_py()
-            raise InvalidValue(f"{path.name}: {name} is missing in row {at + 1}; nothing was loaded")
+    for at, reason in _misfits(dataset, table):
+        where = f"row {at + 1}" if file_format is FileFormat.PARQUET else f"line {_line_of_row(path, file_format, at)}"
+        raise InvalidValue(f"{path.name}, {where}: {reason}; nothing was loaded")
+
+
+def _misfits(dataset: Dataset, table: pa.Table) -> Iterator[tuple[int, str]]:
+    """Row, from 0, and reason of values that don't fit, kind by kind."""
+    if (at := pc.index(pc.is_valid(table.column(_MISFIT)), True).as_py()) >= 0:
+        yield at, table.column(_MISFIT)[at].as_py()
+    for column in dataset.schema:
+        values = table.column(column.name)
+        if not column.nullable and (at := pc.index(pc.is_null(values), True).as_py()) >= 0:
+            yield at, f"{column.name}: missing; every record needs it"
+        if column.type is ColumnType.DOUBLE and (at := pc.index(pc.is_finite(values), False).as_py()) >= 0:
+            yield at, f"{column.name}: expected a finite number, got {values[at].as_py()}"
+
+
+def _line_of_row(path: Path, file_format: FileFormat, row: int) -> int:
+    """Blank lines are no rows, and the first line of a CSV file is its header."""
+    skip = 1 if file_format is FileFormat.CSV else 0
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        filled = (number for number, line in enumerate(lines, 1) if line.strip(" \t\r\n"))
+        return next(itertools.islice(filled, row + skip, None), 0)
 
 
 def _line_of(path: Path, raw: str) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.arrow import ARROW_TYPES, arrow_schema
 from tocsin.cluster.datasets.keyed import KeyedIndex, last_per_key
@@ -41,6 +43,7 @@ class StoredDataset:
         self.rows = Table(path / "rows", arrow_schema(dataset.schema), recent_max_bytes=recent_max_bytes)
         self.dead_letters = Table(path / "dead_letters", DEAD_LETTERS, recent_max_bytes=_DEAD_LETTERS_RECENT_BYTES)
         self._lock = threading.RLock()
+        self._retained = 0
         self._keyed: KeyedIndex | None = None
         if dataset.kind is DatasetKind.KEYED:
             self._keyed = KeyedIndex(self.rows.schema, dataset.schema.primary_key)
@@ -88,6 +91,16 @@ class StoredDataset:
                 self._keyed.add_column(field, at=len(self.rows.schema) - 2)
             dataset = self.dataset
             self.dataset = Dataset(dataset.name, dataset.kind, dataset.schema.with_column(column))
+
+    def retain(self, through: int, oldest_us: int) -> None:
+        """Remove the rows of commits up to `through`, and dead letters from before `oldest_us`."""
+        if through > self._retained:
+            self.rows.delete_through(through)
+            self._retained = through
+        old = ds.field("rejected_at") < pa.scalar(oldest_us, DEAD_LETTERS.field("rejected_at").type)
+        if self.dead_letters.read(where=old).num_rows:
+            when = datetime.fromtimestamp(oldest_us / 1e6, UTC).isoformat()
+            self.dead_letters.delete(f"rejected_at < '{when}'")
 
     def compact(self) -> None:
         """Merge small files; of a keyed dataset, drop the rows that later ones have replaced."""

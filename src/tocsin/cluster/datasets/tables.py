@@ -78,6 +78,11 @@ class Table:
         return self._sequence
 
     @property
+    def id(self) -> str:
+        """Delta's own identity of the table, given when it was made."""
+        return str(self._delta.metadata().id)
+
+    @property
     def version(self) -> int:
         """Changes with every change to the table's files: commits, compactions, deletions, new columns."""
         return int(self._delta.version())

@@ -153,6 +153,12 @@ class IdempotencyIndex:
                 self._flushing = {}
             return indexed
 
+    def forget(self, feed: str) -> None:
+        """Forgets all keys of a feed: they were used with a former one of that name, now dropped."""
+        self.flush()
+        with self._writing, self._writer:
+            self._writer.execute("DELETE FROM keys WHERE feed = ?", (feed,))
+
     def purge(self, now_ms: int) -> int:
         """Forgets the keys in the file that are past retention; returns how many."""
         with self._writing, self._writer:

@@ -148,6 +148,10 @@ class FeedIntake:
         written.add_done_callback(finish)
         return accepted
 
+    def begin(self, feed: Feed) -> None:
+        """A feed is about to be created: keys used with a former one of that name mean nothing to it."""
+        self._index.forget(feed.name)
+
     def submit(self, feed: Feed, ndjson: bytes, count: int, key: str | None) -> Receipt:
         """As `accept`, but waits for the receipt."""
         return self.accept(feed, DecodedBody(ndjson, count, key)).result()

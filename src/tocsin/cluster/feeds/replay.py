@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.cluster.feeds.intake import FeedIntake
+from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.model.catalogue import Feed, FeedSource
 
 _BATCH_ROWS = 1000
@@ -22,20 +24,25 @@ def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: ds.Ex
     fit become dead letters anew.
     """
     letters = stored.dead_letters.read(where=chosen)
-    before = stored.dead_letters.count()
+    receipts: list[Receipt] = []
     for batch in letters.to_batches(max_chunksize=_BATCH_ROWS):
-        _publish_again(stored, intake, pa.Table.from_batches([batch]))
-    remaining = stored.dead_letters.count() - (before - letters.num_rows)
-    return {"replayed": letters.num_rows, "accepted": letters.num_rows - remaining, "rejected": remaining}
+        receipts += _publish_again(stored, intake, batch)
+    positions = pc.unique(letters.column("position")).to_pylist()
+    # The letters of a position came in one commit, so all of them have been published.
+    for start in range(0, len(positions), _BATCH_ROWS):
+        listed = ", ".join(map(str, positions[start : start + _BATCH_ROWS]))
+        stored.dead_letters.delete(f"position IN ({listed})")
+    again = stored.dead_letters.read(where=pc.field("position").isin([receipt.position for receipt in receipts]))
+    return {"replayed": letters.num_rows, "accepted": letters.num_rows - again.num_rows, "rejected": again.num_rows}
 
 
-def _publish_again(stored: StoredDataset, intake: FeedIntake, letters: pa.Table) -> None:
-    receipts = []
+def _publish_again(stored: StoredDataset, intake: FeedIntake, letters: pa.RecordBatch) -> list[Receipt]:
+    futures = []
     for letter in letters.to_pylist():
         feed = Feed(letter["feed"], stored.dataset.name, FeedSource.HTTP)
         # A raw text with line breaks can't be: it was a line.
         body = DecodedBody(letter["raw"].encode(), 1, f"dead-letter:{letter['position']}:{letter['line']}")
-        receipts.append(intake.accept(feed, body).result())
+        futures.append(intake.accept(feed, body))
+    receipts = [future.result() for future in futures]
     intake.wait_ingested(max(receipt.end for receipt in receipts)).result()
-    for letter in letters.to_pylist():
-        stored.dead_letters.delete(f"position = {letter['position']} AND line = {letter['line']}")
+    return receipts

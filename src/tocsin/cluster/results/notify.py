@@ -20,6 +20,7 @@ import structlog
 
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.subscriptions import SubscriptionRegistry
+from tocsin.errors import NotFound
 from tocsin.model.catalogue import Broker
 from tocsin.settings import ClusterSettings
 
@@ -125,7 +126,7 @@ class Notifier:
                 pending.channels.update(pc.unique(rows.column("channel")).to_pylist())
                 self._keep_for_push(pending, broker, rows)
             self._wake.setdefault(name, asyncio.Event()).set()
-            if name not in self._senders:
+            if name not in self._senders or self._senders[name].done():
                 self._senders[name] = self._loop.create_task(self._send_to(name))
 
     def _keep_for_push(self, pending: _Pending, broker: Broker, rows: pa.Table) -> None:
@@ -145,17 +146,24 @@ class Notifier:
             pending = self._pending.pop(name, None)
             if pending is None:
                 continue
-            while not await self._deliver(name, pending):
+            while (broker := await asyncio.to_thread(self._find, name)) and not await self._deliver(broker, pending):
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, self._settings.notify_retry_last_s)
                 if (newer := self._pending.pop(name, None)) is not None:
                     pending = _merged(pending, newer)
             pause_s = self._settings.notify_retry_first_s
 
-    async def _deliver(self, name: str, pending: _Pending) -> bool:
-        broker = self._registry.broker(name)
+    def _find(self, name: str) -> Broker | None:
+        """The broker as it is registered now: it may have moved, or want no notifications any more."""
+        try:
+            broker = self._registry.broker(name)
+        except NotFound:
+            return None
+        return broker if broker.callback_url else None
+
+    async def _deliver(self, broker: Broker, pending: _Pending) -> bool:
         body: dict[str, Any] = {
-            "broker": name,
+            "broker": broker.name,
             "cursor": pending.cursor,
             "results": pending.results,
             "channels": sorted(pending.channels),
@@ -166,11 +174,11 @@ class Notifier:
             response = await self._client.post(broker.callback_url, json=body)
             answered = response.is_success
             reason = f"status {response.status_code}"
-        except httpx.HTTPError as exc:
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
             answered, reason = False, str(exc) or type(exc).__name__
-        self._metrics.notification(name, "delivered" if answered else "failed")
+        self._metrics.notification(broker.name, "delivered" if answered else "failed")
         if not answered:
-            log.warning("broker not reached; trying again", broker=name, reason=reason)
+            log.warning("broker not reached; trying again", broker=broker.name, reason=reason)
         return answered
 
 

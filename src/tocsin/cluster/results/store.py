@@ -89,7 +89,9 @@ class ResultStore:
                 raise TooLarge(f"a run produced {rows.num_rows} results; at most {MAX_ROWS_PER_COMMIT} fit one commit")
             first = sequence_of(self._table.sequence + 1, 0)
             rows = rows.set_column(0, "sequence", pa.array(np.arange(first, first + rows.num_rows)))
-            rows = rows.set_column(4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows))
+            rows = rows.set_column(
+                4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
+            )
             return self._append(rows, bounds)
 
     def set_bounds(self, bounds: Bounds) -> None:
