@@ -1,0 +1,83 @@
+"""`make chaos`: the real cluster killed again and again, then each planted bug until it is found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from chaos.harness import Moment, Report, plan_kills, run
+from chaos.planted import BUGS, Bug
+from chaos.process import Target
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
+    parser.add_argument("--kills", type=int, default=30, help="how often the real cluster is killed")
+    parser.add_argument("--seed", default="", help="decides load and kills; one is made up if none is given")
+    parser.add_argument("--bugs", default=",".join(BUGS), help="planted bugs to look for, with commas; 'none' for none")
+    parser.add_argument("--tries", type=int, default=4, help="runs after which a planted bug counts as not found")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--keep", action="store_true", help="keep the data of a run of the real cluster that failed")
+    options = parser.parse_args()
+    seed = options.seed or f"{time.time_ns() % 1_000_000:06d}"
+
+    real = None
+    if options.kills:
+        real = run(seed, plan_kills(seed, options.kills), keep=lambda report: options.keep and bool(report.violations))
+    names = [] if options.bugs == "none" else options.bugs.split(",")
+    planted = {name: look_for(BUGS[name], seed, options.tries) for name in names}
+
+    sound = real is None or not real.violations
+    found = all(caught for caught, _ in planted.values())
+    if options.json:
+        print(json.dumps(_as_json(real, planted, passed=sound and found), indent=2))
+    else:
+        _print_table(seed, real, planted)
+    return 0 if sound and found else 1
+
+
+def look_for(bug: Bug, seed: str, tries: int) -> tuple[bool, list[Report]]:
+    """Run the cluster with a bug in it until a violation of the right kind is found."""
+    reports = []
+    moments, targets = [Moment(one) for one in bug.moments], [Target(one) for one in bug.targets]
+    for number in range(tries):
+        attempt = f"{seed}/{bug.name}/{number}"
+        reports.append(run(attempt, plan_kills(attempt, bug.kills, moments, targets), bug.name))
+        if caught(bug, reports[-1]):
+            return True, reports
+    return False, reports
+
+
+def caught(bug: Bug, report: Report) -> bool:
+    return any(violation.kind in bug.kinds for violation in report.violations)
+
+
+def _as_json(real: Report | None, planted: dict[str, tuple[bool, list[Report]]], *, passed: bool) -> dict[str, object]:
+    return {
+        "passed": passed,
+        "real": real.to_json() if real else None,
+        "planted": {
+            name: {"found": found, "runs": len(reports), "last": reports[-1].to_json()}
+            for name, (found, reports) in planted.items()
+        },
+    }
+
+
+def _print_table(seed: str, real: Report | None, planted: dict[str, tuple[bool, list[Report]]]) -> None:
+    if real is not None:
+        for name, value in real.to_json().items():
+            print(f"{name:22} {json.dumps(value) if isinstance(value, dict | list) else value}")
+        print()
+    for name, (found, reports) in planted.items():
+        kinds = ", ".join(f"{count} × {kind}" for kind, count in reports[-1].to_json()["violations_by_kind"].items())
+        runs = f"{len(reports)} run{'s' if len(reports) > 1 else ''}"
+        print(f"{'found' if found else 'MISSED':7} {name:28} {runs:7} {kinds}")
+    verdict = "no violation" if real is None or not real.violations else f"{len(real.violations)} VIOLATIONS"
+    print(f"\nreal cluster: {verdict}; planted bugs found: {sum(one for one, _ in planted.values())} of {len(planted)}")
+    print(f"again: make chaos CHAOS='--seed {seed}'")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""The cluster as a child process: started, watched, killed in several ways, started again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from enum import StrEnum
+from pathlib import Path
+
+import httpx
+import psutil
+
+from tocsin.client.cluster import ClusterClient, ServerError
+
+TESTS = Path(__file__).resolve().parents[1]
+#: What `tocsin cluster` exits with when it can't go on; whoever runs it starts it again.
+EXIT_FAILED = 70
+READY_WITHIN_S = 120.0
+#: The watch looks once a second; a machine with other work may be slow to give it its turn.
+EXIT_WITHIN_S = 45.0
+_STOP_WITHIN_S = 60.0
+
+#: Small, so that in minutes the log rolls segments, tables are compacted and windows are read from files.
+_SETTINGS = {
+    "TOCSIN_SPARK_DRIVER_MEMORY": "1g",
+    "TOCSIN_LANDING_SEGMENT_BYTES": str(128 << 10),
+    "TOCSIN_BATCH_MAX_BYTES": str(256 << 10),
+    "TOCSIN_COMPACT_EVERY_COMMITS": "20",
+    "TOCSIN_RECENT_ROWS_MAX_BYTES": str(64 << 10),
+    "TOCSIN_RECENT_RESULTS_MAX_BYTES": str(256 << 10),
+    "TOCSIN_LOG_LEVEL": "warning",
+}
+
+
+class Target(StrEnum):
+    """What a kill hits."""
+
+    #: The Python process; its Java process is left behind and must end by itself.
+    DRIVER = "driver"
+    #: The Java process; the Python process must notice and exit.
+    JAVA = "java"
+    #: Every process of the cluster at once.
+    ALL = "all"
+
+
+class Misbehaved(Exception):
+    """The process did not do what it promises to, apart from records and results."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ClusterProcess:
+    """One data directory, and one process after the other that serves it. `up` is set while one accepts records."""
+
+    def __init__(self, folder: Path, bug: str = "") -> None:
+        self.data_dir = folder / "data"
+        self.log_file = folder / "cluster.log"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.up = threading.Event()
+        self.recovery_s: list[float] = []
+        self._module = ["chaos.planted", bug] if bug else ["tocsin"]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killing = threading.Lock()
+        self._started_s = 0.0
+        self._left_behind: list[psutil.Process] = []
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "not started"
+        return self._process
+
+    def start(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+        environment |= _SETTINGS | {"PYTHONPATH": str(TESTS), "PYTHONWARNINGS": "ignore"}
+        command = [sys.executable, "-m", *self._module, "cluster"]
+        command += ["--data-dir", str(self.data_dir), "--port", str(self.port)]
+        self._started_s = time.monotonic()
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+    def wait_ready(self, within_s: float = READY_WITHIN_S) -> bool:
+        """Whether it was ready within that time. Raises Misbehaved if it ended instead."""
+        deadline_s = time.monotonic() + within_s
+        with ClusterClient(self.url, timeout_s=5.0) as client:
+            while time.monotonic() < deadline_s:
+                if (code := self.process.poll()) is not None:
+                    self.up.clear()
+                    raise Misbehaved(f"exited with {code} instead of getting ready: {self.last_words()}")
+                try:
+                    state = client.status()["state"]
+                    self.up.set()
+                    if state == "ready":
+                        self.recovery_s.append(time.monotonic() - self._started_s)
+                        return True
+                except (httpx.TransportError, ServerError):
+                    pass
+                time.sleep(0.05)  # There is nothing to wait on: it is another process that has no port yet.
+        return False
+
+    def kill(self, target: Target) -> Target:
+        """Kill at once, see that the process ended as it should, and return what was really hit."""
+        with self._killing:
+            process = self.process
+            if process.poll() is not None:
+                raise Misbehaved(f"exited by itself with {process.returncode}: {self.last_words()}")
+            if target is Target.DRIVER:
+                process.kill()  # First of all, or the moment has passed.
+            members = self._members()
+            if target is Target.JAVA and not any(map(_is_java, members)):
+                target = Target.DRIVER
+            if target is not Target.JAVA:
+                process.kill()
+            for victim in members:
+                if target is Target.ALL or (target is Target.JAVA and _is_java(victim)):
+                    _kill(victim)
+            self._left_behind += members
+            try:
+                code = process.wait(EXIT_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise Misbehaved(f"went on for {EXIT_WITHIN_S:g} s without its Java process") from None
+            finally:
+                self.up.clear()
+            if target is Target.JAVA and code != EXIT_FAILED:
+                raise Misbehaved(f"exited with {code}, not {EXIT_FAILED}, after its Java process was killed")
+            return target
+
+    def stop(self) -> None:
+        """Stop in the orderly way."""
+        members = self._members()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(_STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            raise Misbehaved(f"did not stop within {_STOP_WITHIN_S:g} s of SIGTERM") from None
+        finally:
+            self.up.clear()
+            self._left_behind += members
+        if code not in {0, -signal.SIGTERM}:
+            raise Misbehaved(f"exited with {code} after SIGTERM: {self.last_words()}")
+
+    def check_nothing_left(self) -> None:
+        """The Java and Python processes of killed ones must have ended by themselves."""
+        _, alive = psutil.wait_procs(self._left_behind, timeout=15)
+        if alive:
+            raise Misbehaved(f"left processes behind: {[_describe(one) for one in alive]}")
+
+    def end(self) -> None:
+        """Leave nothing behind, whatever happened."""
+        if self._process is not None and self._process.poll() is None:
+            self._left_behind += self._members()
+            self._process.kill()
+            self._process.wait()
+        for one in self._left_behind:
+            _kill(one)
+
+    def last_words(self) -> str:
+        text = self.log_file.read_bytes()[-4000:].decode(errors="replace")
+        lines = [line for line in text.splitlines() if '"level": "error"' in line or "Error" in line]
+        return " | ".join(lines[-3:])[-1500:]
+
+    def _members(self) -> list[psutil.Process]:
+        """The other processes of the cluster's session, which is its own."""
+        found = []
+        for pid in psutil.pids():
+            with contextlib.suppress(OSError, psutil.NoSuchProcess):
+                if pid != self.process.pid and os.getsid(pid) == self.process.pid:
+                    found.append(psutil.Process(pid))
+        return found
+
+
+def _is_java(process: psutil.Process) -> bool:
+    try:
+        return str(process.name()).startswith("java")
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _kill(process: psutil.Process) -> None:
+    """By its own id; psutil refuses if that id is by now another process's."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
+
+
+def _describe(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {process.name()}"
+    except psutil.NoSuchProcess:
+        return str(process.pid)
