@@ -111,6 +111,14 @@ BODIES = {
     "left join with": """SELECT u.user_id, m.n FROM Users u
         LEFT JOIN (SELECT count(*) AS n FROM Reports r WHERE r.etype = :etype AND is_new(r)) m ON m.n > 0
         WHERE u.user_id = :me""",
+    "near, grouped": """SELECT r.etype, count(*) AS n FROM Reports r JOIN Users u ON u.user_id = :me
+        WHERE is_new(r) AND within(r.x, r.y, u.x, u.y, :radius)
+        AND EXISTS (SELECT 1 FROM Reports q WHERE q.etype = r.etype AND q.severity = 1) GROUP BY r.etype""",
+    "near, ranked": """SELECT r.id, rank() OVER (ORDER BY r.severity, r.id) AS place, h.name
+        FROM Reports r JOIN Users u ON u.user_id = :me LEFT JOIN Shelters h ON within(h.x, h.y, u.x, u.y, 300)
+        WHERE is_new(r) AND within(r.x, r.y, u.x, u.y, :radius) ORDER BY place, h.name LIMIT 3""",
+    "whole numbers": """SELECT r.id FROM Reports r JOIN Reports q ON within(r.severity, q.severity, 1, 2, 1)
+        WHERE is_new(r) AND q.etype = :etype""",
     "lateral": """SELECT r.id, l.s FROM Reports r, LATERAL (SELECT r.severity + :least AS s) l WHERE is_new(r)""",
     "full join": """SELECT r.id, u.user_id FROM Reports r FULL JOIN Users u ON r.id = u.user_id
         WHERE r.etype = :etype OR u.user_id = :me""",

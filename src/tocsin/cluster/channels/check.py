@@ -21,8 +21,10 @@ from tocsin.model.catalogue import Dataset, Parameter
 from tocsin.model.schema import SEQUENCE_COLUMN
 
 MAX_QUERY_LENGTH = 100_000
-#: Enough for hundreds of ANDs; Spark's own parser recurses as deeply as the tree.
-MAX_TREE_DEPTH = 400
+#: How many binary operators (AND, +, ...) a chain may have, and how deeply all else may be nested. Generating SQL takes
+#: some four Python frames for each level of a nest, and Spark's parser recurses as deeply.
+MAX_CHAIN = 300
+MAX_NESTING = 64
 MAX_LIKE_WILDCARDS = 3
 
 #: Every node class a query may hold, and which of its parts may be filled.
@@ -146,11 +148,26 @@ def check_query(
         tokens.pop()
     try:
         tree = parse_query(source, tokens)
+        _refuse_deep(tree, source)
         _Checker(source, tokens, {parameter.name.lower(): parameter for parameter in parameters}, channel).check(tree)
         tree, columns = resolve(tree, source, datasets)
+        _refuse_deep(tree, source)  # again, for WITH has been expanded
     except RecursionError:
         raise source.error("nested too deeply", 0) from None
     return CheckedQuery(source, tree, columns)
+
+
+def _refuse_deep(tree: exp.Expr, source: Source) -> None:
+    todo = [(tree, 0, 0)]
+    while todo:
+        node, chain, nesting = todo.pop()
+        if isinstance(node, exp.Binary):
+            chain += 1
+        else:
+            nesting += 1
+        if chain > MAX_CHAIN or nesting > MAX_NESTING:
+            raise source.error("nested too deeply", max(0, offset_of(node)))
+        todo.extend((child, chain, nesting) for child in node.iter_expressions())
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +178,8 @@ class _Checker:
     channel: bool
 
     def check(self, tree: exp.Expr) -> None:
-        todo = [(tree, 1)]
-        while todo:
-            node, depth = todo.pop()
-            if depth > MAX_TREE_DEPTH:
-                raise self.source.error("nested too deeply", offset_of(tree))
+        for node in tree.walk():
             self.check_node(node)
-            todo.extend((child, depth + 1) for child in node.iter_expressions())
 
     def check_node(self, node: exp.Expr) -> None:
         parts = NODES.get(type(node))
@@ -236,7 +248,7 @@ class _Checker:
                 raise self._error(node, f"{name} needs a length that is a number up to {functions.MAX_PADDING}")
         if any(isinstance(argument, exp.Alias) for argument in arguments) and name != "struct":
             raise self._error(node, "AS is not allowed inside a function's arguments")
-        if any(isinstance(argument, exp.Query) for argument in arguments):
+        if any(isinstance(argument, exp.Select | exp.SetOperation) for argument in arguments):
             raise self._error(node, "a subquery as an argument needs its own parentheses")
 
     def check_identifier(self, node: exp.Identifier) -> None:

@@ -39,8 +39,8 @@ def cell_size_for(max_radius: float) -> float:
         return SMALLEST_CELL
     if max_radius > 2.0**1000:
         return inf  # Then every point lies in cell 0, and the exact test decides.
-    mantissa, exponent = frexp(max_radius / 2 * (1 + 2.0**-40))
-    return float(max(SMALLEST_CELL, 2.0 ** (exponent - 1 if mantissa == 0.5 else exponent)))
+    mantissa, exponent = frexp(max(max_radius / 2 * (1 + 2.0**-40), SMALLEST_CELL))
+    return float(2.0 ** (exponent - 1 if mantissa == 0.5 else exponent))
 
 
 @dataclass(frozen=True, slots=True)

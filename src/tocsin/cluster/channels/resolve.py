@@ -18,7 +18,7 @@ from tocsin.model.catalogue import Dataset, DatasetKind
 from tocsin.model.schema import SEQUENCE_COLUMN, ColumnType
 
 #: WITH clauses that use one another twice grow without bound when expanded.
-MAX_NODES = 20_000
+MAX_NODES = 5_000
 
 NUMBERS = frozenset({ColumnType.INT, ColumnType.BIGINT, ColumnType.DOUBLE})
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from tocsin.cluster.channels.dialect import Source, parse_query, quote_string, s
 from tocsin.errors import ForbiddenSql, StatementError
 from tocsin.model.catalogue import Channel, ChannelKind, Parameter
 from tocsin.model.schema import ColumnType
-from unit.cluster.channels.emergency import DATASETS
+from unit.cluster.channels.emergency import DATASETS, compile_body
 from unit.cluster.channels.hostile import BODIES
 
 ETYPE = (Parameter("etype", ColumnType.STRING),)
@@ -129,6 +131,38 @@ def test_no_function_that_reaches_out_is_allowed() -> None:
         explode inline stack sql identifier getdatabase current_database current_catalog shuffle regexp_replace split
     """
     assert not functions.ALLOWED & set(dangerous.split())
+
+
+@pytest.mark.parametrize("count", [29, 299, 1000])
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda n: " + ".join(["x"] * n),
+        lambda n: " OR ".join(["x > 1"] * n),
+        lambda n: "NOT " * n + "x > 1",
+        lambda n: "- " * n + "x",
+        lambda n: "x" + "::int" * n,
+        lambda n: "abs(" * n + "x" + ")" * n,
+        lambda n: "CASE WHEN true THEN " * n + "1" + " END" * n,
+        lambda n: "coalesce((SELECT max(" * n + "x" + ") FROM Shelters), 0)" * n,
+        lambda n: f"{'+'.join(['x'] * n)} + CASE WHEN {' OR '.join(['x > 1'] * n)} THEN abs({'*'.join(['x'] * n)}) END",
+    ],
+)
+def test_nests_of_any_depth_are_compiled_or_refused(nest: Callable[[int], str], count: int) -> None:
+    """No depth ends in anything but SQL or a StatementError."""
+    for compile_it in (lambda sql: compile_select(sql, DATASETS), compile_body):
+        with contextlib.suppress(StatementError):
+            compile_it(f"SELECT {nest(count)} AS a FROM Shelters")
+
+
+@pytest.mark.parametrize("count", [5, 20, 100])
+def test_long_chains_of_with_are_compiled_or_refused(count: int) -> None:
+    """Expanding WITH nests queries too."""
+    tables = ", ".join(f"a{n} AS (SELECT id FROM {f'a{n - 1}' if n else 'Shelters'})" for n in range(count))
+    sql = f"WITH {tables} SELECT id FROM a{count - 1}"
+    for compile_it in (lambda sql: compile_select(sql, DATASETS), compile_body):
+        with contextlib.suppress(StatementError) if count > 5 else contextlib.nullcontext():
+            compile_it(sql)
 
 
 @given(st.text(max_size=40))
