@@ -18,7 +18,6 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 
 from tocsin.cluster.channels import statements as st
 from tocsin.cluster.channels.compile import RelationRole, compile_channel, compile_select
@@ -27,6 +26,7 @@ from tocsin.cluster.channels.planning import explain
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.records import misfit
+from tocsin.cluster.failures import SPARK_ERRORS, reason_of
 from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, Unavailable
 from tocsin.model.catalogue import Dataset, DatasetKind, Feed, FeedSource
@@ -262,10 +262,8 @@ class Interpreter:
                 }
                 frame = cluster.spark.sql(compiled.render(names))
                 table = frame.limit(settings.select_max_rows + 1).toArrow()
-        except PySparkException as exc:
-            reason = (exc.getMessage() or str(exc)).strip().splitlines()[0]
-            if late.is_set():
-                reason = f"took longer than {settings.select_timeout_s:g} s"
+        except SPARK_ERRORS as exc:
+            reason = f"took longer than {settings.select_timeout_s:g} s" if late.is_set() else reason_of(exc)
             raise StatementError(reason, text=statement.sql) from exc
         finally:
             timer.cancel()

@@ -10,7 +10,6 @@ from typing import assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 from pyspark.sql import types as T  # noqa: N812 - everyone's name for it
@@ -18,6 +17,7 @@ from pyspark.sql import types as T  # noqa: N812 - everyone's name for it
 from tocsin.cluster.channels.statements import FileFormat
 from tocsin.cluster.datasets.arrow import arrow_schema, ddl
 from tocsin.cluster.datasets.records import reason_for_rejection
+from tocsin.cluster.failures import SPARK_ERRORS, reason_of
 from tocsin.errors import InvalidValue, TooLarge
 from tocsin.model.catalogue import Dataset
 from tocsin.model.schema import ColumnType
@@ -58,8 +58,8 @@ def read_file(spark: SparkSession, dataset: Dataset, path: Path, file_format: Fi
             case _ as never:
                 assert_never(never)
         table = frame.toArrow()
-    except PySparkException as exc:
-        raise InvalidValue(f"{path.name}: {(exc.getMessage() or str(exc)).strip().splitlines()[0]}") from exc
+    except SPARK_ERRORS as exc:
+        raise InvalidValue(f"{path.name}: {reason_of(exc)}") from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise InvalidValue(f"{path.name} can't be read: {exc}") from exc
     _refuse_bad(dataset, path, file_format, table)
