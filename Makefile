@@ -51,8 +51,8 @@ lint: setup ## Style, types, layers
 check: lint test ## All that must pass before a change goes in: lint, then tests and docs examples
 
 .PHONY: chaos
-chaos: setup ## Kill the cluster again and again under load; count every record and result
-	@$(BIN)/python -m pytest -m chaos -s
+chaos: setup ## Kill the cluster again and again under load; count every record and result (CHAOS=--help)
+	@PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)
 
 .PHONY: bench
 bench: setup ## The benchmarks, one JSON object each

@@ -47,7 +47,7 @@ from tocsin.client.cluster import ClusterClient, ServerError
 PUBLISHERS = 4
 STEADY, AWAY = "steady", "away"
 #: An aimed kill that finds no such moment strikes all the same after this long.
-_AIM_WITHIN_S = 6.0
+_AIM_WITHIN_S = 20.0
 _SETTLE_WITHIN_S = 60.0
 _MAX_LISTED = 20
 _MAX_RECEIPTS_ASKED = 300
@@ -91,6 +91,8 @@ class Kill:
     after_s: float
     #: How long after the moment the kill comes.
     late_s: float
+    #: Whether the cluster may first show that it works again: a new result, read over HTTP.
+    patient: bool
 
 
 @dataclass(slots=True)
@@ -150,7 +152,13 @@ def plan_kills(
         chosen += chance.sample(list(moments), len(moments))
     hits = chance.choices(targets, [_HOW_OFTEN[target] for target in targets], k=count)
     return [
-        Kill(moment, target, chance.uniform(0.3, 3.0), chance.choice((0.0, 0.0, chance.uniform(0.0, 0.04))))
+        Kill(
+            moment,
+            target,
+            after_s=chance.uniform(0.3, 3.0),
+            late_s=chance.choice((0.0, 0.0, chance.uniform(0.0, 0.04))),
+            patient=chance.random() < 0.6,
+        )
         for moment, target in zip(chosen[:count], hits, strict=True)
     ]
 
@@ -171,10 +179,12 @@ class Run:
         ]
         self._cursors: dict[str, int] = {}
 
+    _steady: SteadyBroker
+
     def carry_out(self) -> None:
         self._set_up()
-        steady = SteadyBroker(self.history, self.cluster, STEADY, self._cursors[STEADY])
-        steady.start()
+        self._steady = SteadyBroker(self.history, self.cluster, STEADY, self._cursors[STEADY])
+        self._steady.start()
         for publisher in self._publishers:
             publisher.start()
         for number, kill in enumerate(self._kills, 1):
@@ -183,7 +193,7 @@ class Run:
             following = self._kills[number] if number < len(self._kills) else None
             if following is None or following.moment is not Moment.STARTING:
                 self._wait_ready()
-        self._calm_down(steady)
+        self._calm_down()
         self._read_tables()
 
     def _set_up(self) -> None:
@@ -212,6 +222,9 @@ class Run:
                 usual_s = statistics.median(self.cluster.recovery_s or [10.0])
                 self.cluster.wait_ready(kill.after_s / 3.0 * usual_s)
             else:
+                if kill.patient:
+                    self._steady.arrived.clear()
+                    self._steady.arrived.wait(_AIM_WITHIN_S)
                 time.sleep(kill.after_s)  # A random moment is not an event.
                 moment = self._await_moment(moment)
                 time.sleep(kill.late_s)
@@ -253,7 +266,7 @@ class Run:
 
     # The end
 
-    def _calm_down(self, steady: SteadyBroker) -> None:
+    def _calm_down(self) -> None:
         self._say("calming down")
         for publisher in self._publishers:
             publisher.stop()
@@ -267,7 +280,7 @@ class Run:
                 author.deliver(one, keyed=True, wait_commit=True)
             self.history.last_wave = frozenset(record["id"] for one in wave for record in one.records)
             self._settle(client)
-            steady.finish()
+            self._steady.finish()
             everything, _ = pull(client, AWAY, self._cursors[AWAY], limit=_EVERYTHING)
             self.history.readers = {AWAY: everything, **self.history.readers}
             for publisher in (*self._publishers, author):

@@ -132,6 +132,8 @@ class SteadyBroker:
         self._cluster = cluster
         self._name = name
         self.cursor = cursor
+        #: Set whenever results come.
+        self.arrived = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         history.readers[name] = []
@@ -155,6 +157,8 @@ class SteadyBroker:
                     self._stopping.wait(0.05)
                     continue
                 self._history.readers[self._name] += got
+                if got:
+                    self.arrived.set()
                 if finishing and not got:
                     return
 
