@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -85,6 +86,17 @@ def quote_name(name: str) -> str:
 def quote_string(value: str) -> str:
     """`value` as a Spark string literal. `${` is broken up, for Spark substitutes variables inside literals too."""
     return "'" + "".join(_WRITTEN.get(char, char) for char in value).replace("${", "$\\{") + "'"
+
+
+def read_number(text: str) -> int | float:
+    """A NUMBER token's value. Raises ValueError for what is not finite or not plain."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is too large")
+    return value
 
 
 def sql_of(node: exp.Expr) -> str:

@@ -9,7 +9,7 @@ from math import isfinite
 
 from sqlglot.tokenizer_core import TokenType
 
-from tocsin.cluster.channels.dialect import Source, is_name, tokenize
+from tocsin.cluster.channels.dialect import Source, is_name, read_number, tokenize
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Channel, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
@@ -78,7 +78,10 @@ def parse_call(text: str) -> tuple[str, dict[str, ParameterValue]]:
         if kind is TokenType.STRING:
             values[parameter] = written
         elif kind is TokenType.NUMBER:
-            values[parameter] = _number(("-" if negative else "") + written)
+            try:
+                values[parameter] = read_number(("-" if negative else "") + written)
+            except ValueError:
+                raise source.error(f"{written} is not a finite number", start) from None
         else:
             values[parameter] = kind is TokenType.TRUE
         if place < len(tokens) and tokens[place].text != ")":
@@ -170,10 +173,3 @@ _WANTED = {
     ColumnType.TIMESTAMP: "an ISO 8601 time with its offset, such as '2026-01-02T03:04:05Z'",
     ColumnType.DATE: "an ISO 8601 date, such as '2026-01-02'",
 }
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tocsin.cluster.channels import statements
-from tocsin.cluster.channels.dialect import NAME_RULE, Source, is_name, tokenize
+from tocsin.cluster.channels.dialect import NAME_RULE, Source, is_name, read_number, tokenize
 from tocsin.cluster.channels.statements import FileFormat, Kind, Listing, LiteralValue, Statement
 from tocsin.errors import StatementError
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
@@ -207,7 +207,7 @@ class _Reader:
         if number.token_type is not TokenType.NUMBER:
             raise self._error("PERIOD needs a number, such as PERIOD 10 SECONDS", place)
         try:
-            count = float(number.text)
+            count = read_number(number.text)
         except ValueError:
             raise self._error(f"{number.text} is not a number", place) from None
         seconds = count * _UNITS[self._word(*_UNITS)]
@@ -281,7 +281,10 @@ class _Reader:
         if negative:
             token = self._take("a number")
         if token.token_type is TokenType.NUMBER:
-            return _number(token.text) * (-1 if negative else 1)
+            try:
+                return read_number(token.text) * (-1 if negative else 1)
+            except ValueError:
+                raise self._error(f"{token.text} is not a number that can be stored", place) from None
         if not negative:
             if token.token_type is TokenType.STRING:
                 return token.text
@@ -402,10 +405,3 @@ class _Reader:
         if place < len(self.tokens):
             return self.source.error(message, self.tokens[place].start)
         return self.source.error(message, self.tokens[-1].end)
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)

@@ -125,6 +125,7 @@ def test_calls_are_read() -> None:
         "C(a)",
         "C(1)",
         "C(a => b)",
+        "C(a => 1e999)",
         "C(a => 1) x",
         "C(a => 1, a => 2)",
         "C(a => 'x)",

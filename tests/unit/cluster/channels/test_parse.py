@@ -172,6 +172,7 @@ def test_an_empty_script_has_no_statements() -> None:
         ("INSERT INTO D (a, b) VALUES (1)", "(1)", "this row has 1 values instead of 2"),
         ("INSERT INTO D VALUES (1 + 1)", "+", "expected ')'"),
         ("INSERT INTO D VALUES (now())", "now", "a value must be a string, a number, TRUE, FALSE or NULL"),
+        ("INSERT INTO D VALUES (1e999)", "1e999", "not a number that can be stored"),
         ("SHOW TABLES", "TABLES", "expected one of DATASETS, FEEDS, CHANNELS, BROKERS, SUBSCRIPTIONS"),
         ("DROP TABLE x", "TABLE", "expected one of DATASET, FEED, CHANNEL"),
         ("DROP CHANNEL", "L", "the statement ends too soon"),
