@@ -97,8 +97,7 @@ class _Workload:
 
     def move_users(self, first: int, count: int) -> None:
         lines = [
-            b'{"user_id":%d,"x":%.1f,"y":%.1f}'
-            % (user, self.random.random() * _CITY_M, self.random.random() * _CITY_M)
+            b'{"user_id":%d,"x":%.1f,"y":%.1f}' % (user, self.random.random() * _CITY_M, self.random.random() * _CITY_M)
             for user in range(first, first + count)
         ]
         self._publish("users", lines)
@@ -227,7 +226,9 @@ def _near(work: _Workload, count: int) -> dict[str, Any]:
             f"AND (rx - x) * (rx - x) + (ry - y) * (ry - y) <= {_RADIUS_M * _RADIUS_M}"
         )
         matched = base.join(F.broadcast(close), "user_id")
-        columns = F.expr("struct(id, etype, zone, rx AS x, ry AS y, message, sqrt(power(rx - x, 2) + power(ry - y, 2)) AS metres)")
+        columns = F.expr(
+            "struct(id, etype, zone, rx AS x, ry AS y, message, sqrt(power(rx - x, 2) + power(ry - y, 2)) AS metres)"
+        )
         matched.select(SUBSCRIPTION_COLUMN, F.to_json(columns, {"ignoreNullFields": "false"})).toArrow()
 
     for _ in range(2):

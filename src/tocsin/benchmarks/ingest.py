@@ -40,9 +40,7 @@ _SPARK_SCHEMA = "id STRING, etype INT, zone INT, x DOUBLE, y DOUBLE, severity IN
 _BULK = 10_000
 
 
-def run(
-    seed: int = 0, subscriptions: int = 100_000, warm_s: float = 30.0, measure_s: float = 20.0
-) -> dict[str, Any]:
+def run(seed: int = 0, subscriptions: int = 100_000, warm_s: float = 30.0, measure_s: float = 20.0) -> dict[str, Any]:
     report: dict[str, Any] = {"benchmark": "ingest", "machine": machine(), "record_bytes": len(_record(0, seed)) + 1}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         root = Path(folder)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +30,18 @@ def bare_streaming_latencies(
 ) -> list[float]:
     """Milliseconds from the making of each record until a bare Structured Streaming query has written its match."""
     answer = _in_process("streaming", folder, subscriptions, types, rate_per_s, warm_s, measure_s)
-    assert isinstance(answer, list)
-    return answer
+    return [float(value) for value in answer]
 
 
 def bare_load_records_per_s(folder: Path, ndjson: Path, schema: str, repeats: int) -> list[float]:
     """Records a second of a bare Spark job that reads NDJSON from disk and writes Parquet, run by run."""
     answer = _in_process("load", folder, str(ndjson), schema, repeats)
-    assert isinstance(answer, list)
-    return answer
+    return [float(value) for value in answer]
 
 
 def _in_process(peer: str, folder: Path, *arguments: Any) -> Any:
     command = [sys.executable, "-m", __name__, peer, str(folder), json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the peer {peer} failed: {done.stderr.decode()[-2000:]}")
     return json.loads(done.stdout.decode().splitlines()[-1])
@@ -129,5 +128,5 @@ def _load(folder: Path, ndjson: str, schema: str, repeats: int) -> list[float]:
 
 if __name__ == "__main__":
     _peer, _folder, _arguments = sys.argv[1:]
-    _run = {"streaming": _streaming, "load": _load}[_peer]
-    print(json.dumps(_run(Path(_folder), *json.loads(_arguments))))
+    _peers: dict[str, Callable[..., list[float]]] = {"streaming": _streaming, "load": _load}
+    print(json.dumps(_peers[_peer](Path(_folder), *json.loads(_arguments))))

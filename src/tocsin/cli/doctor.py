@@ -18,6 +18,7 @@ import typer
 
 from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, out, print_json
 from tocsin.client import ClusterClient, ServerError
+from tocsin.errors import TocsinError
 from tocsin.runtime.java import find_java
 
 _NEEDED_MEMORY_GB = 4
@@ -36,7 +37,9 @@ def run_doctor(
         print_json({"healthy": all(check["ok"] for check in checks), "checks": checks})
     else:
         for check in checks:
-            out.print(f"{'[green]ok[/green]   ' if check['ok'] else '[red]wrong[/red]'} {check['name']:9} {check['found']}")
+            out.print(
+                f"{'[green]ok[/green]   ' if check['ok'] else '[red]wrong[/red]'} {check['name']:9} {check['found']}"
+            )
     if not all(check["ok"] for check in checks):
         raise typer.Exit(1)
 
@@ -52,7 +55,7 @@ def _python() -> dict[str, Any]:
 def _java() -> dict[str, Any]:
     try:
         java = find_java()
-    except Exception as exc:
+    except TocsinError as exc:
         return _check("java", False, str(exc))
     return _check("java", True, f"{java.version} from {java.source} at {java.home}")
 
@@ -93,11 +96,15 @@ def _cluster(url: str, token: str) -> dict[str, Any]:
         port = httpx.URL(url).port or 80
         with socket.socket() as probe:
             taken = probe.connect_ex(("127.0.0.1", port)) == 0
-        found = f"something else listens on port {port}" if taken else f"none at {url} (fine if you have not started one)"
+        found = (
+            f"something else listens on port {port}" if taken else f"none at {url} (fine if you have not started one)"
+        )
         return _check("cluster", not taken, found)
     except ServerError as exc:
         return _check("cluster", False, f"{url} answers: {exc}")
     failing = [channel["name"] for channel in status["channels"] if channel["last_error"]]
     pending = status["landing"]["pending_bytes"]
     found = f"{status['state']}, {len(status['channels'])} channels, {pending} bytes pending"
-    return _check("cluster", status["state"] == "ready" and not failing, found + (f"; failing: {failing}" if failing else ""))
+    return _check(
+        "cluster", status["state"] == "ready" and not failing, found + (f"; failing: {failing}" if failing else "")
+    )

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 from rich.progress import Progress
@@ -20,8 +20,12 @@ _BATCH_BYTES = 1 << 20
 
 def run_publish(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
-    file: Annotated[Path, typer.Argument(help="NDJSON file, one record per line; `-` reads standard input.")] = Path("-"),
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the records are in the table; tell rejections.")] = False,
+    file: Annotated[Path, typer.Argument(help="NDJSON file, one record per line; `-` reads standard input.")] = Path(
+        "-"
+    ),
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the records are in the table; tell rejections.")
+    ] = False,
     url: Url = DEFAULT_URL,
     token: Token = "",
     as_json: AsJson = False,
@@ -29,8 +33,11 @@ def run_publish(
     """Publish records. Each batch is acknowledged once it is on disk; when the cluster can't keep up, this waits."""
     total = file.stat().st_size if str(file) != "-" else None
     source: BinaryIO = file.open("rb") if str(file) != "-" else sys.stdin.buffer
-    summary = {"records": 0, "accepted": 0, "rejected": 0, "last_receipt": ""}
-    with connected(url, token) as client, Progress(console=err, disable=not err.is_terminal, transient=True) as progress:
+    summary: dict[str, Any] = {"records": 0, "accepted": 0, "rejected": 0, "last_receipt": ""}
+    with (
+        connected(url, token) as client,
+        Progress(console=err, disable=not err.is_terminal, transient=True) as progress,
+    ):
         task = progress.add_task(f"publishing to {feed}", total=total)
         for batch in _batches(source):
             answer = _publish_patiently(client, feed, batch, wait)
@@ -56,7 +63,7 @@ def _batches(source: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _publish_patiently(client: ClusterClient, feed: str, batch: bytes, wait: bool) -> dict[str, int | str | None]:
+def _publish_patiently(client: ClusterClient, feed: str, batch: bytes, wait: bool) -> dict[str, Any]:
     while True:
         try:
             return client.publish(feed, batch, wait_commit=wait)

@@ -27,7 +27,8 @@ def run_results(
                     print_json(result)
                 else:
                     out.print(
-                        f"[bold]{result['channel']}[/bold] #{result['subscription']} [dim]{result['position']}[/dim] ", end=""
+                        f"[bold]{result['channel']}[/bold] #{result['subscription']} [dim]{result['position']}[/dim] ",
+                        end="",
                     )
                     out.print(result["payload"], markup=False, soft_wrap=True)
         except KeyboardInterrupt:

@@ -12,7 +12,9 @@ from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, fail
 
 
 def run_sql(
-    statements: Annotated[str, typer.Argument(help="Statements separated by semicolons; `-` reads standard input.")] = "",
+    statements: Annotated[
+        str, typer.Argument(help="Statements separated by semicolons; `-` reads standard input.")
+    ] = "",
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read statements from a file.")] = None,
     url: Url = DEFAULT_URL,
     token: Token = "",

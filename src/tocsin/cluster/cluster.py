@@ -56,7 +56,7 @@ class Cluster:
         self.state = ClusterState.STARTING
         self.failure = ""
         #: Called with the number of each results commit, in the thread that made it.
-        self.on_results: Callable[[int], None] = lambda commit: None
+        self.on_results: Callable[[int], None] = lambda _commit: None
         data_dir = settings.data_dir
         (data_dir / "imports").mkdir(parents=True, exist_ok=True)
         self.intake = FeedIntake.open(settings)
@@ -95,7 +95,7 @@ class Cluster:
             self.metrics,
             self._scratch,
             concurrency=settings.channel_concurrency,
-            on_results=lambda commit: self.on_results(commit),
+            on_results=self._tell_results,
         )
         self.repetitive = RepetitiveRuns(
             self.executor, self.clock, self.metrics, concurrency=settings.channel_concurrency
@@ -154,6 +154,9 @@ class Cluster:
     def check_alive(self) -> str | None:
         """Why the cluster can't go on, or None. Whoever asks ends the process: the next start is the recovery."""
         return self.ingestion.failure() if self.state is ClusterState.READY else None
+
+    def _tell_results(self, commit: int) -> None:
+        self.on_results(commit)
 
     def compile(self, channel: Channel) -> CompiledChannel:
         return compile_channel(channel, self.catalogue.datasets)
@@ -243,7 +246,7 @@ def _fresh_scratch(settings: ClusterSettings) -> Path:
 
     Each process has its own, since the Java process of one that was killed may live for another second.
     """
-    shared = Path("/dev/shm")
+    shared = Path("/dev/shm")  # noqa: S108 - the folder below it is named after the data directory
     if settings.scratch_dir:
         root = Path(settings.scratch_dir)
     elif shared.is_dir() and os.access(shared, os.W_OK):

@@ -141,11 +141,12 @@ class Interpreter:
         """Through the landing log, like everything else, and waits until the rows are in the table."""
         cluster = self._cluster
         dataset = cluster.catalogue.dataset(statement.dataset)
-        names = statement.columns or dataset.schema.names
-        for name in names:
-            if dataset.schema.find(name) is None:
+        names: list[str] = []
+        for given in statement.columns or dataset.schema.names:
+            if (column := dataset.schema.find(given)) is None:
                 known = ", ".join(dataset.schema.names)
-                raise InvalidValue(f"dataset {dataset.name} has no column {name}; it has {known}")
+                raise InvalidValue(f"dataset {dataset.name} has no column {given}; it has {known}")
+            names.append(column.name)
         for number, row in enumerate(statement.rows, 1):
             if len(row) != len(names):
                 raise InvalidValue(f"row {number} has {len(row)} values for {len(names)} columns")

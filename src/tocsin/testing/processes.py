@@ -34,7 +34,7 @@ class ClusterProcess:
         return sum(_cpu_s(one) for one in self._processes())
 
     def memory_mb(self) -> int:
-        return sum(one.memory_info().rss for one in self._processes()) >> 20
+        return int(sum(one.memory_info().rss for one in self._processes())) >> 20
 
     def _processes(self) -> list[psutil.Process]:
         parent = psutil.Process(self.process.pid)
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 @contextmanager
 def running_cluster(folder: Path, settings: Mapping[str, Any] | None = None) -> Iterator[ClusterProcess]:
-    """`tocsin cluster` on `folder`, not waiting until it is ready. It is stopped, and its log kept, when the block ends."""
+    """`tocsin cluster` on `folder`, not waiting until it is ready. When the block ends it is stopped; its log stays."""
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "cluster.log"

@@ -24,6 +24,10 @@ router = APIRouter(prefix="/v1", responses=ERRORS)
 _MAX_LISTED = 100
 
 
+#: A dead letter can be as large as a body; the list shows so much of it.
+_MAX_SHOWN_CHARACTERS = 4000
+
+
 class Rejection(BaseModel):
     line: int = Field(description="Line of the request's body, from 1")
     reason: str
@@ -121,7 +125,11 @@ def list_dead_letters(
     """Records that did not fit, with the reason, newest first."""
     letters = cluster.store[cluster.catalogue.dataset(dataset).name].dead_letters.read()
     newest = letters.sort_by([("position", "descending"), ("line", "ascending")]).slice(0, limit)
-    return reply({"total": letters.num_rows, "dead_letters": newest.drop_columns(["_seq"]).to_pylist()})
+    listed = newest.drop_columns(["_seq"]).to_pylist()
+    for letter in listed:
+        if len(letter["raw"]) > _MAX_SHOWN_CHARACTERS:
+            letter["raw"] = letter["raw"][:_MAX_SHOWN_CHARACTERS] + "…"
+    return reply({"total": letters.num_rows, "dead_letters": listed})
 
 
 @router.post("/datasets/{dataset}/dead-letters/replay", response_model=ReplayAnswer, tags=["feeds"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
@@ -215,13 +215,11 @@ class ChannelExecutor:
                 if relation.role is not RelationRole.SUBSCRIPTIONS
             }
             names[Relation(RelationRole.SUBSCRIPTIONS)] = subscriptions.view()
-            sizes = {
-                name: cell_size_for(subscriptions.largest(name)) for name in state.compiled.radius_parameters
-            }
+            sizes = {name: cell_size_for(subscriptions.largest(name)) for name in state.compiled.radius_parameters}
             output = self._spark.sql(state.compiled.render(names, sizes)).toArrow()
         return subscriptions.without_removed(output)
 
-    def _bound(self, relation: Relation, window: Window):  # type: ignore[no-untyped-def]
+    def _bound(self, relation: Relation, window: Window) -> AbstractContextManager[str]:
         dataset = relation.dataset
         match relation.role:
             case RelationRole.NEW:

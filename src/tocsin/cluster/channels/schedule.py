@@ -39,7 +39,9 @@ class Schedule:
 
     def take_due(self, now_s: float) -> list[str]:
         """Channels whose run should begin now, the longest overdue first. They count as running until `finished`."""
-        due = [(entry.due_s, name) for name, entry in self._entries.items() if not entry.running and entry.due_s <= now_s]
+        due = [
+            (entry.due_s, name) for name, entry in self._entries.items() if not entry.running and entry.due_s <= now_s
+        ]
         for _, name in due:
             self._entries[name].running = True
         return [name for _, name in sorted(due)]

@@ -11,13 +11,15 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from tocsin.errors import AlreadyExists, InUse, NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
+
+_Named = TypeVar("_Named", Dataset, Feed, Channel)
 
 metadata = sa.MetaData()
 
@@ -59,9 +61,7 @@ def open_database(url: str | Path) -> sa.Engine:
         @sa.event.listens_for(engine, "connect")
         def _tune(connection: Any, _record: Any) -> None:
             # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
-            connection.executescript(
-                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-65536; PRAGMA mmap_size=268435456;"
-            )
+            connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-65536;")
 
     metadata.create_all(engine)
     return engine
@@ -183,14 +183,14 @@ class Catalogue:
                 raise
 
 
-def _find(known: Mapping[str, Any], name: str, kind: str) -> Any:
+def _find(known: Mapping[str, _Named], name: str, kind: str) -> _Named:
     if (found := known.get(name.lower())) is None:
         names = ", ".join(sorted(value.name for value in known.values())) or "none yet"
         raise NotFound(f"no {kind} called {name}; there are: {names}")
     return found
 
 
-def _refuse_taken(known: Mapping[str, Any], name: str, kind: str) -> None:
+def _refuse_taken(known: Mapping[str, Dataset | Feed | Channel], name: str, kind: str) -> None:
     if name.lower() in known:
         raise AlreadyExists(f"{kind} {known[name.lower()].name} exists already")
 

@@ -69,9 +69,7 @@ class KeyedIndex:
     def add_column(self, field: pa.Field, at: int) -> None:
         with self._lock:
             self._schema = self._schema.insert(at, field)
-            self._chunks = [
-                chunk.add_column(at, field, pa.nulls(chunk.num_rows, field.type)) for chunk in self._chunks
-            ]
+            self._chunks = [chunk.add_column(at, field, pa.nulls(chunk.num_rows, field.type)) for chunk in self._chunks]
             self._snapshot = None
 
     def _living(self) -> pa.Table:

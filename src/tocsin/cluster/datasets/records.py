@@ -53,9 +53,8 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
 
 
 def misfit(schema: Schema, record: Mapping[str, Any]) -> str | None:
-    """The first thing about a decoded record that does not fit the schema, or None."""
-    by_name = {name.lower(): value for name, value in record.items()}
-    reasons = (_reason_for_column(column, by_name.get(column.name.lower())) for column in schema)
+    """The first thing about a decoded record that does not fit the schema, or None. JSON's names have their case."""
+    reasons = (_reason_for_column(column, record.get(column.name)) for column in schema)
     return next((reason for reason in reasons if reason is not None), None)
 
 

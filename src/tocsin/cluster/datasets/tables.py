@@ -123,8 +123,10 @@ class Table:
 
     def _stamp(self, rows: pa.Table, sequence: int) -> pa.Table:
         numbers = pa.repeat(pa.scalar(sequence, pa.int64()), rows.num_rows)
-        return rows.append_column(self._schema.field(SEQUENCE_COLUMN), numbers).select(self._schema.names).cast(
-            self._schema
+        return (
+            rows.append_column(self._schema.field(SEQUENCE_COLUMN), numbers)
+            .select(self._schema.names)
+            .cast(self._schema)
         )
 
     def _write(self, rows: pa.Table, sequence: int) -> AddAction:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ _IDLE_VIEWS = 16
 class _View:
     name: str
     leases: int = 0
-    release: list[Callable[[], None]] = field(default_factory=list)
+    release: list[Callable[[], object]] = field(default_factory=list)
 
 
 class DatasetViews:
@@ -128,7 +129,7 @@ class DatasetViews:
         frame = self._of_files(stored, stored.rows.files())
         if stored.dataset.kind is DatasetKind.REFERENCE:
             frame = frame.cache()
-            view.release.append(lambda: frame.unpersist(blocking=False) and None)
+            view.release.append(partial(frame.unpersist, blocking=False))
         frame.createOrReplaceTempView(view.name)
 
     def _of_files(self, stored: StoredDataset, files: list[str]) -> DataFrame:
@@ -143,7 +144,7 @@ class DatasetViews:
         else:
             target = self._scratch / f"{view.name}.parquet"
             write_for_spark(rows, target)
-            view.release.append(lambda: target.unlink(missing_ok=True))
+            view.release.append(partial(target.unlink, missing_ok=True))
             frame = self._spark.read.parquet(str(target))
         frame.createOrReplaceTempView(view.name)
 

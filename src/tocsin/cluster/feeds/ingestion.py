@@ -21,7 +21,7 @@ import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.cluster.datasets.store import LANDING_APP, DatasetStore
 from tocsin.cluster.feeds.frames import FrameHeader
@@ -100,7 +100,7 @@ class Ingestion:
             if self._query.isActive:
                 return None
             exception: StreamingQueryException | None = self._query.exception()
-        except Exception as exc:  # The JVM is gone: nothing can be asked any more.
+        except Exception as exc:  # noqa: BLE001 - the JVM is gone, and py4j fails in many ways
             return f"Spark is gone: {exc}"
         return str(exception) if exception else "the ingestion stream has stopped"
 

@@ -26,7 +26,7 @@ class LandingSource(DataSource):
     def schema(self) -> str:
         return "position BIGINT, dataset STRING, body BINARY"
 
-    def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
+    def simpleStreamReader(self, _schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
         return LandingStreamReader(
             Path(self.options["directory"]), int(self.options["start"]), int(self.options["batch_max_bytes"])
         )
