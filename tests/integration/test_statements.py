@@ -71,7 +71,7 @@ def test_insert_goes_into_the_table_and_through_channels(live: Live) -> None:
     seat = live.broker("st-insert")
     seat.subscribe("StInserts")
     live.sql("INSERT INTO StInserted VALUES ('a', -1, '2026-01-02T03:04:05Z', TRUE)")
-    live.sql("INSERT INTO StInserted (ok, id) VALUES (FALSE, 'b'), (NULL, 'it''s')")
+    live.sql("INSERT INTO stinserted (OK, Id) VALUES (FALSE, 'b'), (NULL, 'it''s')")
     found = live.rows("SELECT id, n, at, ok FROM StInserted ORDER BY id")
     assert [(row["id"], row["n"], row["ok"]) for row in found] == [
         ("a", -1, True),

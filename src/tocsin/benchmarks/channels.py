@@ -28,7 +28,7 @@ from tocsin.benchmarks.measuring import (
 from tocsin.cluster.channels.executor import ChannelState
 from tocsin.cluster.channels.subscriptions import SUBSCRIPTION_COLUMN
 from tocsin.cluster.cluster import Cluster
-from tocsin.cluster.datasets.views import write_for_spark
+from tocsin.cluster.datasets.views import through_scratch
 from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.model.catalogue import Broker
 
@@ -118,8 +118,8 @@ class _Workload:
     def cached(self, name: str, rows: pa.Table) -> DataFrame:
         """Rows in Spark's memory, the way anyone would put them there."""
         target = self.cluster.settings.data_dir / f"{name}.parquet"
-        write_for_spark(rows, target)
-        frame = self.cluster.spark.read.parquet(str(target)).cache()
+        spark = self.cluster.spark
+        frame = through_scratch(spark, rows, target).repartition(spark.sparkContext.defaultParallelism).cache()
         frame.count()
         return frame
 
@@ -218,8 +218,7 @@ def _near(work: _Workload, count: int) -> dict[str, Any]:
         cells = pa.concat_tables([reports.drop_columns(["_seq"])] * len(steps)).append_column("cell", pa.array(keys))
         new = F.broadcast(spark.createDataFrame(cells).withColumnRenamed("x", "rx").withColumnRenamed("y", "ry"))
         _, living = work.cluster.store["Users"].living()
-        write_for_spark(living, scratch)
-        users = spark.read.schema("user_id BIGINT, x DOUBLE, y DOUBLE").parquet(str(scratch))
+        users = through_scratch(spark, living, scratch).drop("_seq")
         users = users.withColumn("cell", F.expr(f"(bigint(floor(x / {cell})) << 32) + bigint(floor(y / {cell}))"))
         close = users.join(new, "cell").where(
             f"abs(rx - x) <= {_RADIUS_M} AND abs(ry - y) <= {_RADIUS_M} "

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from tocsin.cluster.channels.compile import CompiledChannel, Relation, RelationRole, cell_size_for
 from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
 from tocsin.cluster.datasets.store import DatasetStore
-from tocsin.cluster.datasets.views import DatasetViews
+from tocsin.cluster.datasets.views import MAX_INLINE_ROWS, DatasetViews
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import ResultStore
 from tocsin.errors import TooLarge
@@ -216,8 +216,13 @@ class ChannelExecutor:
             }
             names[Relation(RelationRole.SUBSCRIPTIONS)] = subscriptions.view()
             sizes = {name: cell_size_for(subscriptions.largest(name)) for name in state.compiled.radius_parameters}
-            output = self._spark.sql(state.compiled.render(names, sizes)).toArrow()
+            broadcast = self._new_rows(names) <= max(MAX_INLINE_ROWS, len(subscriptions))
+            output = self._spark.sql(state.compiled.render(names, sizes, broadcast=broadcast)).toArrow()
         return subscriptions.without_removed(output)
+
+    def _new_rows(self, names: Mapping[Relation, str]) -> int:
+        """Rows of the window: the side to broadcast, unless it is the larger one."""
+        return sum(self.views.rows_in(name) or 0 for one, name in names.items() if one.role is RelationRole.NEW)
 
     def _bound(self, relation: Relation, window: Window) -> AbstractContextManager[str]:
         dataset = relation.dataset

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from tocsin.cluster.datasets.arrow import ARROW_TYPES
-from tocsin.cluster.datasets.views import write_for_spark
+from tocsin.cluster.datasets.views import through_scratch
 from tocsin.model.catalogue import BackendSubscription, Channel
 from tocsin.model.schema import ColumnType
 
@@ -27,6 +29,7 @@ SUBSCRIPTION_COLUMN = "_subscription"
 
 #: Each cached addition costs a scan of its own: five cost 10%, ten cost 30%.
 _MAX_ADDITIONS = 5
+_SPREAD_ROWS = 20_000
 
 
 class ChannelSubscriptions:
@@ -111,12 +114,13 @@ class ChannelSubscriptions:
             self._frames = frames
             return
         target = self._folder / f"{next(self._numbers):06d}.parquet"
-        write_for_spark(pa.concat_tables(self._pending), target)
+        rows = pa.concat_tables(self._pending)
+        through_scratch(self._spark, rows, target)
         files = [*self._files, target]
         if len(self._frames) > _MAX_ADDITIONS or self._removed_share() > 0.5:
             self._fold(files)
         else:
-            frames = [*self._frames, self._cached([target])]
+            frames = [*self._frames, self._cached([target], rows.num_rows)]
             self._publish(frames)
             self._frames, self._files = frames, files
         self._pending.clear()
@@ -125,13 +129,13 @@ class ChannelSubscriptions:
         """One base out of everything, without those who left."""
         folded = files
         if self._removed:
-            rows = pa.concat_tables([pa.parquet.read_table(file) for file in files])
+            rows = pa.concat_tables([pq.read_table(file) for file in files])
             gone = pa.array(sorted(self._removed), pa.int64())
             rows = rows.filter(pc.invert(pc.is_in(rows.column(SUBSCRIPTION_COLUMN), value_set=gone)))
             target = self._folder / f"{next(self._numbers):06d}.parquet"
-            write_for_spark(rows, target)
+            through_scratch(self._spark, rows, target)
             folded = [target]
-        frames = [self._cached(folded)]
+        frames = [self._cached(folded, self._count)]
         self._publish(frames)
         before, self._frames, self._files = self._frames, frames, folded
         self._removed.clear()
@@ -142,8 +146,12 @@ class ChannelSubscriptions:
     def _removed_share(self) -> float:
         return len(self._removed) / max(1, self._count + len(self._removed))
 
-    def _cached(self, files: list[Path]) -> DataFrame:
-        frame = self._spark.read.parquet(*map(str, files)).cache()
+    def _cached(self, files: list[Path], rows: int) -> DataFrame:
+        frame = self._spark.read.schema(from_arrow_schema(self._schema)).parquet(*map(str, files))
+        if rows >= _SPREAD_ROWS:
+            # Small files make one partition; spread over the cores, every later run uses all of them.
+            frame = frame.repartition(self._spark.sparkContext.defaultParallelism)
+        frame = frame.cache()
         frame.count()
         return frame
 

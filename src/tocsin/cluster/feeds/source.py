@@ -26,7 +26,10 @@ class LandingSource(DataSource):
     def schema(self) -> str:
         return "position BIGINT, dataset STRING, body BINARY"
 
-    def simpleStreamReader(self, _schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
+    def simpleStreamReader(  # noqa: N802 - Spark's name
+        self,
+        schema: object,  # noqa: ARG002 - Spark gives it by name
+    ) -> SimpleDataSourceStreamReader:
         return LandingStreamReader(
             Path(self.options["directory"]), int(self.options["start"]), int(self.options["batch_max_bytes"])
         )
