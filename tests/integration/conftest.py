@@ -38,6 +38,13 @@ def live(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield cluster
 
 
+@pytest.fixture(autouse=True)
+def _still_alive(request: pytest.FixtureRequest) -> None:
+    """Once the shared cluster has died, tests that need it say so at once instead of waiting for it."""
+    if "live" in request.fixturenames and (failures := request.getfixturevalue("live").failures):
+        pytest.fail(f"the cluster died in an earlier test: {failures[0][:500]}")
+
+
 @pytest.fixture
 def serve(spark: SparkSession, tmp_path: Path) -> Callable[..., AbstractContextManager[Live]]:
     """`with serve(port=…) as live:` is a cluster of one's own; again, and it goes on with the same data."""

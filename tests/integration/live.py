@@ -64,6 +64,8 @@ class Live:
     url: str
     client: ClusterClient
     http: httpx.Client
+    #: Why the cluster can't go on; nothing, as long as all is well.
+    failures: list[str]
 
     @property
     def imports(self) -> Path:
@@ -120,11 +122,11 @@ def serving(settings: ClusterSettings, spark: SparkSession) -> Iterator[Live]:
         url = f"http://127.0.0.1:{port}"
         headers = {"Authorization": f"Bearer {settings.api_token}"} if settings.api_token else {}
         with (
-            ClusterClient(url, token=settings.api_token) as client,
-            httpx.Client(base_url=url, headers=headers, timeout=60) as http,
+            ClusterClient(url, token=settings.api_token, timeout_s=PATIENCE_S) as client,
+            httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S) as http,
         ):
             client.wait_ready()
-            yield Live(cluster, url, client, http)
+            yield Live(cluster, url, client, http, failures)
     finally:
         server.should_exit = True
         thread.join()

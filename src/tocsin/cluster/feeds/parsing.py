@@ -52,6 +52,8 @@ def parse_frames(frames: DataFrame, dataset: Dataset, max_record_bytes: int, *, 
     unfit = (
         F.col("r").isNull() | F.col("r").getField(_CORRUPT).isNotNull() | (F.octet_length("text") > max_record_bytes)
     )
+    # Spark would read bytes that are no text as question marks.
+    unfit = unfit | ~F.is_valid_utf8("text")
     for column in dataset.schema:
         if not column.nullable:
             unfit = unfit | record[column.name].isNull()
