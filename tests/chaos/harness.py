@@ -300,6 +300,10 @@ class Run:
                 status = client.status()
             except (httpx.TransportError, ServerError):
                 status = {"state": "gone"}
+                if (code := self.cluster.process.poll()) is not None:
+                    self._notice(Kind.MISBEHAVED_PROCESS, f"exited with {code} in calm: {self.cluster.last_words()}")
+                    self.cluster.start()
+                    self._wait_ready()
             if status["state"] == "ready":
                 lags = {one["name"]: one["window_lag_commits"] for one in status["channels"]}
                 lagging = f"{status['landing']['pending_bytes']} bytes wait, and commits: {lags}"
@@ -328,6 +332,7 @@ class Run:
             report.outcomes[outcomes[one.name]] += len(one.records)
         report.outcomes["dead letters"] = len(history.stored[EVENTS].dead_letters)
         report.violations = check(history)
+        self._say(f"found {summary(report.violations) or 'nothing wrong'}")
         report.results_expected = sum(counts.total() for counts in expected_results(history).values())
         report.results_found = {
             name: sum(len(history.channels[one.channel].records_of(one.payload)) for one in results)

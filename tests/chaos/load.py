@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,8 @@ from tocsin.client.cluster import ClusterClient, ServerError
 _REQUEST_TIMEOUT_S = 30.0
 #: Between two requests of a publisher, on average.
 _PAUSE_S = 0.15
-#: Once told to stop, a publisher goes on asking for the outcome of a keyed publish for this long.
-_FINISH_WITHIN_S = 60.0
+#: How long a publisher tries to learn the outcome of a keyed publish: longer than any recovery.
+_TRY_FOR_S = 180.0
 
 
 class Publisher:
@@ -45,7 +46,7 @@ class Publisher:
         self._stopping.set()
 
     def join(self) -> None:
-        self._thread.join(_FINISH_WITHIN_S + 2 * _REQUEST_TIMEOUT_S)
+        self._thread.join(_TRY_FOR_S + 2 * _REQUEST_TIMEOUT_S)
 
     def _run(self) -> None:
         while not self._stopping.wait(self._chance.expovariate(1 / _PAUSE_S)):
@@ -65,16 +66,12 @@ class Publisher:
     def deliver(self, one: RecordSet, *, keyed: bool, wait_commit: bool | None = None) -> Outcome:
         """Publish a set until its outcome is known, or for ever unknown."""
         self._history.sets[one.name] = one
-        waited_s = 0.0
+        deadline_s = time.monotonic() + _TRY_FOR_S
         while True:
             wait = self._chance.random() < 0.1 if wait_commit is None else wait_commit
             outcome = self.attempt(one, keyed=keyed, wait_commit=wait)
-            if outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and not keyed):
+            if outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and not keyed) or time.monotonic() > deadline_s:
                 break
-            if self._stopping.is_set():
-                waited_s += 0.2
-                if waited_s > _FINISH_WITHIN_S:
-                    break
             self._cluster.up.wait(1.0)
             self._stopping.wait(0.2)
         if keyed and outcome is Outcome.OK:

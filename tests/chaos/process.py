@@ -82,7 +82,8 @@ class ClusterProcess:
 
     def start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
-        environment |= _SETTINGS | {"PYTHONPATH": str(TESTS), "PYTHONWARNINGS": "ignore"}
+        path = os.pathsep.join(filter(None, (str(TESTS), environment.get("PYTHONPATH"))))
+        environment |= _SETTINGS | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
         command = [sys.executable, "-m", *self._module, "cluster"]
         command += ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         self._started_s = time.monotonic()
