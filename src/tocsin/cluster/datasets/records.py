@@ -46,7 +46,8 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
     except RecursionError:
         return "not JSON: nested too deeply"
     except ValueError as exc:
-        return f"not JSON: {exc}"
+        spelled = r"; \x… stands for a byte that isn't UTF-8" if rb"\x" in raw else ""
+        return f"not JSON: {exc}{spelled}"
     if not isinstance(record, dict):
         return f"expected a JSON object, got {_quote(record)}"
     return misfit(schema, record) or "does not fit the schema"

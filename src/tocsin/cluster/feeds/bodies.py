@@ -102,7 +102,21 @@ def count_records(ndjson: bytes) -> int:
 
 
 def _ndjson(body: bytes) -> DecodedBody:
-    return DecodedBody(body, count_records(body))
+    return DecodedBody(spell_out(body), count_records(body))
+
+
+def spell_out(ndjson: bytes) -> bytes:
+    """Lines that aren't UTF-8, with each byte that is no text written as `\\x…`, which is no JSON either: such a line
+    becomes a dead letter that shows what was sent. Spark would take the bytes for question marks.
+
+    >>> spell_out(b'{"a": "\\xff"}')
+    b'{"a": "\\\\xff"}'
+    """
+    try:
+        ndjson.decode()
+    except UnicodeDecodeError:
+        return b"\n".join(line.decode(errors="backslashreplace").encode() for line in ndjson.split(b"\n"))
+    return ndjson
 
 
 def _json(body: bytes, what: str = "the body") -> DecodedBody:

@@ -15,7 +15,7 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.bodies import DecodedBody, spell_out
 from tocsin.cluster.feeds.frames import prepare_frame
 from tocsin.cluster.feeds.idempotency import IdempotencyIndex, hash_body
 from tocsin.cluster.feeds.landing import LandingLog, Span
@@ -154,7 +154,7 @@ class FeedIntake:
 
     def submit(self, feed: Feed, ndjson: bytes, count: int, key: str | None) -> Receipt:
         """As `accept`, but waits for the receipt."""
-        return self.accept(feed, DecodedBody(ndjson, count, key)).result()
+        return self.accept(feed, DecodedBody(spell_out(ndjson), count, key)).result()
 
     def ingested(self, position: int, now_s: float | None = None) -> None:
         """The ingestion has committed everything below `position` to tables, by the monotonic clock at `now_s`."""

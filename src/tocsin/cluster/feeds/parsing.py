@@ -52,8 +52,6 @@ def parse_frames(frames: DataFrame, dataset: Dataset, max_record_bytes: int, *, 
     unfit = (
         F.col("r").isNull() | F.col("r").getField(_CORRUPT).isNotNull() | (F.octet_length("text") > max_record_bytes)
     )
-    # Spark would read bytes that are no text as question marks.
-    unfit = unfit | ~F.is_valid_utf8("text")
     for column in dataset.schema:
         if not column.nullable:
             unfit = unfit | record[column.name].isNull()
@@ -96,7 +94,7 @@ def _dead_letters(
                 "line": line + 1,
                 "feed": feed_of.get(position, ""),
                 "reason": reason_for_rejection(dataset.schema, raw, max_record_bytes),
-                # Whole, since it was acknowledged. Bytes that are no text are spelled out, so they never pass for any.
+                # Whole, however large: it was acknowledged.
                 "raw": raw.decode("utf-8", errors="backslashreplace"),
                 "rejected_at": now_us,
             }

@@ -25,8 +25,8 @@ def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: ds.Ex
     """
     letters = stored.dead_letters.read(where=chosen)
     receipts: list[Receipt] = []
-    for batch in letters.to_batches(max_chunksize=_BATCH_ROWS):
-        receipts += _publish_again(stored, intake, batch)
+    for start in range(0, letters.num_rows, _BATCH_ROWS):
+        receipts += _publish_again(stored, intake, letters.slice(start, _BATCH_ROWS))
     positions = pc.unique(letters.column("position")).to_pylist()
     # The letters of a position came in one commit, so all of them have been published.
     for start in range(0, len(positions), _BATCH_ROWS):
@@ -36,7 +36,7 @@ def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: ds.Ex
     return {"replayed": letters.num_rows, "accepted": letters.num_rows - again.num_rows, "rejected": again.num_rows}
 
 
-def _publish_again(stored: StoredDataset, intake: FeedIntake, letters: pa.RecordBatch) -> list[Receipt]:
+def _publish_again(stored: StoredDataset, intake: FeedIntake, letters: pa.Table) -> list[Receipt]:
     futures = []
     for letter in letters.to_pylist():
         feed = Feed(letter["feed"], stored.dataset.name, FeedSource.HTTP)
