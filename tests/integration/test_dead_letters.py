@@ -10,9 +10,8 @@ from integration.live import Live
 
 def test_dead_letters_are_listed_newest_first(live: Live) -> None:
     """Each dead letter has its raw text, the reason, the feed and where it came from."""
-    live.sql(
-        "CREATE ACTIVE DATASET DlListed (id STRING, n INT, PRIMARY KEY (id)); CREATE FEED dl_listed INTO DlListed FROM HTTP"
-    )
+    live.sql("CREATE ACTIVE DATASET DlListed (id STRING, n INT, PRIMARY KEY (id))")
+    live.sql("CREATE FEED dl_listed INTO DlListed FROM HTTP")
     live.publish("dl_listed", b'{"id": "a", "n": "first"}')
     live.publish("dl_listed", b'{"id": "b"}\n{"id": "c", "n": "second"}\nthird')
     letters = live.client.dead_letters("dllisted")
@@ -32,9 +31,8 @@ def test_dead_letters_are_listed_newest_first(live: Live) -> None:
 
 def test_letters_that_still_do_not_fit_come_back(live: Live) -> None:
     """Replaying what has not been mended loses nothing: it is a dead letter again. Those not chosen are left alone."""
-    live.sql(
-        "CREATE ACTIVE DATASET DlStill (id STRING, n INT, PRIMARY KEY (id)); CREATE FEED dl_still INTO DlStill FROM HTTP"
-    )
+    live.sql("CREATE ACTIVE DATASET DlStill (id STRING, n INT, PRIMARY KEY (id))")
+    live.sql("CREATE FEED dl_still INTO DlStill FROM HTTP")
     live.publish("dl_still", b'{"id": "a", "n": "x"}\n{"id": "b", "n": 1}\n{"id": "c", "n": "y"}')
     live.publish("dl_still", b"{")
     newest, *_ = live.client.dead_letters("DlStill")["dead_letters"]

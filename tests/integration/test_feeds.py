@@ -243,9 +243,8 @@ def test_overload_tells_publishers_to_wait(serve: Callable[..., AbstractContextM
     """When tables can't keep up, publishers get 429 with Retry-After in the documented shape; memory stays bounded,
     what was accepted is all committed, and publishing works again afterwards."""
     with serve(feed_max_pending_bytes=200_000) as live:
-        live.sql(
-            "CREATE ACTIVE DATASET Press (id STRING, pad STRING, PRIMARY KEY (id)); CREATE FEED press INTO Press FROM HTTP"
-        )
+        live.sql("CREATE ACTIVE DATASET Press (id STRING, pad STRING, PRIMARY KEY (id))")
+        live.sql("CREATE FEED press INTO Press FROM HTTP")
         live.publish("press", [{"id": "warm"}])
         body = b"\n".join(json.dumps({"id": f"p{n}", "pad": "x" * 500}).encode() for n in range(100))
         before = psutil.Process().memory_info().rss

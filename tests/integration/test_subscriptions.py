@@ -1,4 +1,4 @@
-"""Backend subscriptions: shared by all who ask the same, checked before anything changes, ended by the last to leave."""
+"""Backend subscriptions: shared by all who ask the same, checked before anything changes, ended by the last holder."""
 
 from __future__ import annotations
 
