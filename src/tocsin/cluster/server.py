@@ -18,6 +18,7 @@ from tocsin.cluster.api import brokers, feeds, statements
 from tocsin.cluster.api.faces import LimitBodies, Receiving, RequireToken, answer_errors
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
+from tocsin.cluster.warmup import warm_up
 from tocsin.model.position import MAX_ROWS_PER_COMMIT, sequence_of
 from tocsin.settings import ClusterSettings
 
@@ -92,6 +93,8 @@ def _start(cluster: Cluster, notifier: Notifier, spark: SparkSession | None) -> 
         log.error("the cluster could not start", exc_info=exc)
         return
     log.info("ready", seconds=round(cluster.clock.monotonic_s() - begin_s, 1), port=cluster.settings.port)
+    if spark is None:
+        threading.Thread(target=warm_up, args=(cluster,), name="warm-up", daemon=True).start()
 
 
 async def _watch(cluster: Cluster, on_failure: Callable[[str], None]) -> None:

@@ -120,7 +120,8 @@ class Ingestion:
             headers = list(self._landing.headers_between(self._position, end))
             by_dataset: dict[str, list[FrameHeader]] = {}
             for header in headers:
-                by_dataset.setdefault(header.dataset.lower(), []).append(header)
+                if header.count:
+                    by_dataset.setdefault(header.dataset.lower(), []).append(header)
             changed = frozenset(
                 name
                 for name, new in self._pool.map(

@@ -1,0 +1,84 @@
+"""Warming Spark up, so that the first records after a start don't wait seconds for classes to load and code to compile.
+
+Nothing that is done here leaves a trace: made-up lines are parsed and thrown away, and channels are run over a row
+of NULLs whose results nobody commits.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pyarrow as pa
+import structlog
+
+from tocsin.cluster.channels.compile import CompiledChannel, Relation, RelationRole, compile_channel
+from tocsin.cluster.channels.subscriptions import subscription_rows
+from tocsin.cluster.cluster import Cluster, ClusterState
+from tocsin.cluster.datasets.arrow import arrow_schema
+from tocsin.cluster.feeds.frames import prepare_frame
+from tocsin.cluster.feeds.parsing import parse_frames
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Parameter
+from tocsin.model.schema import SEQUENCE_COLUMN, Column, ColumnType, Schema
+
+log = structlog.get_logger(__name__)
+
+#: Java compiles a method well after some ten thousand calls; these are about as many lines.
+_ROUNDS = 12
+_FRAMES, _LINES_PER_FRAME = 4, 250
+
+#: One column of each type, and a channel over it, for clusters that have none yet.
+_DATASET = Dataset("MadeUp", DatasetKind.ACTIVE, Schema(tuple(Column(kind.lower(), kind) for kind in ColumnType)))
+_CHANNEL = Channel(
+    "WarmUp",
+    ChannelKind.CONTINUOUS,
+    (Parameter("wanted", ColumnType.STRING), Parameter("number", ColumnType.INT)),
+    "SELECT m.* FROM MadeUp m WHERE is_new(m) AND m.string = :wanted AND m.int = :number",
+)
+
+
+def warm_up(cluster: Cluster) -> None:
+    """Do for a few seconds what a busy cluster does. Gives up, quietly, when the cluster stops meanwhile."""
+    begin_s = cluster.clock.monotonic_s()
+    try:
+        # An empty frame for nobody takes the stream and its Python processes through one batch.
+        now_ms = cluster.clock.now_us() // 1000
+        cluster.intake.landing.append(prepare_frame(feed="", dataset="", body=b"", count=0, accepted_at_ms=now_ms))
+        made_up = compile_channel(_CHANNEL, {_DATASET.name.lower(): _DATASET})
+        for _ in range(_ROUNDS):
+            _parse(cluster, _DATASET)
+            _run(cluster, _CHANNEL, made_up)
+            for state in cluster.executor.states.values():
+                _run(cluster, state.channel, state.compiled)
+            if cluster.state is not ClusterState.READY:
+                return
+    except Exception as exc:
+        if cluster.state is ClusterState.READY:
+            log.warning("warming up failed; the first records will be slower", exc_info=exc)
+        return
+    log.debug("warm", seconds=round(cluster.clock.monotonic_s() - begin_s, 1))
+
+
+def _parse(cluster: Cluster, dataset: Dataset) -> None:
+    body = b"\n".join([b"{}"] * _LINES_PER_FRAME)
+    frames = cluster.spark.createDataFrame([(at, body) for at in range(_FRAMES)], "position BIGINT, body BINARY")
+    parse_frames(frames, dataset, cluster.settings.feed_max_record_bytes, ordered=False)
+
+
+def _run(cluster: Cluster, channel: Channel, compiled: CompiledChannel) -> None:
+    with ExitStack() as leases:
+        names = {}
+        for relation in compiled.relations:
+            schema = _shape(cluster, channel, relation)
+            row_of_nulls = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
+            names[relation] = leases.enter_context(cluster.executor.views.of_arrow(row_of_nulls))
+        sizes = dict.fromkeys(compiled.radius_parameters, 256.0)
+        cluster.spark.sql(compiled.render(names, sizes)).toArrow()
+
+
+def _shape(cluster: Cluster, channel: Channel, relation: Relation) -> pa.Schema:
+    if relation.role is RelationRole.SUBSCRIPTIONS:
+        return subscription_rows(channel, []).schema
+    if relation.dataset == _DATASET.name:
+        return arrow_schema(_DATASET.schema).append(pa.field(SEQUENCE_COLUMN, pa.int64()))
+    schema = cluster.store[relation.dataset].rows.schema
+    return schema.append(pa.field("_is_new", pa.bool_())) if relation.role is RelationRole.FULL_MARKED else schema
