@@ -59,6 +59,7 @@ bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench channels --json
 	@$(BIN)/tocsin bench latency --json
 	@$(BIN)/tocsin bench ingest --json
+	@$(BIN)/tocsin bench idle --json
 
 .PHONY: format
 format: setup ## Format the code and mend what ruff can

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,11 @@ def bare_load_records_per_s(folder: Path, ndjson: Path, schema: str, repeats: in
     """Records a second of a bare Spark job that reads NDJSON from disk and writes Parquet, run by run."""
     answer = _in_process("load", folder, str(ndjson), schema, repeats)
     return [float(value) for value in answer]
+
+
+def bare_idle_cpu_share(folder: Path, settle_s: float, measure_s: float) -> float:
+    """Cores that a bare session with one idle streaming query uses."""
+    return float(_in_process("idle", folder, settle_s, measure_s)[0])
 
 
 def _in_process(peer: str, folder: Path, *arguments: Any) -> Any:
@@ -126,7 +132,23 @@ def _load(folder: Path, ndjson: str, schema: str, repeats: int) -> list[float]:
     return rates
 
 
+def _idle(folder: Path, settle_s: float, measure_s: float) -> list[float]:
+    spark = _session(folder)
+    incoming = folder / "incoming"
+    incoming.mkdir()
+    stream = spark.readStream.schema("id STRING").json(str(incoming))
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).start()
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    time.sleep(settle_s)
+    before_s = sum(sum(process.cpu_times()[:2]) for process in processes)
+    time.sleep(measure_s)
+    used_s = sum(sum(process.cpu_times()[:2]) for process in processes) - before_s
+    query.stop()
+    spark.stop()
+    return [used_s / measure_s]
+
+
 if __name__ == "__main__":
     _peer, _folder, _arguments = sys.argv[1:]
-    _peers: dict[str, Callable[..., list[float]]] = {"streaming": _streaming, "load": _load}
+    _peers: dict[str, Callable[..., list[float]]] = {"streaming": _streaming, "load": _load, "idle": _idle}
     print(json.dumps(_peers[_peer](Path(_folder), *json.loads(_arguments))))

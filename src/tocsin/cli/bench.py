@@ -56,6 +56,19 @@ def ingest(
     _print(run(seed, subscriptions, warm_s, measure_s), as_json)
 
 
+@app.command()
+def idle(
+    channels: Annotated[int, typer.Option(help="Channels, half of them repetitive every second.")] = 50,
+    settle_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 30.0,
+    measure_s: Annotated[float, typer.Option(help="Seconds measured.")] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """CPU of a cluster that has nothing to do, and the time until it serves; beside an idle bare Spark."""
+    from tocsin.benchmarks.idle import run
+
+    _print(run(channels, settle_s, measure_s), as_json)
+
+
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)
