@@ -30,7 +30,7 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 
 .PHONY: demo
 demo: setup ## Run the emergency application's seven channels for a minute
-	@$(BIN)/python -m tocsin.experiments.emergency.demo
+	@$(BIN)/tocsin demo
 
 .PHONY: test
 test: setup ## Run every test, fastest first

@@ -6,16 +6,12 @@ accepted and every channel had results.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import csv
 import json
-import signal
-import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -36,13 +32,12 @@ from tocsin.experiments.emergency.city import City
 from tocsin.experiments.emergency.schema import CHANNELS, longest_period_s, schema_sql
 from tocsin.experiments.emergency.workload import EmergencyWorkload, Record, encode
 from tocsin.model.position import Position, commit_of
+from tocsin.testing.processes import running_cluster
 
 #: Periods of 10, 20 and 30 s become 2, 4 and 6 s, so that each channel runs several times while people watch.
 _PERIOD_SCALE = 0.2
 #: A cluster is ready within 20 s on two cores; a busy machine gets three times that and half as much again.
 _READY_TIMEOUT_S = 90.0
-#: How long a cluster may take to put its things away before it is killed.
-_STOP_TIMEOUT_S = 20.0
 #: A request that was turned away for the moment is sent again this often; with a second's pause, half a minute.
 _ATTEMPTS = 30
 #: More lines than this for one pull scroll by unread.
@@ -148,9 +143,8 @@ class _Demo:
 
     async def run(self) -> None:
         with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as folder:
-            data_dir = Path(folder) / "data"
-            async with _cluster(data_dir, Path(folder) / "cluster.log", self._say) as http:
-                await self._prepare(http, data_dir)
+            async with _cluster(Path(folder), self._say) as http:
+                await self._prepare(http, Path(folder) / "data")
                 self._say(f"publishing {self._options.reports_per_s} reports/s for {self._options.seconds:.0f} s\n")
                 done = asyncio.Event()
                 async with asyncio.TaskGroup() as tasks:
@@ -268,16 +262,14 @@ class _Api:
 
 
 @contextlib.asynccontextmanager
-async def _cluster(data_dir: Path, log: Path, say: Callable[[str], None]) -> AsyncIterator[_Api]:
-    """A cluster of our own on a free port, ready to serve; stopped and gone at the end."""
-    port = _free_port()
-    command = [sys.executable, "-m", "tocsin", "cluster", "--port", str(port), "--data-dir", str(data_dir)]
+async def _cluster(folder: Path, say: Callable[[str], None]) -> AsyncIterator[_Api]:
+    """A cluster of our own, ready to serve; stopped and gone at the end."""
     say("starting a cluster")
-    with log.open("wb") as output, _child(command, output) as process:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120.0, trust_env=False) as client:
-            await _until_ready(client, process, log)
+    with running_cluster(folder) as cluster:
+        async with httpx.AsyncClient(base_url=cluster.url, timeout=120.0, trust_env=False) as client:
+            await _until_ready(client, cluster.process, cluster.log)
             say(f"the cluster serves at {client.base_url}")
-            yield _Api(client, log)
+            yield _Api(client, cluster.log)
 
 
 async def _until_ready(client: httpx.AsyncClient, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -293,33 +285,12 @@ async def _until_ready(client: httpx.AsyncClient, process: subprocess.Popen[byte
     raise DemoFailed(f"the cluster was not ready after {_READY_TIMEOUT_S:.0f} s:\n{_tail(log)}")
 
 
-@contextlib.contextmanager
-def _child(command: Sequence[str], output: Any) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
 def _leaves(group: BaseExceptionGroup[DemoFailed]) -> Iterator[DemoFailed]:
     for exc in group.exceptions:
         if isinstance(exc, BaseExceptionGroup):
             yield from _leaves(exc)
         else:
             yield exc
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _tail(log: Path, lines: int = 20) -> str:
@@ -362,22 +333,3 @@ def _show_summary(tally: Tally, console: Console) -> None:
         f"{delivered} results in {tally.notifications} notifications-to-be. "
         "Runs are those with results; the delay is the median from publishing to pulling."
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    defaults = DemoOptions()
-    parser = argparse.ArgumentParser(prog="tocsin demo", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=defaults.seconds, help="how long to publish")
-    parser.add_argument("--users", type=int, default=defaults.users)
-    parser.add_argument("--subscriptions", type=int, default=defaults.subscriptions)
-    parser.add_argument("--reports-per-s", type=int, default=defaults.reports_per_s)
-    parser.add_argument("--seed", type=int, default=defaults.seed)
-    parser.add_argument("--roads", type=Path, help="a WKT file whose LINESTRINGs are the city's roads, in metres")
-    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
-    given = vars(parser.parse_args(arguments))
-    as_json = given.pop("json")
-    return run_demo(DemoOptions(**given), as_json=as_json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -67,9 +67,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PretendedCluster
     pretended = PretendedCluster()
 
     @contextlib.asynccontextmanager
-    async def started(data_dir: Path, log: Path, say: object) -> AsyncIterator[demo._Api]:
+    async def started(folder: Path, say: object) -> AsyncIterator[demo._Api]:
         async with httpx.AsyncClient(transport=httpx.MockTransport(pretended), base_url="http://pretended") as client:
-            yield demo._Api(client, log)
+            yield demo._Api(client, folder / "cluster.log")
 
     monkeypatch.setattr(demo, "_cluster", started)
     monkeypatch.setattr(demo, "longest_period_s", lambda statements: 0.01)
