@@ -77,8 +77,9 @@ class Metrics:
         self._notifications.labels(broker, outcome).inc()
 
     def forget_channel(self, channel: str) -> None:
-        for family in (self._results, self._overruns, self._run_seconds, self._window_lag):
-            try:
-                family.remove(channel)
-            except KeyError:
-                continue
+        labels = {"channel": channel}
+        for family in (self._runs, self._results, self._overruns, self._run_seconds, self._window_lag):
+            family.remove_by_labels(labels)
+
+    def forget_broker(self, broker: str) -> None:
+        self._notifications.remove_by_labels({"broker": broker})

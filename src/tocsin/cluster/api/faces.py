@@ -43,6 +43,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         400: "The statement or request is wrong",
         401: "The bearer token is missing or wrong",
         404: "No such thing",
+        405: "The route is there for other methods; see Allow",
         409: "It exists already, or something else depends on it",
         410: "The results asked for are past retention",
         413: "Over a size limit",

@@ -97,6 +97,7 @@ class Notifier:
             task.cancel()
         self._pending.pop(broker, None)
         self._wake.pop(broker, None)
+        self._metrics.forget_broker(broker)
 
     def _concerned(self, rows: pa.Table) -> dict[str, tuple[Broker, pa.Table | None]]:
         brokers = {broker.name: broker for broker in self._registry.brokers() if broker.callback_url}
