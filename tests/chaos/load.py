@@ -16,6 +16,8 @@ from chaos.workload import EVENTS, FEEDS, Author, body_of
 from tocsin.client.cluster import ClusterClient, ServerError
 
 _REQUEST_TIMEOUT_S = 30.0
+#: A publisher that wants to hear of the commit waits less than a start takes: some must give up, not knowing.
+_WAIT_COMMIT_TIMEOUT_S = 4.0
 #: Between two requests of a publisher, on average.
 _PAUSE_S = 0.15
 #: How long a publisher tries to learn the outcome of a keyed publish: longer than any recovery.
@@ -34,6 +36,7 @@ class Publisher:
         self._chance = random.Random(f"{author.name}/{author.chance.random()}")
         self._on_acknowledged = on_acknowledged
         self._client = ClusterClient(cluster.url, timeout_s=_REQUEST_TIMEOUT_S)
+        self._impatient = ClusterClient(cluster.url, timeout_s=_WAIT_COMMIT_TIMEOUT_S)
         self._keyed: list[RecordSet] = []
         self._receipts: list[tuple[str, str]] = []
         self._stopping = threading.Event()
@@ -68,8 +71,10 @@ class Publisher:
         self._history.sets[one.name] = one
         deadline_s = time.monotonic() + _TRY_FOR_S
         while True:
-            wait = self._chance.random() < 0.1 if wait_commit is None else wait_commit
-            outcome = self.attempt(one, keyed=keyed, wait_commit=wait)
+            if wait_commit is None and self._chance.random() < 0.1:
+                outcome = self.attempt(one, keyed=keyed, wait_commit=True, client=self._impatient)
+            else:
+                outcome = self.attempt(one, keyed=keyed, wait_commit=bool(wait_commit))
             if outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and not keyed) or time.monotonic() > deadline_s:
                 break
             self._cluster.up.wait(1.0)
@@ -78,10 +83,12 @@ class Publisher:
             self._keyed.append(one)
         return outcome
 
-    def attempt(self, one: RecordSet, *, keyed: bool, wait_commit: bool) -> Outcome:
+    def attempt(
+        self, one: RecordSet, *, keyed: bool, wait_commit: bool, client: ClusterClient | None = None
+    ) -> Outcome:
         feed, key = FEEDS[one.dataset], one.name if keyed else None
         try:
-            answer = self._client.publish(feed, body_of(one), wait_commit=wait_commit, key=key)
+            answer = (client or self._client).publish(feed, body_of(one), wait_commit=wait_commit, key=key)
         except httpx.ConnectError:
             outcome = Outcome.REFUSED  # There was nobody to send it to.
         except httpx.TransportError:
@@ -105,6 +112,7 @@ class Publisher:
         for feed, receipt in self._chance.sample(self._receipts, min(limit, len(self._receipts))):
             self._ask(feed, receipt)
         self._client.close()
+        self._impatient.close()
 
     def _ask(self, feed: str, receipt: str) -> None:
         try:
