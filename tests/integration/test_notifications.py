@@ -81,7 +81,7 @@ def test_a_notification_says_where_to_pull_to(live: Live, channel: str, callback
     told = callback.next()
     assert (told["broker"], told["results"], told["channels"]) == ("no-told", 2, [channel])
     assert "pushed" not in told
-    assert [one["payload"]["id"] for one in seat.take(2)] == ["a", "b"]
+    assert {one["payload"]["id"] for one in seat.take(2)} == {"a", "b"}
     assert told["cursor"] >= int(live.client.pull("no-told", 0, limit=2)[0][-1]["position"].split("-")[1])
     assert live.metric("tocsin_notifications_total", broker="no-told", outcome="delivered") == 1
     live.http.delete("/v1/brokers/no-told")

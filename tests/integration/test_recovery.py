@@ -179,7 +179,7 @@ def test_two_processes_never_share_a_data_directory(serve: Callable[..., Abstrac
     from tocsin.errors import ClusterFailure
 
     with serve() as live:
-        with pytest.raises(ClusterFailure, match="in use"):
+        with pytest.raises(ClusterFailure, match="open in another process"):
             Cluster(live.cluster.settings)
         assert live.rows("SHOW DATASETS") == []
 

