@@ -120,7 +120,8 @@ def serving(settings: ClusterSettings, spark: SparkSession) -> Iterator[Live]:
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
-        headers = {"Authorization": f"Bearer {settings.api_token}".encode()} if settings.api_token else {}
+        token = f"Bearer {settings.api_token}".encode()
+        headers = [(b"Authorization", token)] if settings.api_token else []
         with (
             ClusterClient(url, token=settings.api_token, timeout_s=PATIENCE_S) as client,
             httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S) as http,

@@ -133,7 +133,7 @@ def test_the_api_does_what_its_document_says(busy: Live) -> None:
 
         @given(case=operation.as_strategy(), known=booleans())
         @settings(
-            max_examples=30,
+            max_examples=60,
             deadline=None,
             derandomize=True,
             database=None,

@@ -37,7 +37,7 @@ class ClusterClient:
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8600", *, token: str = "", timeout_s: float = _TIMEOUT_S) -> None:
-        headers = {"Authorization": f"Bearer {token}".encode()} if token else {}
+        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s)
 
     def __enter__(self) -> Self:
