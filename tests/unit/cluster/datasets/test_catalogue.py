@@ -1,0 +1,82 @@
+"""The catalogue: what exists survives the process, and a change happens whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tocsin.cluster.datasets.catalogue import Catalogue, open_database
+from tocsin.errors import AlreadyExists, InUse, NotFound
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.schema import Column, ColumnType, Schema
+
+_DATASET = Dataset("Reports", DatasetKind.ACTIVE, Schema((Column("id", ColumnType.STRING, nullable=False),), ("id",)))
+_FEED = Feed("reports", "Reports", FeedSource.FOLDER, "/in")
+_CHANNEL = Channel("Wake", ChannelKind.REPETITIVE, (Parameter("k", ColumnType.INT),), "SELECT 1", 0.5)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "catalogue.sqlite"
+
+
+@pytest.fixture
+def catalogue(path: Path) -> Catalogue:
+    found = Catalogue(open_database(path))
+    found.add_dataset(_DATASET)
+    found.add_feed(_FEED)
+    found.add_channel(_CHANNEL)
+    return found
+
+
+def test_what_is_there_survives(catalogue: Catalogue, path: Path) -> None:
+    """Opened again, the catalogue has the very same values."""
+    again = Catalogue(open_database(path))
+    assert (again.dataset("reports"), again.feed("REPORTS"), again.channel("wake")) == (_DATASET, _FEED, _CHANNEL)
+    grown = Dataset("Reports", _DATASET.kind, _DATASET.schema.with_column(Column("n", ColumnType.INT)))
+    again.alter_dataset(grown)
+    assert Catalogue(open_database(path)).dataset("Reports") == grown
+
+
+def test_names_are_taken_once_whatever_their_case(catalogue: Catalogue) -> None:
+    """A name is taken in any case."""
+    with pytest.raises(AlreadyExists, match="dataset Reports"):
+        catalogue.add_dataset(Dataset("REPORTS", DatasetKind.KEYED, _DATASET.schema))
+    with pytest.raises(AlreadyExists, match="feed reports"):
+        catalogue.add_feed(Feed("Reports", "Reports", FeedSource.HTTP))
+    with pytest.raises(AlreadyExists, match="channel Wake"):
+        catalogue.add_channel(Channel("WAKE", ChannelKind.CONTINUOUS, (), "SELECT 1"))
+
+
+def test_what_is_used_stays(catalogue: Catalogue) -> None:
+    """A dataset that a feed or channel needs can't go; the error names them all."""
+    with pytest.raises(InUse, match="feed reports, channel Wake"):
+        catalogue.drop_dataset("reports", ["Wake"])
+    catalogue.drop_feed("REPORTS")
+    catalogue.drop_channel("WAKE")
+    assert catalogue.drop_dataset("REPORTS", []) == _DATASET
+    assert not catalogue.datasets
+    assert not catalogue.feeds
+    assert not catalogue.channels
+
+
+def test_what_is_missing_is_told_with_what_there_is(catalogue: Catalogue) -> None:
+    """An unknown name is an error that lists the known ones."""
+    with pytest.raises(NotFound, match="no dataset called Nowhere; there are: Reports"):
+        catalogue.dataset("Nowhere")
+    for drop in (catalogue.drop_feed, catalogue.drop_channel):
+        with pytest.raises(NotFound):
+            drop("Nowhere")
+
+
+def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:
+    """Memory and database never disagree: if the write fails, the value is in neither."""
+    other = sa.create_engine(f"sqlite:///{path}")
+    with other.begin() as connection:
+        connection.execute(sa.text("INSERT INTO channel VALUES ('taken', 'Taken', 'CONTINUOUS', '[]', 'x', NULL)"))
+    other.dispose()
+    with pytest.raises(sa.exc.IntegrityError):
+        catalogue.add_channel(Channel("Taken", ChannelKind.CONTINUOUS, (), "SELECT 1"))
+    assert "taken" not in catalogue.channels

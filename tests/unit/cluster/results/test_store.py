@@ -1,0 +1,121 @@
+"""The result store: results and window bounds are one commit, and pulls lose and double nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tocsin.cluster.results.store import ResultStore, only
+from tocsin.errors import HistoryGone
+from tocsin.model.position import commit_of
+
+
+def output(*pairs: tuple[int, str]) -> pa.Table:
+    return pa.table(
+        {"subscription": pa.array([one for one, _ in pairs], pa.int64()), "payload": [text for _, text in pairs]}
+    )
+
+
+def everything(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return ResultStore(tmp_path / "results", recent_max_bytes=1 << 20)
+
+
+def test_results_and_bounds_are_one_commit(store: ResultStore, tmp_path: Path) -> None:
+    """After a commit both are there, also for another process; a window without results is known in memory."""
+    assert store.bound("C", "D") is None
+    assert store.commit([("C", output((1, "a"), (2, "b")))], {("C", "D"): 5}, 10) == 1
+    assert store.commit([("C", output())], {("C", "D"): 7}, 11) is None
+    assert store.bound("C", "D") == 7
+    again = ResultStore(tmp_path / "results", recent_max_bytes=0)
+    assert again.bound("C", "D") == 5  # Run again over nothing, it finds nothing again.
+    store.flush()
+    again = ResultStore(tmp_path / "results", recent_max_bytes=0)
+    assert again.bound("c", "d") == 7
+    pulled = again.pull(0, limit_rows=10, keep=everything)
+    assert pulled.rows.column("payload").to_pylist() == ["a", "b"]
+    assert pulled.rows.column("channel").to_pylist() == ["C", "C"]
+
+
+def test_several_channels_commit_together(store: ResultStore) -> None:
+    """What continuous channels found in one batch is one commit, with every bound in it."""
+    commit = store.commit([("A", output((1, "a"))), ("B", output((2, "b")))], {("A", "D"): 3, ("B", "D"): 4}, 10)
+    assert commit == 1
+    assert (store.bound("A", "D"), store.bound("B", "D")) == (3, 4)
+    assert store.pull(0, limit_rows=10, keep=only([2])).rows.column("payload").to_pylist() == ["b"]
+
+
+def test_an_empty_flush_commits_nothing(store: ResultStore) -> None:
+    """An idle cluster writes nothing."""
+    store.flush()
+    assert store.table.sequence == 0
+    store.set_bounds({("C", "D"): 1})
+    store.flush()
+    assert store.table.sequence == 1
+
+
+def test_retention_by_age(store: ResultStore) -> None:
+    """What is older goes, whole commits of it; whoever asks for it is told from where there is history."""
+    for at_us in (10, 20, 30):
+        store.commit([("C", output((1, str(at_us))))], {("C", "D"): at_us}, at_us)
+    assert store.retain(20, 1 << 40) == 1
+    assert store.retain(20, 1 << 40) == 0
+    for after in (0, 1):
+        with pytest.raises(HistoryGone) as told:
+            store.pull(after, limit_rows=10, keep=everything)
+    assert told.value.earliest == str(store.earliest_sequence)
+    found = store.pull(store.earliest_sequence, limit_rows=10, keep=everything)
+    assert found.rows.column("payload").to_pylist() == ["20", "30"]
+    assert store.bound("C", "D") == 30
+
+
+def test_retention_by_size(store: ResultStore) -> None:
+    """Beyond the size the oldest go first, and the newest stay."""
+    for number in range(20):
+        store.commit([("C", output((1, str(number) * 3000)))], {}, number)
+    size = store.table.size_bytes()
+    assert store.retain(0, size // 2) >= 5
+    assert store.table.size_bytes() < size
+    left = store.pull(store.earliest_sequence, limit_rows=100, keep=everything).rows.column("payload").to_pylist()
+    assert left == [str(number) * 3000 for number in range(20 - len(left), 20)]
+    assert 5 <= len(left) <= 15
+
+
+@given(
+    commits=st.lists(st.lists(st.integers(1, 4), max_size=8), max_size=20),
+    limits=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    wanted=st.sets(st.integers(1, 4), min_size=1),
+    in_memory=st.booleans(),
+)
+@settings(max_examples=25, deadline=None)
+def test_pages_are_the_whole(
+    tmp_path_factory: pytest.TempPathFactory,
+    commits: list[list[int]],
+    limits: list[int],
+    wanted: set[int],
+    in_memory: bool,
+) -> None:
+    """For any commits, page sizes and subscriptions: the pages, put together, are the whole, in order, each once."""
+    store = ResultStore(tmp_path_factory.mktemp("r") / "results", recent_max_bytes=1 << 20 if in_memory else 0)
+    expected = []
+    for number, ids in enumerate(commits):
+        store.commit([("C", output(*((one, f"{number}.{at}") for at, one in enumerate(ids))))], {("C", "D"): number}, 1)
+        expected += [f"{number}.{at}" for at, one in enumerate(ids) if one in wanted]
+    keep, cursor, pages = only(list(wanted)), 0, []
+    for turn in range(1000):
+        pulled = store.pull(cursor, limit_rows=limits[turn % len(limits)], keep=keep)
+        assert pulled.rows.num_rows <= limits[turn % len(limits)]
+        assert pulled.through >= cursor
+        pages += pulled.rows.column("payload").to_pylist()
+        if pulled.through == cursor or commit_of(pulled.through + 1) > store.table.sequence:
+            break
+        cursor = pulled.through
+    assert pages == expected

@@ -1,0 +1,87 @@
+"""The registry: identical asks are one subscription, held by brokers, ended by the last, and never numbered twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tocsin.cluster.datasets.catalogue import open_database
+from tocsin.cluster.results.subscriptions import SubscriptionRegistry
+from tocsin.errors import NotFound
+from tocsin.model.catalogue import Broker
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "catalogue.sqlite"
+
+
+@pytest.fixture
+def registry(path: Path) -> SubscriptionRegistry:
+    found = SubscriptionRegistry(open_database(path))
+    for name in ("a", "b"):
+        found.put_broker(Broker(name))
+    return found
+
+
+def test_the_same_ask_is_one_subscription(registry: SubscriptionRegistry) -> None:
+    """Values, channel and permission class make it; brokers share it, and asking again changes nothing."""
+    first = registry.subscribe("a", "C", [(1, "x"), (2, "x"), (1, "x")])
+    assert first.ids == (1, 2, 1)
+    assert [one.id for one in first.created] == [1, 2]
+    again = registry.subscribe("b", "C", [(1, "x")])
+    assert (again.ids, again.created) == ((1,), ())
+    assert registry.subscribe("a", "C", [(1, "x")], "staff").ids == (3,)
+    assert registry.subscribe("a", "Other", [(1, "x")]).ids == (4,)
+    assert registry.subscribe("a", "C", [("1", "x")]).ids == (5,)
+    assert registry.holders([1, 2, 4]) == {"a": [1, 2, 4], "b": [1]}
+    assert registry.counts() == {"C": 4, "Other": 1}
+
+
+def test_the_last_holder_ends_it(registry: SubscriptionRegistry, path: Path) -> None:
+    """It lives while anyone holds it; what is asked for afterwards has a new number, also after a restart."""
+    registry.subscribe("a", "C", [(1,)])
+    registry.subscribe("b", "C", [(1,)])
+    assert not registry.unsubscribe("a", [1])
+    assert registry.unsubscribe("b", [1, 1]) == {"C": [1]}
+    assert registry.find([1]) == {}
+    again = SubscriptionRegistry(open_database(path))
+    assert again.subscribe("a", "C", [(1,)]).ids == (2,)
+
+
+def test_letting_go_of_what_is_not_held_changes_nothing(registry: SubscriptionRegistry) -> None:
+    """One id that the broker does not hold refuses the whole call."""
+    registry.subscribe("a", "C", [(1,), (2,)])
+    with pytest.raises(NotFound, match="broker a holds no subscription 9"):
+        registry.unsubscribe("a", [1, 9, 2])
+    assert registry.holders([1, 2]) == {"a": [1, 2]}
+    with pytest.raises(NotFound, match="no broker called c"):
+        registry.subscribe("c", "C", [(1,)])
+
+
+def test_a_forgotten_broker_lets_go_of_everything(registry: SubscriptionRegistry) -> None:
+    """Only what nobody else holds ends with it."""
+    registry.subscribe("a", "C", [(1,), (2,)])
+    registry.subscribe("b", "C", [(2,)])
+    assert registry.remove_broker("a") == {"C": [1]}
+    assert [broker.name for broker in registry.brokers()] == ["b"]
+    registry.put_broker(Broker("b", "http://x", 5))
+    assert registry.broker("b") == Broker("b", "http://x", 5)
+
+
+def test_a_dropped_channel_takes_its_subscriptions_along(registry: SubscriptionRegistry) -> None:
+    """Those of other channels stay."""
+    registry.subscribe("a", "C", [(1,)])
+    registry.subscribe("a", "D", [(1,)])
+    registry.remove_channel("C")
+    assert [one.channel for one in registry.held_by("a")] == ["D"]
+    assert registry.subscribe("a", "C", [(1,)]).ids == (3,)
+
+
+def test_values_come_back_as_they_went_in(registry: SubscriptionRegistry) -> None:
+    """Every type of value survives, in order, a page at a time."""
+    values = [("é'\"", True, 5, 1 << 40, 0.1, "2026-01-02T03:04:05.000000Z"), ("", False, -5, 0, -0.5, "x")]
+    registry.subscribe("a", "C", values)
+    assert [one.values for chunk in registry.of_channel("C") for one in chunk] == values
+    assert [one.values for one in registry.held_by("a", after=1, limit=1)] == values[1:]

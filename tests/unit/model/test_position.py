@@ -1,0 +1,31 @@
+"""Positions: they grow with every result, fit JavaScript's numbers, and read back as written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.model.position import MAX_ROWS_PER_COMMIT, Position, commit_of, sequence_of
+
+
+@given(epoch=st.integers(0, 1 << 53), sequence=st.integers(0, 1 << 53))
+def test_a_position_reads_back(epoch: int, sequence: int) -> None:
+    """Text and value are the same thing."""
+    assert Position.parse(str(Position(epoch, sequence))) == Position(epoch, sequence)
+
+
+@pytest.mark.parametrize("text", ["", "7", "7-", "-7", "a-1", "7-1-2", "7--1", "+7-1", " 7-1", "7-1.0", "７-¹"])
+def test_other_texts_are_refused(text: str) -> None:
+    """What is no position is told, with an example of one."""
+    with pytest.raises(ValueError, match="such as 7-4194305"):
+        Position.parse(text)
+
+
+@given(commit=st.integers(0, (1 << 31) - 2), row=st.integers(0, MAX_ROWS_PER_COMMIT - 1))
+def test_sequences_grow_with_commits_and_rows(commit: int, row: int) -> None:
+    """A later row or commit has a larger sequence, which says its commit, and JavaScript can hold it."""
+    sequence = sequence_of(commit, row)
+    assert commit_of(sequence) == commit
+    assert sequence < sequence_of(commit + 1, 0)
+    assert sequence < 1 << 53

@@ -1,0 +1,47 @@
+"""Settings: defaults, file, environment and command line, in that order, and a page that lists them all."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tocsin.errors import InvalidValue
+from tocsin.settings import ClusterSettings
+
+_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    """The command line beats the environment, which beats the file, which beats the defaults."""
+    file = tmp_path / "tocsin.toml"
+    file.write_text('[cluster]\nport = 1\nhost = "file"\nselect_timeout_s = 5\nimport_folders = ["/a", "/b"]\n')
+    environment = {"TOCSIN_PORT": "2", "TOCSIN_HOST": "environment", "OTHER": "x"}
+    settings = ClusterSettings.load(file, environment, {"port": 3, "host": None})
+    assert (settings.port, settings.host, settings.select_timeout_s) == (3, "environment", 5.0)
+    assert settings.import_folders == (Path("/a"), Path("/b"))
+    assert ClusterSettings.load(environment={}) == ClusterSettings()
+    folders = ClusterSettings.load(environment={"TOCSIN_IMPORT_FOLDERS": "/a:/b"}).import_folders
+    assert folders == (Path("/a"), Path("/b"))
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    """An unknown name or a value of the wrong type names the setting."""
+    file = tmp_path / "tocsin.toml"
+    file.write_text("[cluster]\nprot = 1\n")
+    with pytest.raises(InvalidValue, match="unknown settings prot"):
+        ClusterSettings.load(file, {})
+    with pytest.raises(InvalidValue, match="setting port: 'many' is not a int"):
+        ClusterSettings.load(environment={"TOCSIN_PORT": "many"})
+
+
+def test_the_page_lists_every_setting() -> None:
+    """docs/reference/settings.md has each setting with its default, and no other."""
+    written = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", _PAGE.read_text(), re.MULTILINE))
+    expected = {
+        field.name: ":".join(map(str, field.default)) if isinstance(field.default, tuple) else str(field.default)
+        for field in dataclasses.fields(ClusterSettings)
+    }
+    assert written == {name: default or " " for name, default in expected.items()}
