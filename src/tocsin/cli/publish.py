@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -20,9 +21,15 @@ _BATCH_BYTES = 1 << 20
 
 def run_publish(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
-    file: Annotated[Path, typer.Argument(help="NDJSON file, one record per line; `-` reads standard input.")] = Path(
-        "-"
-    ),
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="NDJSON file, one record per line; `-` reads standard input.",
+            exists=True,
+            dir_okay=False,
+            allow_dash=True,
+        ),
+    ] = Path("-"),
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the records are in the table; tell rejections.")
     ] = False,
@@ -32,21 +39,21 @@ def run_publish(
 ) -> None:
     """Publish records. Each batch is acknowledged once it is on disk; when the cluster can't keep up, this waits."""
     total = file.stat().st_size if str(file) != "-" else None
-    source: BinaryIO = file.open("rb") if str(file) != "-" else sys.stdin.buffer
     summary: dict[str, Any] = {"records": 0, "accepted": 0, "rejected": 0, "last_receipt": ""}
     with (
+        _opened(file) as source,
         connected(url, token) as client,
         Progress(console=err, disable=not err.is_terminal, transient=True) as progress,
     ):
         task = progress.add_task(f"publishing to {feed}", total=total)
-        for batch in _batches(source):
+        for before, batch in _batches(source):
             answer = _publish_patiently(client, feed, batch, wait)
             summary["records"] += answer["records"]
             summary["accepted"] += answer.get("accepted") or 0
             summary["rejected"] += answer.get("rejected") or 0
             summary["last_receipt"] = answer["receipt"]
             for rejection in answer.get("rejections") or []:
-                err.print(f"line {rejection['line']} of the batch: {rejection['reason']}", style="yellow", markup=False)
+                err.print(f"line {before + rejection['line']}: {rejection['reason']}", style="yellow", markup=False)
             progress.update(task, advance=len(batch))
     if as_json:
         print_json(summary)
@@ -57,10 +64,18 @@ def run_publish(
         raise typer.Exit(1)
 
 
-def _batches(source: BinaryIO) -> Iterator[bytes]:
-    """The source in pieces of about `_BATCH_BYTES`, cut at line ends."""
+def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
+
+
+def _batches(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The source in pieces of about `_BATCH_BYTES`, cut at line ends, with how many lines came before each."""
+    before = 0
     while lines := source.readlines(_BATCH_BYTES):
-        yield b"".join(lines)
+        batch = b"".join(lines)
+        if batch.strip():
+            yield before, batch
+        before += len(lines)
 
 
 def _publish_patiently(client: ClusterClient, feed: str, batch: bytes, wait: bool) -> dict[str, Any]:

@@ -15,7 +15,9 @@ def run_sql(
     statements: Annotated[
         str, typer.Argument(help="Statements separated by semicolons; `-` reads standard input.")
     ] = "",
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read statements from a file.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Read statements from a file.", exists=True, dir_okay=False)
+    ] = None,
     url: Url = DEFAULT_URL,
     token: Token = "",
     as_json: AsJson = False,
