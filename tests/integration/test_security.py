@@ -58,7 +58,7 @@ def _refused(live: Live, text: str) -> None:
 def test_hostile_queries_are_refused(live: Live, canary: Path) -> None:
     """No hostile body becomes a channel, and none runs as a SELECT; refusing them changes nothing."""
     # As a script, what a semicolon parts is judged part by part.
-    single = [one for one in BODIES if ";" not in one]
+    single = [one for one in BODIES if ";" not in one and one.strip()]
     assert len(single) >= 60
     aimed = [one.replace("/etc/passwd", str(canary / "canary.csv")).replace("HOME", "CANARY") for one in single]
     for number, body in enumerate(aimed):
