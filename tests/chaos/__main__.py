@@ -74,10 +74,8 @@ def _print_table(seed: str, real: Report | None, planted: dict[str, tuple[bool, 
         kinds = ", ".join(f"{count} × {kind}" for kind, count in reports[-1].to_json()["violations_by_kind"].items())
         runs = f"{len(reports)} run{'s' if len(reports) > 1 else ''}"
         print(f"{'found' if found else 'MISSED':7} {name:28} {runs:7} {kinds}")
-    if real is None:
-        verdict = "not run"
-    else:
-        verdict = f"{len(real.violations)} VIOLATIONS" if real.violations else "no violation"
+    violations = "no violation" if real is None or not real.violations else f"{len(real.violations)} VIOLATIONS"
+    verdict = violations if real else "not run"
     print(f"\nreal cluster: {verdict}; planted bugs found: {sum(one for one, _ in planted.values())} of {len(planted)}")
     print(f"again: make chaos CHAOS='--seed {seed}'")
 
