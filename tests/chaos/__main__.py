@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 
@@ -21,6 +22,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--keep", action="store_true", help="keep the data of a run of the real cluster that failed")
     options = parser.parse_args()
+    # Told to stop, it takes its cluster down with it, as it does on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = options.seed or f"{time.time_ns() % 1_000_000:06d}"
 
     real = None
