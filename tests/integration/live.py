@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tocsin.cluster.cluster import Cluster
 
 #: Far beyond anything a healthy cluster takes here, so that a test that waits in vain ends with a message.
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclasses.dataclass

@@ -12,24 +12,17 @@ from typing import Annotated, Any, BinaryIO
 import typer
 from rich.progress import Progress
 
-from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, err, out, print_json
+from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, err, fail, out, print_json
 from tocsin.client import ClusterClient, ServerError
 
 #: Well below the cluster's limit for a body, and large enough that requests cost nothing.
 _BATCH_BYTES = 1 << 20
+STDIN = Path("-")
 
 
 def run_publish(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="NDJSON file, one record per line; `-` reads standard input.",
-            exists=True,
-            dir_okay=False,
-            allow_dash=True,
-        ),
-    ] = Path("-"),
+    file: Annotated[Path, typer.Argument(help="NDJSON file, one record per line; `-` reads standard input.")] = STDIN,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the records are in the table; tell rejections.")
     ] = False,
@@ -38,7 +31,9 @@ def run_publish(
     as_json: AsJson = False,
 ) -> None:
     """Publish records. Each batch is acknowledged once it is on disk; when the cluster can't keep up, this waits."""
-    total = file.stat().st_size if str(file) != "-" else None
+    if file != STDIN and not file.is_file():
+        fail(f"no file {file}")
+    total = file.stat().st_size if file != STDIN else None
     summary: dict[str, Any] = {"records": 0, "accepted": 0, "rejected": 0, "last_receipt": ""}
     with (
         _opened(file) as source,
@@ -65,7 +60,7 @@ def run_publish(
 
 
 def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
+    return nullcontext(sys.stdin.buffer) if file == STDIN else file.open("rb")
 
 
 def _batches(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
