@@ -55,8 +55,8 @@ class ClusterSettings:
     #: How long the idle stream waits before it looks again; measured: no latency cost under load.
     polling_delay_ms: int = 50
 
-    #: Recent rows and results kept in memory so that windows and pulls seldom touch disk.
-    recent_rows_max_bytes: int = 256 << 20
+    #: Recent rows of each dataset, and recent results, kept in memory so that windows and pulls seldom touch disk.
+    recent_rows_max_bytes: int = 128 << 20
     recent_results_max_bytes: int = 128 << 20
     #: Small files are merged after this many commits; append cost grows with files.
     compact_every_commits: int = 200

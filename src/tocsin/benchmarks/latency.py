@@ -33,7 +33,7 @@ _BULK = 10_000
 
 
 def run(
-    seed: int = 0, subscriptions: int = 100_000, rate_per_s: int = 100, warm_s: float = 25.0, measure_s: float = 30.0
+    seed: int = 0, subscriptions: int = 100_000, rate_per_s: int = 100, warm_s: float = 60.0, measure_s: float = 30.0
 ) -> dict[str, Any]:
     report: dict[str, Any] = {
         "benchmark": "latency",

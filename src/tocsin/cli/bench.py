@@ -32,7 +32,7 @@ def latency(
     seed: Seed = 0,
     subscriptions: Annotated[int, typer.Option(help="Backend subscriptions of the channel.")] = 100_000,
     rate_per_s: Annotated[int, typer.Option(help="Records a second, one per request.")] = 100,
-    warm_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 25.0,
+    warm_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 60.0,
     measure_s: Annotated[float, typer.Option(help="Seconds measured.")] = 30.0,
     as_json: AsJson = False,
 ) -> None:
