@@ -112,7 +112,7 @@ def _record(number: int, seed: int) -> bytes:
         "x": round(chance.random() * 10_000, 2),
         "y": round(chance.random() * 10_000, 2),
         "severity": chance.randrange(1, 6),
-        "message": ("Water is rising fast near the bridge; people on the roofs ask for boats. " * 4)[:270],
+        "message": ("Water is rising fast near the bridge; people on the roofs ask for boats. " * 4)[:286],
     }
     return json.dumps(record).encode()
 
