@@ -25,6 +25,7 @@ from tocsin.settings import ClusterSettings
 log = structlog.get_logger(__name__)
 
 _WATCH_EVERY_S = 1.0
+_KEEP_ALIVE_S = 75
 #: Told to whoever restarts processes.
 EXIT_FAILED = 70
 
@@ -115,5 +116,7 @@ def serve(settings: ClusterSettings) -> None:
         port=settings.port,
         log_config=None,
         access_log=False,
+        # Longer than clients keep idle connections: else one may be closed just as it is used again.
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=10,
     )
