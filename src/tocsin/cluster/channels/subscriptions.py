@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tocsin.cluster.datasets.arrow import ARROW_TYPES
-from tocsin.cluster.datasets.views import through_scratch
+from tocsin.cluster.datasets.views import write_for_spark
 from tocsin.model.catalogue import BackendSubscription, Channel
 from tocsin.model.schema import ColumnType
 
@@ -37,6 +37,7 @@ class ChannelSubscriptions:
 
     def __init__(self, spark: SparkSession, channel: Channel, scratch: Path) -> None:
         self._spark = spark
+        self._cores = spark.sparkContext.defaultParallelism
         self._channel = channel
         self._folder = scratch / "subscriptions" / channel.name.lower()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -115,7 +116,7 @@ class ChannelSubscriptions:
             return
         target = self._folder / f"{next(self._numbers):06d}.parquet"
         rows = pa.concat_tables(self._pending)
-        through_scratch(self._spark, rows, target)
+        write_for_spark(rows, target, self._cores)
         files = [*self._files, target]
         if len(self._frames) > _MAX_ADDITIONS or self._removed_share() > 0.5:
             self._fold(files)
@@ -133,7 +134,7 @@ class ChannelSubscriptions:
             gone = pa.array(sorted(self._removed), pa.int64())
             rows = rows.filter(pc.invert(pc.is_in(rows.column(SUBSCRIPTION_COLUMN), value_set=gone)))
             target = self._folder / f"{next(self._numbers):06d}.parquet"
-            through_scratch(self._spark, rows, target)
+            write_for_spark(rows, target, self._cores)
             folded = [target]
         frames = [self._cached(folded, self._count)]
         self._publish(frames)
@@ -150,7 +151,7 @@ class ChannelSubscriptions:
         frame = self._spark.read.schema(from_arrow_schema(self._schema)).parquet(*map(str, files))
         if rows >= _SPREAD_ROWS:
             # Small files make one partition; spread over the cores, every later run uses all of them.
-            frame = frame.repartition(self._spark.sparkContext.defaultParallelism)
+            frame = frame.repartition(self._cores)
         frame = frame.cache()
         frame.count()
         return frame

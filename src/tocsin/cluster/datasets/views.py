@@ -158,10 +158,13 @@ class DatasetViews:
         frame.createOrReplaceTempView(view.name)
 
 
-def through_scratch(spark: SparkSession, rows: pa.Table, target: Path) -> DataFrame:
-    """Rows handed to Spark as a short-lived Parquet file, cheap to write and scan, in groups for the cores to share."""
-    cores = spark.sparkContext.defaultParallelism
+def write_for_spark(rows: pa.Table, target: Path, cores: int) -> None:
     group_rows = max(_MIN_GROUP_ROWS, -(-rows.num_rows // cores))
     pq.write_table(rows, target, compression="none", use_dictionary=False, row_group_size=min(group_rows, 1 << 17))
+
+
+def through_scratch(spark: SparkSession, rows: pa.Table, target: Path) -> DataFrame:
+    """Rows handed to Spark as a short-lived Parquet file, cheap to write and scan, in groups for the cores to share."""
+    write_for_spark(rows, target, spark.sparkContext.defaultParallelism)
     # With the schema given, Spark need not open the file to plan.
     return spark.read.schema(from_arrow_schema(rows.schema)).parquet(str(target))

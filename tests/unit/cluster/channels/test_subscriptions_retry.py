@@ -19,7 +19,11 @@ class PretendedSpark:
     def __init__(self) -> None:
         self.views: dict[str, list[int]] = {}
         self.failing = ""
-        self.read = self.catalog = self
+        self.read = self.catalog = self.sparkContext = self
+        self.defaultParallelism = 2
+
+    def schema(self, schema: object) -> PretendedSpark:
+        return self
 
     def parquet(self, *files: str) -> PretendedFrame:
         self.fail_if("parquet")
