@@ -24,6 +24,8 @@ log = structlog.get_logger(__name__)
 
 #: Java compiles a method well after some ten thousand calls; these are about as many lines.
 _ROUNDS = 12
+#: A cluster with many channels has other things to do than to warm up every one of them.
+_LIMIT_S = 10.0
 _FRAMES, _LINES_PER_FRAME = 4, 250
 
 #: One column of each type, and a channel over it, for clusters that have none yet.
@@ -49,8 +51,8 @@ def warm_up(cluster: Cluster) -> None:
             _run(cluster, _CHANNEL, made_up)
             for state in cluster.executor.states.values():
                 _run(cluster, state.channel, state.compiled)
-            if cluster.state is not ClusterState.READY:
-                return
+                if cluster.state is not ClusterState.READY or cluster.clock.monotonic_s() - begin_s > _LIMIT_S:
+                    return
     except Exception as exc:
         if cluster.state is ClusterState.READY:
             log.warning("warming up failed; the first records will be slower", exc_info=exc)
