@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 #: Fastest first: a mistake in pure code is known within seconds, before Spark has started.
 _ORDER = ("unit", "golden", "property", "integration", "e2e")
 _TESTS = Path(__file__).parent
+
+# The same tests for the same code: a change never fails for what somebody else's dice found. `explore` rolls them anew.
+settings.register_profile("steady", derandomize=True, print_blob=True)
+settings.register_profile("explore", max_examples=5_000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

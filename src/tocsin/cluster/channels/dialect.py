@@ -192,6 +192,9 @@ def parse_query(source: Source, tokens: Sequence[Token]) -> exp.Expr:
         _refuse(source, error)
     except RecursionError:
         raise source.error("nested too deeply", 0) from None
+    except Exception:  # noqa: BLE001
+        # sqlglot trips over some nonsense with whatever its own code raises, e.g. AttributeError for `{a:}`.
+        raise source.error("not valid SQL", 0) from None
     if len(trees) != 1 or trees[0] is None:
         raise source.forbidden("exactly one query is allowed", 0)
     return trees[0]
