@@ -6,7 +6,9 @@
     ├── RequestError              you asked for something that can't be done; nothing changed
     │   ├── StatementError          a statement is wrong; points at the place in the text
     │   │   └── ForbiddenSql        a query reaches for something no query may touch
-    │   ├── NotFound                no such dataset, feed, channel, broker, subscription, receipt
+    │   ├── Unauthorised            no valid token was given
+    │   ├── Forbidden               the token is valid and does not allow this
+    │   ├── NotFound                no such dataset, feed, channel, broker, subscription, user, receipt
     │   ├── AlreadyExists           the name is taken
     │   ├── InUse                   something else depends on it
     │   ├── InvalidValue            a value is missing, of the wrong type or out of range
@@ -82,6 +84,16 @@ class StatementError(RequestError):
 
 class ForbiddenSql(StatementError):
     code = "forbidden_sql"
+
+
+class Unauthorised(RequestError):
+    code = "unauthorised"
+    http_status = 401
+
+
+class Forbidden(RequestError):
+    code = "forbidden"
+    http_status = 403
 
 
 class NotFound(RequestError):

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tocsin.errors import InvalidValue
 
@@ -86,28 +86,148 @@ class ClusterSettings:
         >>> ClusterSettings.load(environment={"TOCSIN_PORT": "9000"}).port
         9000
         """
-        fields = {field.name: field for field in dataclasses.fields(ClusterSettings)}
-        values: dict[str, Any] = {}
-        if file is not None:
-            table = tomllib.loads(file.read_text()).get("cluster", {})
-            if unknown := sorted(set(table) - set(fields)):
-                raise InvalidValue(f"{file}: unknown settings {', '.join(unknown)}; known: {', '.join(sorted(fields))}")
-            values.update(table)
-        for name, text in (os.environ if environment is None else environment).items():
-            if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() in fields:
-                values[name.removeprefix(_PREFIX).lower()] = text
-        values.update({name: value for name, value in (overrides or {}).items() if value is not None})
-        return ClusterSettings(**{name: _convert(name, value, fields[name].default) for name, value in values.items()})
+        return _load(ClusterSettings, "cluster", file, environment, overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSettings:
+    """How the coordinator runs. Times are in seconds."""
+
+    #: Where its database and its signing key live.
+    data_dir: Path = Path("data/coordinator")
+    #: An SQLAlchemy address, such as postgresql+psycopg://host/name; empty: SQLite inside data_dir.
+    database_url: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8500
+    #: What brokers and operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
+    api_token: str = ""
+    #: Whether anybody may register as a user, or operators only.
+    open_registration: bool = True
+    #: How long a user's token is valid.
+    token_lifetime_s: float = 24 * 3600
+    #: How newcomers are placed at first: nearest, round-robin, random, least-resulting-load. Changed live, the change
+    #: is remembered and wins.
+    placement: str = "least-resulting-load"
+    #: What brokers are asked for, and the silence after which one is dead.
+    heartbeat_every_s: float = 1
+    dead_after_s: float = 5
+    #: When more than this part of the brokers falls silent at once, the fault is more likely here than there: nobody is
+    #: placed elsewhere.
+    mass_silence: float = 0.5
+    tls_certificate: str = ""
+    tls_key: str = ""
+    log_level: str = "info"
+
+    @staticmethod
+    def load(
+        file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> CoordinatorSettings:
+        """Settings from a TOML file's `[coordinator]` table, the environment and `overrides`, in that order."""
+        return _load(CoordinatorSettings, "coordinator", file, environment, overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """How one broker runs. Sizes are in bytes, times in seconds."""
+
+    #: How the cluster and the coordinator know it.
+    name: str = "broker-1"
+    #: Where it keeps its subscribers' subscriptions and positions.
+    data_dir: Path = Path("data/broker-1")
+    host: str = "127.0.0.1"
+    port: int = 8700
+    #: Where subscribers reach it, if not at host and port.
+    url: str = ""
+    #: Where it stands, in metres, as "x,y"; empty: nowhere in particular.
+    place: str = ""
+    #: How much it can carry, relative to other brokers.
+    capacity: float = 1.0
+    cluster_url: str = "http://127.0.0.1:8600"
+    cluster_token: str = ""
+    coordinator_url: str = "http://127.0.0.1:8500"
+    coordinator_token: str = ""
+    #: Pages from these origins may connect from a browser; the broker's own address always may.
+    allowed_origins: tuple[str, ...] = ()
+    tls_certificate: str = ""
+    tls_key: str = ""
+
+    #: Largest message from a subscriber.
+    max_message_bytes: int = 64 << 10
+    #: Messages per second that a connection may keep up, and how many it may send at once.
+    max_messages_per_s: float = 50
+    max_message_burst: int = 1000
+    max_connections: int = 20_000
+    max_connections_per_user: int = 20
+    max_subscriptions_per_user: int = 1000
+    #: What may wait to be sent to one subscriber. Above it, the subscriber is parked until it has read on.
+    max_queued_bytes: int = 256 << 10
+    #: A subscriber that is parked for this long is closed; it can come back and carry on.
+    slow_after_s: float = 10
+    #: A connection must say hello within this time.
+    hello_timeout_s: float = 10
+    #: A connection from which nothing came for this long is pinged, and closed if that brings nothing either.
+    idle_after_s: float = 60
+    #: Recent results kept in memory, and which give way first: lru, ttl, least-subscribers-left.
+    cache_max_bytes: int = 64 << 20
+    cache_policy: str = "lru"
+    cache_ttl_s: float = 600
+    #: Subscriptions of a device that stays away are kept this long; of one that gave no name, this long.
+    device_retention_s: float = 7 * 24 * 3600
+    nameless_retention_s: float = 60
+    #: On SIGTERM: within this time everybody is handed over, and the process ends.
+    drain_timeout_s: float = 20
+    log_level: str = "info"
+
+    @staticmethod
+    def load(
+        file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> BrokerSettings:
+        """Settings from a TOML file's `[broker]` table, the environment and `overrides`, in that order."""
+        return _load(BrokerSettings, "broker", file, environment, overrides)
+
+
+_Settings = TypeVar("_Settings", ClusterSettings, CoordinatorSettings, BrokerSettings)
+
+
+def _load(
+    kind: type[_Settings],
+    table_name: str,
+    file: Path | None,
+    environment: Mapping[str, str] | None,
+    overrides: Mapping[str, Any] | None,
+) -> _Settings:
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    values: dict[str, Any] = {}
+    if file is not None:
+        table = tomllib.loads(file.read_text()).get(table_name, {})
+        if unknown := sorted(set(table) - set(fields)):
+            raise InvalidValue(f"{file}: unknown settings {', '.join(unknown)}; known: {', '.join(sorted(fields))}")
+        values.update(table)
+    for name, text in (os.environ if environment is None else environment).items():
+        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() in fields:
+            values[name.removeprefix(_PREFIX).lower()] = text
+    values.update({name: value for name, value in (overrides or {}).items() if value is not None})
+    return kind(**{name: _convert(name, value, fields[name].default) for name, value in values.items()})
 
 
 def _convert(name: str, value: Any, default: Any) -> Any:
     """`value` in the type of the setting's default."""
     try:
         if isinstance(default, tuple):
-            parts = value.split(os.pathsep) if isinstance(value, str) else value
-            return tuple(Path(part) for part in parts if str(part))
+            return _convert_list(name, value)
         if isinstance(default, bool):
             return value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
         return type(default)(value) if not isinstance(default, Path) else Path(value)
     except (KeyError, TypeError, ValueError) as exc:
         raise InvalidValue(f"setting {name}: {value!r} is not a {type(default).__name__}") from exc
+
+
+def _convert_list(name: str, value: Any) -> tuple[Any, ...]:
+    """Folders are separated as on PATH; anything else, which may hold colons, by commas."""
+    folders = name.endswith("_folders")
+    parts = value.split(os.pathsep if folders else ",") if isinstance(value, str) else value
+    return tuple(Path(part) if folders else str(part).strip() for part in parts if str(part).strip())

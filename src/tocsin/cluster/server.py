@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 
 from tocsin import __version__
 from tocsin.cluster.api import brokers, feeds, statements
-from tocsin.cluster.api.faces import LimitBodies, Receiving, RequireToken, answer_errors
+from tocsin.cluster.api.faces import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up
 from tocsin.model.position import MAX_ROWS_PER_COMMIT, sequence_of
+from tocsin.runtime.http import LimitBodies, RequireToken, answer_errors
 from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
@@ -72,7 +73,9 @@ def make_app(
     answer_errors(app)
     for module in (statements, feeds, brokers):
         app.include_router(module.router)
-    app.add_middleware(LimitBodies)
+    app.add_middleware(
+        LimitBodies, max_bytes=MAX_BODY_BYTES, except_suffix="/records"
+    )  # feeds have a limit of their own
     if cluster.settings.api_token:
         app.add_middleware(RequireToken, token=cluster.settings.api_token)
     return app

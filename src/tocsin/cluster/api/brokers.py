@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from tocsin.cluster.api.faces import ERRORS, AnyCluster, ReadyCluster, reply
+from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled, only
 from tocsin.errors import HistoryGone, InvalidValue
 from tocsin.model.catalogue import Broker, Channel, ParameterValue
 from tocsin.model.position import Position
+from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
 

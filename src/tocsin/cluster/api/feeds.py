@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from tocsin.cluster.api.faces import ERRORS, AnyCluster, ReadyCluster, reply
+from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.feeds.bodies import decode_body
 from tocsin.cluster.feeds.receipts import Receipt
@@ -17,6 +17,7 @@ from tocsin.cluster.feeds.replay import replay_dead_letters
 from tocsin.cluster.interpreter import rejections
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import FeedSource
+from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
 

@@ -7,9 +7,10 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from tocsin.cluster.api.faces import ERRORS, AnyCluster, ReadyCluster, reply
+from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.interpreter import Interpreter
 from tocsin.cluster.status import status_of
+from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(responses=ERRORS)
 

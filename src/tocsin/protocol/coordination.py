@@ -1,0 +1,114 @@
+"""What brokers and subscribers say to the coordinator over HTTP, and what it answers.
+
+Pydantic models: the coordinator's OpenAPI description is made from them, and brokers and clients use the same.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from tocsin.model.catalogue import ParameterValue
+
+NAME_PATTERN = r"^[A-Za-z0-9_.@~-]{1,64}$"
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+#: USER/DEVICE
+SubscriberId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@~-]{1,64}/[A-Za-z0-9_.@~-]{1,64}$")]
+#: Planar metres, as in channels.
+Place = tuple[
+    Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
+    Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
+]
+_Count = Annotated[int, Field(ge=0, le=1 << 53)]
+
+
+class BrokerState(StrEnum):
+    """ACTIVE takes newcomers; CORDONED takes none and keeps its own; DRAINING hands its own over; DEAD fell silent."""
+
+    ACTIVE = "active"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    DEAD = "dead"
+
+
+class BrokerRegistration(BaseModel):
+    url: str = Field(max_length=2000, description="Where subscribers reach it: http:// or https://")
+    place: Place | None = Field(None, description="Where it stands, for placing subscribers near")
+    capacity: float = Field(1.0, gt=0, le=1e9, description="Relative to other brokers")
+
+
+class BrokerWelcome(BaseModel):
+    broker: str
+    state: BrokerState
+    public_key: str = Field(description="PEM; what users' tokens are checked with")
+    heartbeat_every_s: float
+
+
+class HeldSubscription(BaseModel):
+    """A frontend subscription as brokers report it, so that another broker can carry it on."""
+
+    channel: str = Field(max_length=255)
+    parameters: dict[str, ParameterValue] = {}
+    permission: str = Field("", max_length=255)
+    position: str = Field(max_length=50, pattern=r"^\d{1,19}-\d{1,19}$", description="Acknowledged up to here")
+
+
+class Session(BaseModel):
+    """What a broker keeps for one subscriber. The highest `generation` owns it."""
+
+    subscriber: SubscriberId
+    generation: _Count
+    connected: bool = False
+    subscriptions: list[HeldSubscription] = Field([], max_length=10_000)
+
+
+class Heartbeat(BaseModel):
+    connections: _Count = 0
+    bytes_in_per_s: float = Field(0, ge=0)
+    bytes_out_per_s: float = Field(0, ge=0)
+    cpu_cores: float = Field(0, ge=0)
+    changed: list[Session] = Field([], max_length=100_000, description="Sessions that changed since the last one")
+    ended: list[SubscriberId] = Field([], max_length=100_000, description="Subscribers it keeps nothing for any more")
+    revocations_seen: _Count = Field(0, description="The `revocations_version` of the last answer")
+    draining: bool = Field(False, description="It is shutting down and hands its subscribers over")
+
+
+class HeartbeatAnswer(BaseModel):
+    state: BrokerState
+    lost: list[SubscriberId] = Field(description="Those of `changed` that another broker has taken over since")
+    revoked: dict[str, int] = Field(description="User to µs since 1970: tokens issued earlier are void")
+    revocations_version: int
+
+
+class Claim(BaseModel):
+    """A broker has taken over subscribers: it holds all their subscriptions."""
+
+    subscribers: list[SubscriberId] = Field(max_length=100_000)
+
+
+class Claimed(BaseModel):
+    generations: dict[str, int]
+
+
+class PlacementRequest(BaseModel):
+    device: Name | None = None
+    place: Place | None = None
+    avoid: list[str] = Field([], max_length=100, description="Brokers that could not be reached")
+
+
+class Placement(BaseModel):
+    broker: str
+    url: str
+
+
+class Handover(BaseModel):
+    """Where a draining broker's subscribers go."""
+
+    subscribers: list[SubscriberId] = Field(max_length=100_000)
+
+
+class HandoverAnswer(BaseModel):
+    placements: dict[str, Placement]

@@ -1,0 +1,210 @@
+"""The messages between a subscriber and its broker, and their JSON.
+
+A subscriber says `hello` and is answered with `welcome`; then it subscribes, gets notifications and acknowledges them.
+Each message is one JSON object with a `type`. docs/reference/protocol.md describes them for strangers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tocsin.errors import InvalidValue, TocsinError
+from tocsin.model.catalogue import ParameterValue
+from tocsin.model.position import Position
+
+VERSION = 1
+
+#: Why a connection was closed, as WebSocket close codes. Below 4100: come back. From 4100: don't, it would not help.
+CLOSE_MOVED = 4000
+CLOSE_SLOW = 4001
+CLOSE_DRAINING = 4002
+CLOSE_IDLE = 4003
+CLOSE_REPLACED = 4100
+CLOSE_REFUSED = 4101
+CLOSE_TOO_MUCH = 4102
+
+
+class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """`request` is the sender's own label for a message; the answer repeats it."""
+
+
+class Subscribe(_Message, frozen=True, tag="subscribe"):
+    """Ask for a channel's results. With `position`, for those after it; else for those to come."""
+
+    channel: str
+    parameters: dict[str, ParameterValue] = {}
+    position: str = ""
+    request: int = 0
+
+
+class Hello(_Message, frozen=True, tag="hello"):
+    """The first message of a connection.
+
+    `device` tells apart the places where a user is subscribed: what a device subscribed to, and how far it got, is kept
+    while it is away. Without one the broker makes one up that is kept for a minute only.
+    `subscriptions` are carried on, each after its position: what a client that comes from another broker brings along.
+    """
+
+    token: str
+    device: str = ""
+    subscriptions: list[Subscribe] = []
+    version: int = VERSION
+
+
+class Unsubscribe(_Message, frozen=True, tag="unsubscribe"):
+    subscription: int
+    request: int = 0
+
+
+class Ack(_Message, frozen=True, tag="ack"):
+    """Everything up to these positions has been taken care of and need not be sent again."""
+
+    positions: list[str]
+
+
+class Ping(_Message, frozen=True, tag="ping"):
+    """Answered with `pong` and the same `request`."""
+
+    request: int = 0
+
+
+class Subscribed(_Message, frozen=True, tag="subscribed"):
+    """What follows comes after `position`. `recovered` is false if results before it are gone for good."""
+
+    subscription: int
+    channel: str
+    parameters: dict[str, ParameterValue]
+    position: str
+    recovered: bool = True
+    request: int = 0
+
+
+class Welcome(_Message, frozen=True, tag="welcome"):
+    """`subscriptions` are those that were kept for this device."""
+
+    subscriber: str
+    device: str
+    broker: str
+    subscriptions: list[Subscribed] = []
+    version: int = VERSION
+
+
+class Unsubscribed(_Message, frozen=True, tag="unsubscribed"):
+    subscription: int
+    request: int = 0
+
+
+class Notification(_Message, frozen=True, tag="notification"):
+    """One result. Brokers never build one: they put `type` before what the cluster wrote."""
+
+    subscription: int
+    channel: str
+    position: str
+    committed_at_us: int
+    payload: msgspec.Raw
+
+
+class HistoryGone(_Message, frozen=True, tag="history_gone"):
+    """Results between what was asked for and `position` are gone for good; what follows comes after `position`."""
+
+    subscription: int
+    position: str
+    message: str
+
+
+class Move(_Message, frozen=True, tag="move"):
+    """Connect to the broker at `to` within `after_ms`, spread at random, carry on there, then close this connection."""
+
+    to: str
+    broker: str
+    after_ms: int = 0
+    token: str = ""
+
+
+class Pong(_Message, frozen=True, tag="pong"):
+    request: int = 0
+
+
+class Error(_Message, frozen=True, tag="error"):
+    """Something asked for was not done. `temporary`: the same may work later."""
+
+    code: str
+    message: str
+    temporary: bool = False
+    request: int = 0
+    retry_after_s: float = 0
+
+
+FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | Ping
+FromBroker = Welcome | Subscribed | Unsubscribed | Notification | HistoryGone | Move | Pong | Error
+
+_from_subscriber: msgspec.json.Decoder[FromSubscriber] = msgspec.json.Decoder(FromSubscriber)
+_from_broker: msgspec.json.Decoder[FromBroker] = msgspec.json.Decoder(FromBroker)
+_encoder = msgspec.json.Encoder()
+
+encode = _encoder.encode
+
+
+def decode_from_subscriber(text: bytes | str) -> FromSubscriber:
+    """The message that a subscriber sent; InvalidValue says what is wrong with it.
+
+    >>> decode_from_subscriber('{"type":"ping","request":3}')
+    Ping(request=3)
+    """
+    try:
+        return _from_subscriber.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise InvalidValue(f"not a message: {exc}") from exc
+
+
+def decode_from_broker(text: bytes | str) -> FromBroker:
+    try:
+        return _from_broker.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise InvalidValue(f"not a message: {exc}") from exc
+
+
+def parse_position(text: str) -> Position:
+    try:
+        return Position.parse(text)
+    except ValueError as exc:
+        raise InvalidValue(str(exc)) from exc
+
+
+def error_message(error: TocsinError, request: int = 0) -> Error:
+    """`error` as it travels to a subscriber."""
+    retry_after_s = float(error.details().get("retry_after_s", 0))
+    return Error(error.code, error.message, error.temporary, request, retry_after_s)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One line of what a broker pulls from the cluster."""
+
+    subscription: int
+    channel: str
+    position: str
+    committed_at_us: int
+    payload: msgspec.Raw
+
+
+_result = msgspec.json.Decoder(Result)
+_TYPE = b'{"type":"notification",'
+
+
+def decode_result(line: bytes) -> Result:
+    return _result.decode(line)
+
+
+def notification_of(line: bytes) -> bytes:
+    """A pulled line as the notification that everyone gets: encoded once, by the cluster.
+
+    >>> notification_of(b'{"subscription":7}')
+    b'{"type":"notification","subscription":7}'
+    """
+    return _TYPE + line[1:]
+
+
+def to_builtins(message: FromBroker | FromSubscriber) -> Any:
+    return msgspec.to_builtins(message)

@@ -1,0 +1,135 @@
+"""What every HTTP face shares: JSON out, errors in one shape, bodies within bounds, a bearer token."""
+
+from __future__ import annotations
+
+import hmac
+import math
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge
+
+
+class ErrorDetail(BaseModel):
+    code: str
+    message: str
+    temporary: bool
+
+
+class ErrorBody(BaseModel):
+    """How every error looks. Some carry more: `retry_after_s`, `line` and `column`, `earliest`."""
+
+    error: ErrorDetail
+
+
+#: The answers any route may give beside its own, for OpenAPI.
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": description}
+    for status, description in {
+        400: "The statement or request is wrong",
+        401: "The bearer token is missing or wrong",
+        403: "The token is valid and does not allow this",
+        404: "No such thing",
+        405: "The route is there for other methods; see Allow",
+        409: "It exists already, or something else depends on it",
+        410: "The results asked for are past retention",
+        413: "Over a size limit",
+        422: "A value is missing, of the wrong type or out of range",
+        429: "More is pending than can be committed; come back after Retry-After seconds",
+        503: "Starting, or out of room; come back after Retry-After seconds",
+    }.items()
+}
+
+
+def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Response:
+    wire = error.to_wire()
+    # What is quoted from a request may hold half a character, which no JSON can carry.
+    told = {
+        name: value.encode(errors="replace").decode() if isinstance(value, str) else value
+        for name, value in wire["error"].items()
+    }
+    return reply({"error": told}, error.http_status, headers)
+
+
+class LimitBodies:
+    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that end in `except_suffix`."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int, except_suffix: str | None = None) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._except_suffix = except_suffix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or (self._except_suffix and scope["path"].endswith(self._except_suffix)):
+            await self._app(scope, receive, send)
+            return
+        error = TooLarge(f"the body has more than {self._max_bytes} bytes, the most that is taken in one request")
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > self._max_bytes:
+            await reply_error(error)(scope, receive, send)
+            return
+        size = 0
+
+        async def receive_within_limit() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._max_bytes:
+                raise HTTPException(error.http_status, str(error))
+            return message
+
+        await self._app(scope, receive_within_limit, send)
+
+
+class RequireToken:
+    """Refuses every request without the bearer token; probes of `/healthz` may pass."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != "/healthz":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._expected):
+                error = {"code": "unauthorised", "message": "give the API token as a bearer token", "temporary": False}
+                await reply({"error": error}, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Give every error the shape of `ErrorBody`."""
+
+    def tocsin_error(_request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, TocsinError)
+        headers = {"Retry-After": str(math.ceil(exc.retry_after_s))} if isinstance(exc, Overloaded) else None
+        return reply_error(exc, headers)
+
+    def validation_error(_request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, RequestValidationError)
+        first = exc.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return reply_error(InvalidValue(f"{place}: {first['msg']}"))
+
+    def http_error(request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, HTTPException)
+        if exc.status_code == 404:
+            return reply_error(NotFound(f"no route {request.url.path}; see /docs"))
+        error = {"code": "http", "message": str(exc.detail), "temporary": False}
+        return reply({"error": error}, exc.status_code, dict(exc.headers or {}))
+
+    app.add_exception_handler(TocsinError, tocsin_error)
+    app.add_exception_handler(RequestValidationError, validation_error)
+    app.add_exception_handler(HTTPException, http_error)

@@ -1,0 +1,124 @@
+"""Tokens: signed by the coordinator with its private key, checked by anybody with the public one.
+
+A token says who someone is, until when, and what permission class they have. The algorithm is pinned: what the token
+itself says about it is never believed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from tocsin.errors import ClusterFailure, InvalidValue, Unauthorised
+
+_ALGORITHM = "EdDSA"
+_ISSUER = "tocsin-coordinator"
+_AUDIENCE = "tocsin"
+#: Longer ones are not ours, and need not be looked at.
+_MAX_TOKEN_CHARS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a token speaks for. Times are in microseconds since 1970."""
+
+    user: str
+    permission: str
+    issued_at_us: int
+    expires_at_us: int
+
+
+class TokenSigner:
+    """Holds the private key."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @staticmethod
+    def load(file: Path) -> TokenSigner:
+        """The key in `file`; a new one is made if there is none."""
+        if not file.exists():
+            text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            file.parent.mkdir(parents=True, exist_ok=True)
+            aside = file.with_suffix(".new")
+            aside.unlink(missing_ok=True)
+            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as output:
+                output.write(text)
+                output.flush()
+                os.fsync(output.fileno())
+            aside.replace(file)
+        key = load_pem_private_key(file.read_bytes(), password=None)
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ClusterFailure(f"{file} holds another kind of key than Ed25519; move it away to have a new one made")
+        return TokenSigner(key)
+
+    def sign(self, identity: Identity) -> str:
+        claims = {
+            "iss": _ISSUER,
+            "aud": _AUDIENCE,
+            "sub": identity.user,
+            "perm": identity.permission,
+            "iat": identity.issued_at_us / 1e6,
+            "exp": identity.expires_at_us / 1e6,
+        }
+        return jwt.encode(claims, self._key, algorithm=_ALGORITHM)
+
+    def public_key(self) -> str:
+        public = self._key.public_key()
+        return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+class TokenChecker:
+    """Checks tokens without asking anybody. Revocations are given to it as they become known."""
+
+    def __init__(self, public_key: str) -> None:
+        try:
+            key = load_pem_public_key(public_key.encode())
+        except ValueError as exc:
+            raise InvalidValue(f"not a public key: {exc}") from exc
+        if not isinstance(key, Ed25519PublicKey):
+            raise InvalidValue("not an Ed25519 public key")
+        self._key = key
+        self._void_before_us: dict[str, int] = {}
+
+    def revoke(self, user: str, before_us: int) -> None:
+        """Tokens of `user` that were issued before `before_us` are void."""
+        self._void_before_us[user] = max(before_us, self._void_before_us.get(user, 0))
+
+    def check(self, token: str, now_us: int) -> Identity:
+        """Who the token speaks for; raises Unauthorised, saying why without quoting the token."""
+        if len(token) > _MAX_TOKEN_CHARS:
+            raise Unauthorised(f"the token has more than {_MAX_TOKEN_CHARS} characters")
+        try:
+            claims = jwt.decode(
+                token,
+                self._key,
+                algorithms=[_ALGORITHM],
+                audience=_AUDIENCE,
+                issuer=_ISSUER,
+                # Expiry is checked below, against the clock that was handed in.
+                options={"require": ["exp", "iat", "sub"], "verify_exp": False, "verify_iat": False},
+            )
+            identity = Identity(
+                str(claims["sub"]), str(claims.get("perm", "")), round(claims["iat"] * 1e6), round(claims["exp"] * 1e6)
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as exc:
+            raise Unauthorised("the token is not one of ours; get a new one from the coordinator") from exc
+        if identity.expires_at_us <= now_us:
+            raise Unauthorised("the token has expired; get a new one from the coordinator")
+        if identity.issued_at_us < self._void_before_us.get(identity.user, 0):
+            raise Unauthorised("the token has been revoked; get a new one from the coordinator")
+        return identity
