@@ -1,4 +1,4 @@
-"""A real cluster in a process of its own, on loopback, for tests, benchmarks and demonstrations."""
+"""Real servers in processes of their own, on loopback, for tests, benchmarks and demonstrations."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import psutil
 
 from tocsin.client import ClusterClient
@@ -21,24 +24,53 @@ _STOP_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterProcess:
+class ServerProcess:
     url: str
     process: subprocess.Popen[bytes]
     log: Path
 
-    def client(self) -> ClusterClient:
-        return ClusterClient(self.url)
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
 
     def cpu_s(self) -> float:
-        """CPU seconds that the cluster and its Java and Python children have used so far."""
+        """CPU seconds that the process and its children have used so far."""
         return sum(_cpu_s(one) for one in self._processes())
 
+    def memory_bytes(self) -> int:
+        """Resident memory of the process and its children."""
+        return int(sum(one.memory_info().rss for one in self._processes()))
+
     def memory_mb(self) -> int:
-        return int(sum(one.memory_info().rss for one in self._processes())) >> 20
+        return self.memory_bytes() >> 20
+
+    def wait_healthy(self, timeout_s: float = 60.0) -> None:
+        """Returns once /healthz says so; raises TimeoutError with the end of the log."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                if httpx.get(f"{self.url}/healthz").is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise TimeoutError(f"{self.url} was not healthy within {timeout_s:g} s: {self.log.read_text()[-2000:]}")
 
     def _processes(self) -> list[psutil.Process]:
         parent = psutil.Process(self.process.pid)
         return [parent, *parent.children(recursive=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterProcess(ServerProcess):
+    """The Spark driver, with its Java and Python children."""
+
+    def client(self) -> ClusterClient:
+        return ClusterClient(self.url)
 
 
 def free_port() -> int:
@@ -51,15 +83,46 @@ def free_port() -> int:
 @contextmanager
 def running_cluster(folder: Path, settings: Mapping[str, Any] | None = None) -> Iterator[ClusterProcess]:
     """`tocsin cluster` on `folder`, not waiting until it is ready. When the block ends it is stopped; its log stays."""
+    with _running("cluster", folder, settings) as (url, process, log):
+        yield ClusterProcess(url, process, log)
+
+
+@contextmanager
+def running_coordinator(folder: Path, settings: Mapping[str, Any] | None = None) -> Iterator[ServerProcess]:
+    """`tocsin coordinator` on `folder`, healthy. When the block ends it is stopped; its log stays."""
+    with _running("coordinator", folder, settings) as (url, process, log):
+        server = ServerProcess(url, process, log)
+        server.wait_healthy()
+        yield server
+
+
+@contextmanager
+def running_broker(
+    name: str, folder: Path, cluster_url: str, coordinator_url: str, settings: Mapping[str, Any] | None = None
+) -> Iterator[ServerProcess]:
+    """`tocsin broker` on `folder`, healthy. When the block ends it is stopped; its log stays."""
+    options = ["--name", name, "--cluster-url", cluster_url, "--coordinator-url", coordinator_url]
+    with _running("broker", folder, settings, options) as (url, process, log):
+        server = ServerProcess(url, process, log)
+        server.wait_healthy()
+        yield server
+
+
+@contextmanager
+def _running(
+    command: str, folder: Path, settings: Mapping[str, Any] | None, options: Sequence[str] = ()
+) -> Iterator[tuple[str, subprocess.Popen[bytes], Path]]:
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "cluster.log"
-    environment = {**os.environ, **{f"TOCSIN_{name.upper()}": str(value) for name, value in (settings or {}).items()}}
-    command = [sys.executable, "-m", "tocsin", "cluster", "--data-dir", str(folder / "data"), "--port", str(port)]
+    log = folder / f"{command}.log"
+    environment = {**os.environ, **{f"TOCSIN_{key.upper()}": str(value) for key, value in (settings or {}).items()}}
+    arguments = [sys.executable, "-m", "tocsin", command, "--data-dir", str(folder / "data"), "--port", str(port)]
     with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+        process = subprocess.Popen(
+            [*arguments, *options], stdout=output, stderr=output, env=environment, start_new_session=True
+        )
     try:
-        yield ClusterProcess(f"http://127.0.0.1:{port}", process, log)
+        yield f"http://127.0.0.1:{port}", process, log
     finally:
         stop(process)
 
