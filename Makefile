@@ -60,6 +60,8 @@ bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench latency --json
 	@$(BIN)/tocsin bench ingest --json
 	@$(BIN)/tocsin bench idle --json
+	@$(BIN)/tocsin bench fanout --json
+	@$(BIN)/tocsin bench end-to-end --json
 
 .PHONY: format
 format: setup ## Format the code and mend what ruff can

@@ -16,7 +16,6 @@ import msgspec
 
 from tocsin.errors import InvalidValue
 from tocsin.protocol.messages import (
-    Ack,
     Error,
     FromSubscriber,
     Hello,
@@ -149,9 +148,6 @@ class TocsinConnection(LoadConnection):
 
     def say(self, message: FromSubscriber) -> None:
         self._write(_masked(_FINAL_TEXT, encode(message)))
-
-    def acknowledge(self, positions: list[str]) -> None:
-        self.say(Ack(positions))
 
     def _open(self) -> None:
         self._write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import statistics
 import tempfile
 import time
@@ -51,6 +52,22 @@ def alternately(repeats: int, *actions: Callable[[], object]) -> list[list[float
         for at, action in enumerate(actions):
             times[at].append(seconds(action))
     return times
+
+
+def at_pace(rate_per_s: float, count: int) -> Iterator[int]:
+    """0, 1, 2 … each when it is due. One that comes late does not delay those after it."""
+    begin = time.perf_counter()
+    for number in range(count):
+        if (wait := begin + number / rate_per_s - time.perf_counter()) > 0:
+            time.sleep(wait)
+        yield number
+
+
+def raise_file_limit() -> int:
+    """As many open files as the system lets this process, and those it starts, have: each connection is one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def percentile(values: Sequence[float], share: float) -> float:

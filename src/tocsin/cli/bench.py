@@ -69,6 +69,43 @@ def idle(
     _print(run(channels, settle_s, measure_s), as_json)
 
 
+@app.command()
+def fanout(
+    subscribers: Annotated[int, typer.Option(help="Subscribers, all of them subscribed to everything.")] = 1000,
+    subscriptions: Annotated[int, typer.Option(help="Backend subscriptions, each with a result per execution.")] = 20,
+    executions_per_s: Annotated[float, typer.Option(help="The pace, for all three servers.")] = 2.0,
+    rounds: Annotated[int, typer.Option(help="Rounds, in which the servers take turns.")] = 3,
+    round_s: Annotated[float, typer.Option(help="Seconds measured, each round.")] = 10.0,
+    warm_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 15.0,
+    idle_connections: Annotated[int, typer.Option(help="Connections of the last part; 0 leaves it out.")] = 10_000,
+    as_json: AsJson = False,
+) -> None:
+    """Deliveries per CPU-second of a broker, and memory per idle connection; beside nats-server and Mosquitto."""
+    from tocsin.benchmarks.fanout import run
+
+    _print(
+        run(subscribers, subscriptions, executions_per_s, rounds, round_s, warm_s, idle_connections),
+        as_json,
+    )
+
+
+@app.command(name="end-to-end")
+def end_to_end(
+    seed: Seed = 0,
+    brokers: Annotated[int, typer.Option(help="Brokers that the subscribers are placed at.")] = 3,
+    subscribers: Annotated[int, typer.Option(help="Subscribers, each with one topic.")] = 1000,
+    topics: Annotated[int, typer.Option(help="Topics; each record has one.")] = 100,
+    rate_per_s: Annotated[int, typer.Option(help="Records a second, one per request.")] = 100,
+    warm_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 60.0,
+    measure_s: Annotated[float, typer.Option(help="Seconds measured.")] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Publish over HTTP to received by subscribers of three brokers; beside a broker that only pulls."""
+    from tocsin.benchmarks.end_to_end import run
+
+    _print(run(seed, brokers, subscribers, topics, rate_per_s, warm_s, measure_s), as_json)
+
+
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)

@@ -1,0 +1,80 @@
+"""A whole network for benchmarks: cluster, coordinator and brokers, each a real process, and a user of theirs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+from tocsin.protocol.coordination import Placement
+from tocsin.testing.processes import (
+    ClusterProcess,
+    ServerProcess,
+    running_broker,
+    running_cluster,
+    running_coordinator,
+)
+
+#: All subscribers are devices of one user, so that the limits that keep one user from taking too much are in the way.
+BROKER_SETTINGS = {
+    "max_connections_per_user": 1_000_000,
+    "max_subscriptions_per_user": 1_000_000,
+    "max_connections": 100_000,
+}
+_USER = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    cluster: ClusterProcess
+    coordinator: ServerProcess
+    brokers: Mapping[str, ServerProcess]
+    token: str
+
+    def place(self, devices: list[str]) -> dict[str, list[str]]:
+        """The devices by the broker that the coordinator places each at."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        by_broker: dict[str, list[str]] = {}
+        with httpx.Client(base_url=self.coordinator.url, headers=headers) as http:
+            for device in devices:
+                response = http.post("/v1/placements", json={"device": device})
+                response.raise_for_status()
+                placement = Placement.model_validate_json(response.content)
+                known = self.brokers[placement.broker]
+                if urlsplit(placement.url).port != known.port:
+                    raise RuntimeError(f"{device} was sent to {placement.url}; {placement.broker} is at {known.url}")
+                by_broker.setdefault(placement.broker, []).append(device)
+        return by_broker
+
+    @contextmanager
+    def running_broker(self, name: str, folder: Path) -> Iterator[ServerProcess]:
+        """One more broker, beside those that the network has."""
+        with running_broker(name, folder / name, self.cluster.url, self.coordinator.url, BROKER_SETTINGS) as server:
+            yield server
+
+
+@contextmanager
+def running_network(folder: Path, brokers: int, schema: str) -> Iterator[Network]:
+    """Everything ready, `schema` carried out."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(running_cluster(folder / "cluster"))
+        coordinator = stack.enter_context(running_coordinator(folder / "coordinator"))
+        with cluster.client() as client:
+            client.wait_ready()
+            client.sql(schema)
+        by_name = {
+            name: stack.enter_context(
+                running_broker(name, folder / name, cluster.url, coordinator.url, BROKER_SETTINGS)
+            )
+            for name in (f"bench-{number}" for number in range(1, brokers + 1))
+        }
+        registered = httpx.post(
+            f"{coordinator.url}/v1/users", json={"name": _USER, "password": secrets.token_urlsafe()}
+        )
+        registered.raise_for_status()
+        yield Network(cluster, coordinator, by_name, registered.json()["token"])
