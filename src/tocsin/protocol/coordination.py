@@ -5,6 +5,7 @@ Pydantic models: the coordinator's OpenAPI description is made from them, and br
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -112,3 +113,8 @@ class Handover(BaseModel):
 
 class HandoverAnswer(BaseModel):
     placements: dict[str, Placement]
+
+
+def is_name(text: str) -> bool:
+    """Whether this can name a user, a device or a broker."""
+    return re.fullmatch(NAME_PATTERN, text) is not None

@@ -1,0 +1,1 @@
+"""Brokers hold subscribers' connections, share backend subscriptions among them, and deliver."""

@@ -1,0 +1,112 @@
+"""The broker's calls to the data cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from tocsin.broker.events import Ask, Delivery, Held
+from tocsin.errors import HistoryGone, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.frames import text_frame
+from tocsin.protocol.messages import decode_result, notification_of
+
+_TIMEOUT_S = 60.0
+#: Results in one pull: what a broker sends on before it looks again.
+_MAX_PULLED = 20_000
+_MAX_HISTORY = 2_000
+_PAGE = 10_000
+
+
+class ClusterLink:
+    def __init__(self, broker: str, url: str, token: str) -> None:
+        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+        self._path = f"/v1/brokers/{broker}"
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def register(self) -> int:
+        """Make the cluster know this broker; returns the cursor where live results begin."""
+        return int((await self._call("PUT", self._path, json={})).json()["cursor"])
+
+    async def held(self) -> list[Held]:
+        """All that this broker holds."""
+        found: list[Held] = []
+        while True:
+            after = found[-1].id if found else 0
+            answer = await self._call("GET", f"{self._path}/subscriptions", params={"after": after, "limit": _PAGE})
+            page = [_held(one) for one in answer.json()["subscriptions"]]
+            found += page
+            if len(page) < _PAGE:
+                return found
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+        """Hold all of these, or, if one is wrong, none."""
+        body = {
+            "subscriptions": [
+                {"channel": ask.channel, "parameters": ask.parameter_values(), "permission": ask.permission}
+                for ask in asks
+            ]
+        }
+        answer = await self._call("POST", f"{self._path}/subscriptions", json=body)
+        return [_held(one) for one in answer.json()["subscriptions"]]
+
+    async def release(self, ids: Sequence[int]) -> None:
+        await self._call("POST", f"{self._path}/unsubscribe", json={"ids": list(ids)})
+
+    async def pull(self, after: int, wait_s: float) -> tuple[list[Delivery], int, int]:
+        """Results after a cursor, the next cursor, and how many bytes came; waits up to `wait_s` for something."""
+        params = {"after": after, "limit": _MAX_PULLED, "wait_s": wait_s}
+        answer = await self._call("GET", f"{self._path}/results", params=params)
+        return _deliveries(answer.content), int(answer.headers["Tocsin-Cursor"]), len(answer.content)
+
+    async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
+        """Results of some subscriptions, each after its own sequence, and up to where they are complete."""
+        body = {"after": {str(one): str(Position(one, at)) for one, at in after.items()}, "limit": _MAX_HISTORY}
+        answer = await self._call("POST", "/v1/results", json=body)
+        return _deliveries(answer.content), int(answer.headers["Tocsin-Cursor"])
+
+    async def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
+        try:
+            answer = await self._http.request(method, path, **request)
+        except httpx.HTTPError as exc:
+            raise Unavailable(f"the cluster does not answer: {exc!r}", retry_after_s=1) from exc
+        if answer.is_success:
+            return answer
+        raise _error(answer)
+
+
+def _error(answer: httpx.Response) -> TocsinError:
+    try:
+        error = answer.json()["error"]
+    except (ValueError, KeyError, TypeError):
+        error = {}
+    message = str(error.get("message") or f"the cluster answered with status {answer.status_code}")
+    if answer.status_code == HistoryGone.http_status:
+        return HistoryGone(message, earliest=str(error.get("earliest", "")))
+    if answer.status_code in (429, 503) or answer.is_server_error:
+        return Unavailable(message, retry_after_s=float(error.get("retry_after_s", 1)))
+    for kind in (NotFound, InvalidValue):
+        if answer.status_code == kind.http_status:
+            return kind(message)
+    return RequestError(message)
+
+
+def _held(one: dict[str, Any]) -> Held:
+    return Held(
+        one["id"], one["channel"], one["parameters"], one["permission"], Position.parse(one["position"]).sequence
+    )
+
+
+def _deliveries(lines: bytes) -> list[Delivery]:
+    """Each line as the message that every subscriber is sent, framed for their sockets."""
+    found = []
+    for line in lines.splitlines():
+        result = decode_result(line)
+        sequence = int(result.position.partition("-")[2])
+        found.append(Delivery(result.subscription, sequence, text_frame(notification_of(line))))
+    return found

@@ -1,0 +1,140 @@
+"""The broker's standing with the coordinator: registered, heard of, and told who may come.
+
+Everything here goes on trying in the background. Deliveries go on without the coordinator; so do arrivals, since the
+key that tokens are checked with is kept on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from tocsin.broker.coordinator_link import CoordinatorLink, to_wire
+from tocsin.broker.events import Claimed, Event, HandoverPlaced, KeptSession, Report, ReportDue, Reported
+from tocsin.broker.metrics import BrokerMetrics
+from tocsin.broker.store import SessionStore
+from tocsin.errors import NotFound, TocsinError, Unavailable
+from tocsin.protocol.coordination import BrokerRegistration, Heartbeat
+from tocsin.runtime.clock import Clock
+from tocsin.runtime.tokens import Identity, TokenChecker
+
+log = structlog.get_logger(__name__)
+
+_KEY = "coordinator public key"
+_RETRY_S = 0.5
+#: A newcomer's session is asked for this long at most; then it goes on with what it brings itself.
+_SESSION_PATIENCE_S = 2.0
+
+
+class Coordination:
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        store: SessionStore,
+        registration: BrokerRegistration,
+        clock: Clock,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self._link = link
+        self._store = store
+        self._registration = registration
+        self._clock = clock
+        self._metrics = metrics
+        self._report: Report | None = None
+        self._reporting = asyncio.Lock()
+        self._happened: Callable[[Event], None] = lambda _: None
+        self._revocations_seen = 0
+        self._every_s = 1.0
+        self.is_draining = False
+        self.connections: Callable[[], int] = lambda: 0
+        key = store.fact(_KEY)
+        self._tokens = TokenChecker(key) if key else None
+
+    def check(self, token: str, now_us: int) -> Identity:
+        """Who comes with this token; raises Unauthorised."""
+        if self._tokens is None:
+            raise Unavailable("this broker has not reached the coordinator yet", retry_after_s=1)
+        return self._tokens.check(token, now_us)
+
+    async def run(self, happened: Callable[[Event], None]) -> None:
+        """Register, then report as often as the coordinator asks for it."""
+        self._happened = happened
+        is_registered = False
+        while True:
+            try:
+                if not is_registered:
+                    await self._register()
+                    is_registered = True
+                await self.report_once()
+                await asyncio.sleep(self._every_s)
+            except NotFound:
+                is_registered = False  # It does not know us any more.
+                await asyncio.sleep(_RETRY_S)
+            except TocsinError as exc:
+                log.warning("no word from the coordinator; trying again", reason=exc.message)
+                await asyncio.sleep(_RETRY_S)
+
+    async def report_now(self) -> None:
+        """One report out of turn, if the coordinator can be reached."""
+        try:
+            await self.report_once()
+        except TocsinError as exc:
+            log.warning("the coordinator could not be told", reason=exc.message)
+
+    async def report_once(self) -> None:
+        async with self._reporting:
+            self._happened(ReportDue())
+            report = self._report
+            if report is None:
+                return
+            if report.claims:
+                self._happened(Claimed(await self._link.claim(report.claims)))
+            heartbeat = Heartbeat(
+                connections=self.connections(),
+                **self._metrics.rates(self._clock.monotonic_s()),
+                changed=[to_wire(one, connected=connected) for _, connected, one in report.changed.values()],
+                ended=list(report.ended),
+                revocations_seen=self._revocations_seen,
+                draining=self.is_draining,
+            )
+            answer = await self._link.report(heartbeat)
+            if self._tokens is not None:
+                for user, before_us in answer.revoked.items():
+                    self._tokens.revoke(user, before_us)
+            self._revocations_seen = answer.revocations_version
+            known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
+            now_s = self._clock.monotonic_s()
+            self._happened(Reported(known, report.ended, answer.lost, answer.revoked, now_s))
+
+    def take(self, report: Report) -> None:
+        """What the machine wants told with the report that is being made."""
+        self._report = report
+
+    async def session(self, subscriber: str) -> KeptSession | None:
+        try:
+            return await asyncio.wait_for(self._link.session(subscriber), _SESSION_PATIENCE_S)
+        except (TocsinError, TimeoutError) as exc:
+            log.warning("a newcomer's session could not be asked for", reason=str(exc))
+            return None
+
+    async def place_elsewhere(self, subscribers: Sequence[str]) -> None:
+        try:
+            placements = await self._link.place_elsewhere(subscribers)
+        except TocsinError as exc:
+            log.warning("nobody could be placed elsewhere", reason=exc.message)
+            placements = {}
+        self._happened(HandoverPlaced(placements))
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def _register(self) -> None:
+        welcome = await self._link.register(self._registration)
+        if welcome.public_key != self._store.fact(_KEY):
+            self._store.store_fact(_KEY, welcome.public_key)
+        self._tokens = TokenChecker(welcome.public_key)
+        self._revocations_seen = 0
+        self._every_s = welcome.heartbeat_every_s
+        log.info("registered at the coordinator", state=welcome.state)

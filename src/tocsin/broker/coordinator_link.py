@@ -1,0 +1,109 @@
+"""The broker's calls to the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from tocsin.broker.events import Ask, Kept, KeptSession
+from tocsin.errors import NotFound, RequestError, Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.coordination import (
+    BrokerRegistration,
+    BrokerWelcome,
+    Claim,
+    Claimed,
+    Handover,
+    HandoverAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    HeldSubscription,
+    Session,
+)
+
+#: Everything goes on without the coordinator, so nobody waits for it for long.
+_TIMEOUT_S = 5.0
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+
+class CoordinatorLink:
+    def __init__(self, broker: str, url: str, token: str) -> None:
+        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+        self._path = f"/v1/brokers/{broker}"
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def register(self, registration: BrokerRegistration) -> BrokerWelcome:
+        return await self._call("PUT", self._path, BrokerWelcome, registration)
+
+    async def report(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        return await self._call("POST", f"{self._path}/heartbeats", HeartbeatAnswer, heartbeat)
+
+    async def claim(self, subscribers: Sequence[str]) -> dict[str, int]:
+        """Become the owner of these; returns their new generations."""
+        answer = await self._call("POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(subscribers)))
+        return answer.generations
+
+    async def place_elsewhere(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Where these should go: broker and address."""
+        body = Handover(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/handover", HandoverAnswer, body)
+        return {subscriber: (one.broker, one.url) for subscriber, one in answer.placements.items()}
+
+    async def session(self, subscriber: str) -> KeptSession | None:
+        """What is known of a subscriber, wherever it was."""
+        try:
+            found = await self._call("GET", f"/v1/subscribers/{subscriber}", Session)
+        except NotFound:
+            return None
+        return from_wire(found)
+
+    async def _call(self, method: str, path: str, kind: type[_Answer], body: BaseModel | None = None) -> _Answer:
+        request: dict[str, Any] = {}
+        if body is not None:
+            request = {"content": body.model_dump_json(), "headers": {"Content-Type": "application/json"}}
+        try:
+            answer = await self._http.request(method, path, **request)
+            if answer.status_code == NotFound.http_status:
+                raise NotFound(f"the coordinator does not know {path}")
+            if answer.status_code in (429, 503) or answer.is_server_error:
+                raise Unavailable(f"the coordinator answered with status {answer.status_code}", retry_after_s=1)
+            if not answer.is_success:
+                raise RequestError(f"the coordinator refused {method} {path}: {answer.text[:500]}")
+            return kind.model_validate_json(answer.content)
+        except (httpx.HTTPError, ValidationError) as exc:
+            raise Unavailable(f"the coordinator does not answer: {exc!r}", retry_after_s=1) from exc
+
+
+def from_wire(session: Session) -> KeptSession:
+    return KeptSession(
+        session.subscriber,
+        session.generation,
+        [
+            Kept(Ask.of(one.channel, one.parameters, one.permission), Position.parse(one.position))
+            for one in session.subscriptions
+        ],
+    )
+
+
+def to_wire(session: KeptSession, *, connected: bool) -> Session:
+    return Session(
+        subscriber=session.subscriber,
+        generation=session.generation,
+        connected=connected,
+        subscriptions=[
+            HeldSubscription(
+                channel=one.ask.channel,
+                parameters=one.ask.parameter_values(),
+                permission=one.ask.permission,
+                position=str(one.position),
+            )
+            for one in session.subscriptions
+        ],
+    )

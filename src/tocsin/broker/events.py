@@ -1,0 +1,382 @@
+"""What the broker's machine is told, and what it asks its shell to do.
+
+Events are facts, instructions are orders. Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tocsin.errors import TocsinError
+from tocsin.model.catalogue import ParameterValue
+from tocsin.model.position import Position
+from tocsin.protocol.messages import FromBroker, Subscribe
+
+#: One subscriber's open connection; never used again.
+ConnectionId = int
+#: USER/DEVICE
+SubscriberId = str
+Parameters = Mapping[str, ParameterValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What makes two subscriptions the same, as far as a broker can tell before it has asked the cluster.
+
+    `parameters` is JSON with sorted names: as Python values, 1, 1.0 and true would be equal.
+    """
+
+    channel: str
+    parameters: str
+    permission: str
+
+    @staticmethod
+    def of(channel: str, parameters: Parameters, permission: str) -> Ask:
+        return Ask(channel, msgspec.json.encode(parameters, order="sorted").decode(), permission)
+
+    def parameter_values(self) -> dict[str, ParameterValue]:
+        values: dict[str, ParameterValue] = msgspec.json.decode(self.parameters)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A backend subscription that this broker holds at the cluster. Its results come after `sequence`."""
+
+    id: int
+    channel: str
+    parameters: Parameters
+    permission: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A frontend subscription as it is stored: acknowledged up to `position`."""
+
+    ask: Ask
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSession:
+    subscriber: SubscriberId
+    generation: int
+    subscriptions: Sequence[Kept]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One result, encoded once: `wire` is what goes to every socket."""
+
+    subscription: int
+    sequence: int
+    wire: bytes
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The broker is registered: what it had stored, what it holds at the cluster, and where live results begin."""
+
+    sessions: Sequence[KeptSession]
+    held: Sequence[Held]
+    cursor: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberArrived:
+    """Somebody said hello, and the token was good."""
+
+    connection: ConnectionId
+    user: str
+    device: str
+    permission: str
+    issued_at_us: int
+    expires_at_s: float
+    subscriptions: Sequence[Subscribe]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFetched:
+    """What the coordinator knows of a subscriber; None if nothing, or if it could not be asked."""
+
+    subscriber: SubscriberId
+    session: KeptSession | None
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeAsked:
+    connection: ConnectionId
+    message: Subscribe
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscribeAsked:
+    connection: ConnectionId
+    subscription: int
+    request: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    connection: ConnectionId
+    positions: Sequence[Position]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    connection: ConnectionId
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCongested:
+    """More waits to be sent than may."""
+
+    connection: ConnectionId
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFlushed:
+    """What was waiting to be sent has been, after it was congested or a confirmation was asked for."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
+class BackendsAcquired:
+    """The cluster holds these for us. `next_pull` is the number of the first pull that is certain to know of it."""
+
+    acquired: Sequence[tuple[Ask, Held]]
+    refused: Sequence[tuple[Ask, TocsinError]]
+    next_pull: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BackendsReleased:
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsPulled:
+    """Everything for this broker up to `through`, oldest first."""
+
+    pull: int
+    deliveries: Sequence[Delivery]
+    through: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CursorLost:
+    """Live results up to `through` are gone: the broker was away for longer than they are kept."""
+
+    through: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPulled:
+    """The results of these subscriptions, each after its sequence, up to `through`."""
+
+    after: Mapping[int, int]
+    deliveries: Sequence[Delivery]
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLost:
+    """The results of these subscriptions are gone up to `earliest`."""
+
+    after: Mapping[int, int]
+    earliest: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDue:
+    """The coordinator is to be told what changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    generations: Mapping[SubscriberId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The coordinator knows of these now; some are another broker's since."""
+
+    subscribers: Mapping[SubscriberId, int]
+    ended: Sequence[SubscriberId]
+    lost: Sequence[SubscriberId]
+    revoked: Mapping[str, int]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStarted:
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverPlaced:
+    """Where the coordinator sends those who are to be handed over: subscriber to broker and its address."""
+
+    placements: Mapping[SubscriberId, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    now_s: float
+
+
+Event = (
+    Started
+    | SubscriberArrived
+    | SessionFetched
+    | SubscribeAsked
+    | UnsubscribeAsked
+    | Acknowledged
+    | ConnectionLost
+    | ConnectionCongested
+    | ConnectionFlushed
+    | BackendsAcquired
+    | BackendsReleased
+    | ResultsPulled
+    | CursorLost
+    | HistoryPulled
+    | HistoryLost
+    | ReportDue
+    | Claimed
+    | Reported
+    | DrainStarted
+    | HandoverPlaced
+    | Ticked
+)
+
+
+# Instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    connection: ConnectionId
+    message: FromBroker
+
+
+@dataclass(slots=True)
+class Deliver:
+    """Write these at once. With `confirm`, say ConnectionFlushed when they are out."""
+
+    connection: ConnectionId
+    wires: Sequence[bytes]
+    confirm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    connection: ConnectionId
+    code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """Hold these at the cluster; answer BackendsAcquired."""
+
+    asks: Sequence[Ask]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let go of these at the cluster; answer BackendsReleased."""
+
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchHistory:
+    """Pull results of these subscriptions, each after its sequence; answer HistoryPulled or HistoryLost."""
+
+    after: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSession:
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSession:
+    subscriber: SubscriberId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSession:
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSubscription:
+    subscriber: SubscriberId
+    ask: Ask
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSubscription:
+    subscriber: SubscriberId
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class StorePositions:
+    positions: Sequence[tuple[SubscriberId, Ask, Position]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported."""
+
+    claims: Sequence[SubscriberId]
+    changed: Mapping[SubscriberId, tuple[int, bool, KeptSession]]
+    ended: Sequence[SubscriberId]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceElsewhere:
+    """Ask the coordinator where these go; answer HandoverPlaced."""
+
+    subscribers: Sequence[SubscriberId]
+
+
+Instruction = (
+    Send
+    | Deliver
+    | Close
+    | Acquire
+    | Release
+    | FetchHistory
+    | FetchSession
+    | StoreSession
+    | ForgetSession
+    | StoreSubscription
+    | ForgetSubscription
+    | StorePositions
+    | Report
+    | PlaceElsewhere
+)

@@ -1,0 +1,115 @@
+"""Which backend subscriptions this broker holds at the cluster, and who wants or no longer wants them.
+
+Calls to the cluster that change holds go one at a time: an acquisition that overtook a release on its way would be
+undone by it. What is asked for meanwhile goes with the next call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tocsin.broker.events import Acquire, Ask, Held, Instruction, Release
+from tocsin.broker.sessions import Backend, Session
+from tocsin.model.position import Position
+
+#: What one call takes; the cluster takes 100,000.
+_MAX_PER_CALL = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who waits for a backend subscription: asks for it now, or carries it on from elsewhere."""
+
+    session: Session
+    position: Position | None
+    request: int
+    restoring: bool
+
+
+class Holdings:
+    def __init__(self, out: list[Instruction]) -> None:
+        self._out = out
+        self._backends: dict[int, Backend] = {}
+        self._ids: dict[Ask, int] = {}
+        self._wanted: dict[Ask, list[Waiter]] = {}
+        self._asked: dict[Ask, list[Waiter]] = {}
+        self._unwanted: dict[int, Backend] = {}
+        self._busy = False
+
+    def __len__(self) -> int:
+        return len(self._backends)
+
+    def backends(self) -> Iterable[Backend]:
+        return self._backends.values()
+
+    def get(self, subscription: int) -> Backend | None:
+        return self._backends.get(subscription)
+
+    def find(self, ask: Ask) -> Backend | None:
+        found = self._ids.get(ask)
+        return None if found is None else self._backends[found]
+
+    def want(self, ask: Ask, waiter: Waiter) -> None:
+        (self._asked if ask in self._asked else self._wanted).setdefault(ask, []).append(waiter)
+
+    def add(self, held: Held, next_pull: int) -> Backend:
+        """The cluster holds this one for us."""
+        backend = self._backends.get(held.id)
+        if backend is None:
+            ask = Ask.of(held.channel, held.parameters, held.permission)
+            backend = Backend(held.id, ask, held.parameters, held.sequence, next_pull)
+            self._backends[held.id] = backend
+            self.spell(backend, ask)
+        return backend
+
+    def spell(self, backend: Backend, ask: Ask) -> None:
+        """`ask` is another way to ask for `backend`."""
+        backend.spellings.add(ask)
+        self._ids[ask] = backend.id
+
+    def answered(self, asks: Iterable[Ask]) -> dict[Ask, list[Waiter]]:
+        """The cluster has answered for these; returns who waited for each."""
+        self._busy = False
+        return {ask: self._asked.pop(ask, []) for ask in asks}
+
+    def released(self) -> None:
+        self._busy = False
+
+    def keep(self, backend: Backend) -> None:
+        """Somebody wants it (again)."""
+        backend.release_at_s = None
+        self._unwanted.pop(backend.id, None)
+
+    def let_go(self, backend: Backend, at_s: float) -> None:
+        """Nobody wants it any more; it is released at `at_s` if that stays so."""
+        backend.release_at_s = at_s
+        self._unwanted[backend.id] = backend
+
+    def forget_waiter(self, session: Session) -> None:
+        """A connection that is gone does not wait for answers any more; what it carries on still comes to it."""
+        for waiting in (self._wanted, self._asked):
+            for ask, waiters in waiting.items():
+                waiting[ask] = [one for one in waiters if one.session is not session or one.restoring]
+
+    def call(self, now_s: float) -> list[Backend]:
+        """Make the next call to the cluster if none is under way; returns the backend subscriptions that go with it."""
+        if self._busy:
+            return []
+        if self._wanted:
+            asks = list(self._wanted)[:_MAX_PER_CALL]
+            self._asked = {ask: self._wanted.pop(ask) for ask in asks}
+            self._busy = True
+            self._out.append(Acquire(asks))
+            return []
+        due = [one for one in self._unwanted.values() if one.release_at_s is not None and one.release_at_s <= now_s]
+        if not due:
+            return []
+        for backend in due[:_MAX_PER_CALL]:
+            del self._unwanted[backend.id]
+            del self._backends[backend.id]
+            for ask in backend.spellings:
+                self._ids.pop(ask, None)
+        self._busy = True
+        self._out.append(Release([one.id for one in due[:_MAX_PER_CALL]]))
+        return due[:_MAX_PER_CALL]

@@ -1,0 +1,413 @@
+"""The broker's shell: feeds the machine with what happens, and does what it says. It decides nothing.
+
+Everything happens on one event loop. Events that come while instructions are being carried out wait until that is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import structlog
+
+from tocsin.broker.cluster_link import ClusterLink
+from tocsin.broker.connections import Connection
+from tocsin.broker.coordination import Coordination
+from tocsin.broker.events import (
+    Acknowledged,
+    Acquire,
+    Ask,
+    BackendsAcquired,
+    BackendsReleased,
+    Close,
+    ConnectionCongested,
+    ConnectionFlushed,
+    ConnectionId,
+    ConnectionLost,
+    CursorLost,
+    Deliver,
+    DrainStarted,
+    Event,
+    FetchHistory,
+    FetchSession,
+    ForgetSession,
+    ForgetSubscription,
+    Held,
+    HistoryLost,
+    HistoryPulled,
+    Instruction,
+    PlaceElsewhere,
+    Release,
+    Report,
+    ResultsPulled,
+    Send,
+    SessionFetched,
+    Started,
+    StorePositions,
+    StoreSession,
+    StoreSubscription,
+    SubscribeAsked,
+    SubscriberArrived,
+    Ticked,
+    UnsubscribeAsked,
+)
+from tocsin.broker.metrics import BrokerMetrics
+from tocsin.broker.sessions import NAMELESS
+from tocsin.broker.state import BrokerState
+from tocsin.broker.store import SessionStore
+from tocsin.errors import HistoryGone, InvalidValue, NotFound, TocsinError, Unauthorised, Unavailable
+from tocsin.protocol.coordination import is_name
+from tocsin.protocol.messages import (
+    CLOSE_IDLE,
+    CLOSE_REFUSED,
+    Ack,
+    Hello,
+    Ping,
+    Pong,
+    Subscribe,
+    Unsubscribe,
+    decode_from_subscriber,
+    error_message,
+    parse_position,
+)
+from tocsin.runtime.clock import Clock
+from tocsin.settings import BrokerSettings
+
+log = structlog.get_logger(__name__)
+
+_PULL_WAIT_S = 20.0
+_TICK_EVERY_S = 0.1
+_FIRST_PAUSE_S = 0.1
+_LAST_PAUSE_S = 2.0
+#: How long a subscriber waits for the cluster before it is told to try again.
+_ACQUIRE_PATIENCE_S = 10.0
+
+
+class BrokerNode:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        store: SessionStore,
+        cluster: ClusterLink,
+        coordination: Coordination,
+        clock: Clock,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._store = store
+        self._cluster = cluster
+        self._coordination = coordination
+        self._clock = clock
+        self._metrics = metrics
+        self._events: deque[Event] = deque()
+        self._is_busy = False
+        self._connections: dict[ConnectionId, Connection] = {}
+        self._silent: dict[ConnectionId, Connection] = {}
+        self._last_connection = 0
+        self._pull = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._empty = asyncio.Event()
+
+    @property
+    def state(self) -> BrokerState:
+        return self._state
+
+    def next_connection(self) -> ConnectionId:
+        self._last_connection += 1
+        return self._last_connection
+
+    # Life
+
+    async def run(self) -> None:
+        """Register, then pull until cancelled."""
+        self._spawn(self._coordination.run(self.happened))
+        cursor = await self._until_answered(self._cluster.register, "register at the cluster")
+        held = await self._until_answered(self._cluster.held, "ask the cluster what we hold")
+        self.happened(Started(self._store.sessions(), held, cursor, self._now_s()))
+        log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=len(held))
+        self._spawn(self._tick())
+        await self._follow()
+
+    async def drain(self) -> None:
+        """Hand everybody over; returns when nobody is left, or the time is up and the rest has been closed."""
+        self._coordination.is_draining = True
+        self.happened(DrainStarted(self._now_s()))
+        await self._coordination.report_now()
+        if self._connections:
+            try:
+                await asyncio.wait_for(self._empty.wait(), self._settings.drain_timeout_s)
+            except TimeoutError:
+                log.warning("time is up; closing the rest", connections=len(self._connections))
+        for connection in list(self._connections.values()):
+            self._drop(connection, CLOSE_IDLE, "the broker ends; come back at another")
+        self.happened(Ticked(self._now_s()))
+        await self._coordination.report_now()
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._cluster.close()
+        await self._coordination.close()
+        self._store.close()
+
+    # From connections
+
+    def opened(self, connection: Connection) -> None:
+        self._silent[connection.id] = connection
+        self._connections[connection.id] = connection
+        self._empty.clear()
+
+    def received(self, connection: Connection, text: bytes) -> None:
+        try:
+            message = decode_from_subscriber(text)
+            if isinstance(message, Hello):
+                self.greet(connection, message)
+            elif connection.id in self._silent:
+                raise Unauthorised("the first message must be `hello` with a token")
+            else:
+                self._take(connection, message)
+        except Unauthorised as exc:
+            self._metrics.refused.inc()
+            connection.send(error_message(exc))
+            self._drop(connection, CLOSE_REFUSED, exc.message)
+        except TocsinError as exc:
+            connection.send(error_message(exc))
+
+    def congested(self, connection: Connection) -> None:
+        self.happened(ConnectionCongested(connection.id, self._now_s()))
+
+    def flushed(self, connection: Connection) -> None:
+        self.happened(ConnectionFlushed(connection.id))
+
+    def lost(self, connection: Connection) -> None:
+        if self._connections.pop(connection.id, None) is not None:
+            self._silent.pop(connection.id, None)
+            self.happened(ConnectionLost(connection.id, self._now_s()))
+        if not self._connections:
+            self._empty.set()
+
+    def check(self, token: str) -> None:
+        """Raises Unauthorised if nobody may come with this token."""
+        self._coordination.check(token, self._clock.now_us())
+
+    def greet(self, connection: Connection, hello: Hello) -> None:
+        """Somebody said hello; raises Unauthorised."""
+        if connection.id not in self._silent:
+            raise InvalidValue("`hello` comes once, as the first message")
+        if hello.device and not is_name(hello.device):
+            raise InvalidValue("a device's name has 1 to 64 letters, digits and any of _ . @ ~ -")
+        now_us = self._clock.now_us()
+        identity = self._coordination.check(hello.token, now_us)
+        del self._silent[connection.id]
+        now_s = self._now_s()
+        self.happened(
+            SubscriberArrived(
+                connection=connection.id,
+                user=identity.user,
+                device=hello.device or f"{NAMELESS}{secrets.token_hex(8)}",
+                permission=identity.permission,
+                issued_at_us=identity.issued_at_us,
+                expires_at_s=now_s + (identity.expires_at_us - now_us) / 1e6,
+                subscriptions=hello.subscriptions,
+                now_s=now_s,
+            )
+        )
+
+    def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | Ping) -> None:
+        match message:
+            case Subscribe():
+                self.happened(SubscribeAsked(connection.id, message, self._now_s()))
+            case Unsubscribe(subscription, request):
+                self.happened(UnsubscribeAsked(connection.id, subscription, request, self._now_s()))
+            case Ack(positions):
+                self.happened(Acknowledged(connection.id, [parse_position(one) for one in positions]))
+            case Ping(request):
+                connection.send(Pong(request))
+
+    # The machine
+
+    def happened(self, event: Event) -> None:
+        """Tell the machine, and do what it says; at once, or after what is being done."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._events:
+                self._perform(self._state.handle(self._events.popleft()))
+        finally:
+            self._is_busy = False
+
+    def _perform(self, instructions: Sequence[Instruction]) -> None:
+        changes = [
+            one
+            for one in instructions
+            if isinstance(one, StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions)
+        ]
+        if changes:
+            # Before anything is answered: what a subscriber is told outlives us.
+            self._store.apply(changes)
+        for one in instructions:
+            match one:
+                case Deliver(connection, wires, confirm):
+                    self._deliver(connection, wires, confirm=confirm)
+                case Send(connection, message):
+                    if (known := self._connections.get(connection)) is not None:
+                        known.send(message)
+                case Close(connection, code, reason):
+                    if (known := self._connections.get(connection)) is not None:
+                        self._drop(known, code, reason)
+                case Acquire(asks):
+                    self._spawn(self._acquire(asks))
+                case Release(ids):
+                    self._spawn(self._release(ids))
+                case FetchHistory(after):
+                    self._spawn(self._fetch_history(dict(after)))
+                case FetchSession(subscriber):
+                    self._spawn(self._fetch_session(subscriber))
+                case Report():
+                    self._coordination.take(one)
+                case PlaceElsewhere(subscribers):
+                    self._spawn(self._coordination.place_elsewhere(subscribers))
+
+    def _deliver(self, connection: ConnectionId, wires: Sequence[bytes], *, confirm: bool) -> None:
+        known = self._connections.get(connection)
+        if known is None:
+            return
+        self._metrics.bytes_out += known.deliver(wires)
+        if confirm and not known.is_congested():
+            self._events.append(ConnectionFlushed(connection))
+
+    def _drop(self, connection: Connection, code: int, reason: str) -> None:
+        """Close a connection, and never speak of it again."""
+        self._metrics.closed.labels(str(code)).inc()
+        self.lost(connection)
+        connection.close(code, reason)
+
+    # The cluster
+
+    async def _follow(self) -> None:
+        """Pull results, for ever."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._pull += 1
+            number = self._pull
+            try:
+                deliveries, through, size_bytes = await self._cluster.pull(self._state.through, _PULL_WAIT_S)
+            except HistoryGone as exc:
+                self.happened(CursorLost(int(exc.earliest or 0), self._now_s()))
+            except NotFound:
+                # The cluster has been told to forget us, or has lost its memory: what we know of it is void.
+                raise
+            except TocsinError as exc:
+                self._metrics.pulls.labels("failed").inc()
+                log.warning("could not pull; trying again", reason=exc.message)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            else:
+                pause_s = _FIRST_PAUSE_S
+                self._metrics.pulls.labels("done").inc()
+                self._metrics.bytes_in += size_bytes
+                self.happened(ResultsPulled(number, deliveries, through, self._now_s()))
+
+    async def _acquire(self, asks: Sequence[Ask]) -> None:
+        acquired, refused = await self._acquire_or_split(list(asks), self._now_s() + _ACQUIRE_PATIENCE_S)
+        self.happened(BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
+
+    async def _acquire_or_split(
+        self, asks: list[Ask], deadline_s: float
+    ) -> tuple[list[tuple[Ask, Held]], list[tuple[Ask, TocsinError]]]:
+        """Hold all that can be held: the cluster takes all or none, so the wrong ones are found by halving."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                held = await self._cluster.acquire(asks)
+                return list(zip(asks, held, strict=True)), []
+            except Unavailable as exc:
+                if self._now_s() >= deadline_s:
+                    return [], [(ask, exc) for ask in asks]
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            except TocsinError as exc:
+                if len(asks) == 1:
+                    return [], [(asks[0], exc)]
+                break
+        middle = len(asks) // 2
+        first = await self._acquire_or_split(asks[:middle], deadline_s)
+        second = await self._acquire_or_split(asks[middle:], deadline_s)
+        return first[0] + second[0], first[1] + second[1]
+
+    async def _release(self, ids: Sequence[int]) -> None:
+        await self._until_answered(lambda: self._cluster.release(ids), "release subscriptions")
+        self.happened(BackendsReleased(self._now_s()))
+
+    async def _fetch_history(self, after: dict[int, int]) -> None:
+        try:
+            deliveries, through = await self._until_answered(lambda: self._cluster.history(after), "pull history")
+        except HistoryGone as exc:
+            if len(after) == 1:
+                self.happened(
+                    HistoryLost(after, int(exc.earliest) if exc.earliest.isdecimal() else self._state.through)
+                )
+            else:
+                for one, at in after.items():
+                    await self._fetch_history({one: at})
+        else:
+            self.happened(HistoryPulled(after, deliveries, through))
+
+    async def _fetch_session(self, subscriber: str) -> None:
+        session = await self._coordination.session(subscriber)
+        self.happened(SessionFetched(subscriber, session, self._now_s()))
+
+    async def _until_answered(self, call: Any, what: str) -> Any:
+        """The answer to `call`, however long the cluster is away."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await call()
+            except Unavailable as exc:
+                log.warning("trying again", what=what, reason=exc.message)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+
+    # Time
+
+    async def _tick(self) -> None:
+        looked_at_s = self._now_s()
+        while True:
+            await asyncio.sleep(_TICK_EVERY_S)
+            now_s = self._now_s()
+            self.happened(Ticked(now_s))
+            if now_s - looked_at_s >= 1:
+                looked_at_s = now_s
+                self._look_for_silence(now_s)
+
+    def _look_for_silence(self, now_s: float) -> None:
+        """Ping those from whom nothing came for long; close those who say no hello, or do not answer pings."""
+        for connection in list(self._connections.values()):
+            silent_s = now_s - connection.heard_at_s
+            if connection.id in self._silent and silent_s > self._settings.hello_timeout_s:
+                self._drop(connection, CLOSE_REFUSED, "no hello within the time allowed")
+            elif silent_s > 2 * self._settings.idle_after_s:
+                self._drop(connection, CLOSE_IDLE, "no answer to pings")
+            elif self._settings.idle_after_s < silent_s <= self._settings.idle_after_s + 1:
+                connection.ping()
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_s()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            log.error("a task of the broker failed", exc_info=exc)

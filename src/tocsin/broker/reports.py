@@ -1,0 +1,73 @@
+"""What the coordinator is yet to be told about sessions.
+
+Coming, going and subscribing are told with the next report. Positions alone change all the time and are told now and
+then: a subscriber that comes back to another broker usually brings its own, newer ones.
+"""
+
+from __future__ import annotations
+
+from tocsin.broker.events import Report, SubscriberId
+from tocsin.broker.sessions import Session
+
+#: Sessions in one report, and among them those of which only positions changed.
+_MAX_PER_REPORT = 5_000
+_MAX_POSITIONS_PER_REPORT = 200
+
+
+class ReportDesk:
+    def __init__(self) -> None:
+        self._changed: dict[SubscriberId, Session] = {}
+        self._moved_on: dict[SubscriberId, Session] = {}
+        self._claims: dict[SubscriberId, Session] = {}
+        self._ended: dict[SubscriberId, None] = {}
+
+    def changed(self, session: Session) -> None:
+        session.version += 1
+        self._changed[session.subscriber] = session
+
+    def moved_on(self, session: Session) -> None:
+        """Only its positions changed."""
+        if session.subscriber not in self._changed:
+            self._moved_on[session.subscriber] = session
+
+    def claim(self, session: Session) -> None:
+        """All of it is held here: it can be ours."""
+        self._claims[session.subscriber] = session
+        self._ended.pop(session.subscriber, None)
+
+    def claimed(self, session: Session, generation: int) -> None:
+        session.generation = generation
+        self._claims.pop(session.subscriber, None)
+        self.changed(session)
+
+    def ended(self, session: Session) -> None:
+        self.forget(session)
+        if session.generation:
+            self._ended[session.subscriber] = None
+
+    def forget(self, session: Session) -> None:
+        for known in (self._changed, self._moved_on, self._claims):
+            known.pop(session.subscriber, None)
+
+    def next_report(self) -> Report:
+        # What is not claimed yet is not ours to report.
+        ours = [one for one in self._changed.values() if one.generation][:_MAX_PER_REPORT]
+        for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
+            del self._moved_on[session.subscriber]
+            if session.generation and session.subscriber not in self._changed:
+                self._changed[session.subscriber] = session
+                ours.append(session)
+        return Report(
+            claims=list(self._claims)[:_MAX_PER_REPORT],
+            changed={one.subscriber: (one.version, one.connection is not None, one.kept()) for one in ours},
+            ended=list(self._ended)[:_MAX_PER_REPORT],
+        )
+
+    def reported(self, subscribers: dict[SubscriberId, int], ended: list[SubscriberId]) -> None:
+        """The coordinator knows of these versions; what changed since stays to be told."""
+        for subscriber, version in subscribers.items():
+            session = self._changed.get(subscriber)
+            if session is not None and session.version == version:
+                del self._changed[subscriber]
+        for subscriber in ended:
+            self._ended.pop(subscriber, None)

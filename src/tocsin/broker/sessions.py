@@ -1,0 +1,117 @@
+"""What a broker knows of its subscribers: sessions, their frontend subscriptions, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tocsin.broker.events import Ask, ConnectionId, Kept, KeptSession, Parameters, SubscriberArrived, SubscriberId
+from tocsin.model.position import Position
+from tocsin.protocol.messages import Subscribed
+
+#: Devices that the broker made up begin with this; their subscriptions are kept for a short while only.
+NAMELESS = "~"
+
+
+@dataclass(slots=True, eq=False)
+class Backend:
+    """A backend subscription that this broker holds, shared by all its frontend subscriptions."""
+
+    id: int
+    ask: Ask
+    parameters: Parameters
+    #: Its results come after this sequence.
+    begin: int
+    #: Pulls before this one may not have known that we hold it, so what they lack proves nothing.
+    trusted_from_pull: int
+    frontends: dict[SubscriberId, Frontend] = field(default_factory=dict)
+    #: Those who get each result as it comes.
+    live: dict[ConnectionId, Session] = field(default_factory=dict)
+    #: Every spelling under which it was asked for.
+    spellings: set[Ask] = field(default_factory=set)
+    #: When nobody wants it any more: from when on it may be released.
+    release_at_s: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Frontend:
+    """One subscriber's hold on a backend subscription.
+
+    Either live, and then everything up to the broker's cursor has been sent, or behind, and then everything up to
+    `sent` has.
+    """
+
+    session: Session
+    backend: Backend
+    ask: Ask
+    acked: int
+    sent: int
+    live: bool = False
+    recovered: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """What is kept for one subscriber, connected or not."""
+
+    subscriber: SubscriberId
+    generation: int = 0
+    frontends: dict[int, Frontend] = field(default_factory=dict)
+    #: Subscriptions that are being carried on and that the cluster has not answered for yet. Until it has, nothing is
+    #: claimed and nobody is welcomed.
+    restoring: set[Ask] = field(default_factory=set)
+
+    connection: ConnectionId | None = None
+    arrival: SubscriberArrived | None = None
+    is_welcomed: bool = False
+    #: Subscriptions it asked for that the cluster has not answered for yet.
+    waiting: int = 0
+    left_at_s: float = 0
+    #: Since when more is waiting to be sent than may.
+    congested_since_s: float | None = None
+    #: A part of what was missed is on its way; the next follows when it is out.
+    confirming: bool = False
+    #: What the current pull brings this connection.
+    outbox: list[bytes] = field(default_factory=list)
+    #: Goes up with each change that the coordinator should know of.
+    version: int = 0
+
+    @property
+    def user(self) -> str:
+        return self.subscriber.partition("/")[0]
+
+    @property
+    def device(self) -> str:
+        return self.subscriber.partition("/")[2]
+
+    @property
+    def is_nameless(self) -> bool:
+        return self.device.startswith(NAMELESS)
+
+    def kept(self) -> KeptSession:
+        """The session as another broker could carry it on."""
+        return KeptSession(
+            self.subscriber,
+            self.generation,
+            [Kept(one.ask, Position(one.backend.id, one.acked)) for one in self.frontends.values()],
+        )
+
+    def described(self) -> list[Subscribed]:
+        return [describe(one) for one in self.frontends.values()]
+
+
+def describe(frontend: Frontend, request: int = 0) -> Subscribed:
+    backend = frontend.backend
+    return Subscribed(
+        subscription=backend.id,
+        channel=backend.ask.channel,
+        parameters=dict(backend.parameters),
+        position=str(Position(backend.id, frontend.acked)),
+        recovered=frontend.recovered,
+        request=request,
+    )
+
+
+def behind(frontends: Sequence[Frontend]) -> int:
+    """How many of these are away or have not been sent everything."""
+    return sum(not one.live for one in frontends)

@@ -1,0 +1,462 @@
+"""The broker's machine: what happened in, what to do out. It decides everything and touches nothing.
+
+A session is what is kept for a subscriber, connected or not. It is the broker's own from when the broker has taken over
+all of the session's subscriptions and claimed it, until it ends, or another broker claims it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.broker.cache import ResultCache
+from tocsin.broker.delivery import DeliveryDesk
+from tocsin.broker.events import (
+    Acknowledged,
+    BackendsAcquired,
+    BackendsReleased,
+    Claimed,
+    Close,
+    ConnectionCongested,
+    ConnectionFlushed,
+    ConnectionId,
+    ConnectionLost,
+    CursorLost,
+    DrainStarted,
+    Event,
+    FetchSession,
+    ForgetSession,
+    HandoverPlaced,
+    HistoryLost,
+    HistoryPulled,
+    Instruction,
+    PlaceElsewhere,
+    ReportDue,
+    Reported,
+    ResultsPulled,
+    Send,
+    SessionFetched,
+    Started,
+    StorePositions,
+    StoreSession,
+    SubscribeAsked,
+    SubscriberArrived,
+    SubscriberId,
+    Ticked,
+    UnsubscribeAsked,
+)
+from tocsin.broker.holdings import Holdings
+from tocsin.broker.limits import Limits, Quotas
+from tocsin.broker.reports import ReportDesk
+from tocsin.broker.sessions import Frontend, Session, behind
+from tocsin.broker.subscribing import SubscriptionDesk
+from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.messages import (
+    CLOSE_DRAINING,
+    CLOSE_EXPIRED,
+    CLOSE_MOVED,
+    CLOSE_REFUSED,
+    CLOSE_REPLACED,
+    CLOSE_SLOW,
+    Move,
+    Welcome,
+    error_message,
+)
+
+#: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
+#: other broker has somehow not taken it over yet, its history must not end.
+_LINGER_S = 30.0
+#: How often sessions and tokens are looked through for those whose time has come.
+_SWEEP_EVERY_S = 5.0
+#: When draining, moves are spread over this part of the time there is.
+_MOVE_SPREAD = 0.5
+
+
+class BrokerState:
+    """`handle` is the only way in; what it returns is the only way out."""
+
+    def __init__(
+        self,
+        name: str,
+        limits: Limits,
+        rng: random.Random,
+        *,
+        cache_policy: str = "lru",
+        cache_max_bytes: int = 64 << 20,
+        cache_ttl_s: float = 600,
+        drain_timeout_s: float = 20,
+    ) -> None:
+        self.name = name
+        self._limits = limits
+        self._rng = rng
+        self._drain_timeout_s = drain_timeout_s
+        self._out: list[Instruction] = []
+        self.cache = ResultCache(cache_policy, max_bytes=cache_max_bytes, ttl_s=cache_ttl_s, left=self._behind)
+        self._holdings = Holdings(self._out)
+        self._deliveries = DeliveryDesk(self._holdings, self.cache, self._out, chunk_bytes=limits.max_queued_bytes)
+        self._quotas = Quotas(limits)
+        self._reports = ReportDesk()
+        self._subscriptions = SubscriptionDesk(self._holdings, self._deliveries, self._quotas, self._reports, self._out)
+        self._sessions: dict[SubscriberId, Session] = {}
+        self._connections: dict[ConnectionId, Session] = {}
+        #: Said hello while the coordinator is asked for their session.
+        self._arriving: dict[SubscriberId, SubscriberArrived] = {}
+        self._congested: dict[Session, None] = {}
+        self._acked: dict[Frontend, None] = {}
+        self._is_started = False
+        self._is_draining = False
+        self._next_sweep_s = 0.0
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            Started: self._started,
+            SubscriberArrived: self._subscriber_arrived,
+            SessionFetched: self._session_fetched,
+            SubscribeAsked: self._subscribe_asked,
+            UnsubscribeAsked: self._unsubscribe_asked,
+            Acknowledged: self._acknowledged,
+            ConnectionLost: self._connection_lost,
+            ConnectionCongested: self._connection_congested,
+            ConnectionFlushed: self._connection_flushed,
+            BackendsAcquired: self._backends_acquired,
+            BackendsReleased: lambda _: self._holdings.released(),
+            ResultsPulled: self._deliveries.take,
+            CursorLost: self._cursor_lost,
+            HistoryPulled: self._history_pulled,
+            HistoryLost: self._deliveries.lose_history,
+            ReportDue: self._report_due,
+            Claimed: self._claimed,
+            Reported: self._reported,
+            DrainStarted: self._drain_started,
+            HandoverPlaced: self._handover_placed,
+            Ticked: self._ticked,
+        }
+        self._now_s = 0.0
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take note of what happened; returns what to do about it, in this order."""
+        self._now_s = getattr(event, "now_s", self._now_s)
+        self._handlers[type(event)](event)
+        self._deliveries.fetch()
+        for backend in self._holdings.call(self._now_s):
+            self._deliveries.close(backend)
+        instructions = self._out[:]
+        self._out.clear()
+        return instructions
+
+    # What others may look at
+
+    @property
+    def through(self) -> int:
+        return self._deliveries.through
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    @property
+    def sessions(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def backends(self) -> int:
+        return len(self._holdings)
+
+    @property
+    def frontends(self) -> int:
+        return sum(len(one.frontends) for one in self._holdings.backends())
+
+    @property
+    def deliveries(self) -> int:
+        return self._deliveries.deliveries
+
+    @property
+    def is_draining(self) -> bool:
+        return self._is_draining
+
+    @property
+    def is_started(self) -> bool:
+        return self._is_started
+
+    # Starting
+
+    def _started(self, event: Started) -> None:
+        self._is_started = True
+        self._deliveries.start(event.cursor)
+        for held in event.held:
+            self._deliveries.open(self._holdings.add(held, next_pull=0))
+        for kept in event.sessions:
+            session = Session(kept.subscriber, kept.generation, left_at_s=event.now_s)
+            self._sessions[session.subscriber] = session
+            self._subscriptions.restore(session, kept)
+            self._claim_when_whole(session)
+        for backend in self._holdings.backends():
+            if not backend.frontends:
+                self._holdings.let_go(backend, event.now_s)
+
+    # Coming and going
+
+    def _subscriber_arrived(self, event: SubscriberArrived) -> None:
+        subscriber = f"{event.user}/{event.device}"
+        session = self._sessions.get(subscriber)
+        if (refusal := self._refuse_arrival(event.user, session)) is not None:
+            self._out.append(Send(event.connection, error_message(refusal)))
+            self._out.append(Close(event.connection, CLOSE_DRAINING, refusal.message))
+        elif session is not None:
+            self._connect(session, event)
+        else:
+            if (earlier := self._arriving.get(subscriber)) is not None:
+                self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
+            else:
+                self._out.append(FetchSession(subscriber))
+            self._arriving[subscriber] = event
+
+    def _refuse_arrival(self, user: str, session: Session | None) -> TocsinError | None:
+        if not self._is_started:
+            return Unavailable("this broker is starting", retry_after_s=1)
+        if self._is_draining:
+            return Unavailable("this broker is shutting down; ask the coordinator for another", retry_after_s=0.1)
+        if session is not None and session.connection is not None:
+            return None  # It replaces a connection.
+        return self._quotas.refuse_connection(user, len(self._connections))
+
+    def _session_fetched(self, event: SessionFetched) -> None:
+        arrival = self._arriving.pop(event.subscriber, None)
+        if arrival is None:
+            return  # It has gone again.
+        session = Session(event.subscriber)
+        self._sessions[event.subscriber] = session
+        self._out.append(StoreSession(session.subscriber, session.generation))
+        if event.session is not None:
+            self._subscriptions.restore(session, event.session)
+        self._connect(session, arrival)
+
+    def _connect(self, session: Session, arrival: SubscriberArrived) -> None:
+        if session.connection is not None:
+            self._close(session, CLOSE_REPLACED, "connected again elsewhere")
+        session.connection = arrival.connection
+        session.arrival = arrival
+        self._connections[arrival.connection] = session
+        self._quotas.count_connection(session.user, 1)
+        for frontend in list(session.frontends.values()):
+            if frontend.ask.permission != arrival.permission:
+                self._subscriptions.detach(frontend, self._now_s)  # What one may see has changed since.
+            else:
+                frontend.sent = frontend.acked
+        if not session.restoring:
+            self._welcome(session)
+
+    def _welcome(self, session: Session) -> None:
+        assert session.connection is not None
+        assert session.arrival is not None
+        session.is_welcomed = True
+        welcome = Welcome(session.subscriber, session.device, self.name, session.described())
+        self._out.append(Send(session.connection, welcome))
+        for frontend in session.frontends.values():
+            frontend.recovered = True  # told once
+        for message in session.arrival.subscriptions:
+            self._subscriptions.subscribe(session, message)
+        self._deliveries.bring_forward(session)
+        self._claim_when_whole(session)
+
+    def _claim_when_whole(self, session: Session) -> None:
+        """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
+        if session.generation:
+            self._reports.changed(session)
+        elif not session.restoring and not session.waiting:
+            self._reports.claim(session)
+
+    def _connection_lost(self, event: ConnectionLost) -> None:
+        session = self._connections.get(event.connection)
+        if session is not None:
+            self._disconnect(session)
+            return
+        for subscriber, arrival in list(self._arriving.items()):
+            if arrival.connection == event.connection:
+                del self._arriving[subscriber]
+
+    def _disconnect(self, session: Session) -> None:
+        assert session.connection is not None
+        self._deliveries.park(session)
+        self._subscriptions.forget_waiting(session)
+        del self._connections[session.connection]
+        self._quotas.count_connection(session.user, -1)
+        self._congested.pop(session, None)
+        session.connection = None
+        session.arrival = None
+        session.is_welcomed = False
+        session.confirming = False
+        session.congested_since_s = None
+        session.left_at_s = self._now_s
+        self._claim_when_whole(session)
+
+    def _close(self, session: Session, code: int, reason: str) -> None:
+        assert session.connection is not None
+        self._out.append(Close(session.connection, code, reason))
+        self._disconnect(session)
+
+    def _end(self, session: Session, release_at_s: float) -> None:
+        """Keep nothing for this subscriber any more."""
+        for frontend in list(session.frontends.values()):
+            self._acked.pop(frontend, None)
+            self._subscriptions.detach(frontend, release_at_s, is_session_over=True)
+        session.restoring.clear()
+        del self._sessions[session.subscriber]
+        self._out.append(ForgetSession(session.subscriber))
+
+    # Subscribing
+
+    def _subscribe_asked(self, event: SubscribeAsked) -> None:
+        session = self._connections.get(event.connection)
+        if session is None:
+            return
+        if not session.is_welcomed:
+            early = InvalidValue("wait for `welcome` before you subscribe, or put it into `hello`")
+            self._out.append(Send(event.connection, error_message(early, event.message.request)))
+            return
+        self._subscriptions.subscribe(session, event.message)
+        self._deliveries.bring_forward(session)
+
+    def _unsubscribe_asked(self, event: UnsubscribeAsked) -> None:
+        if (session := self._connections.get(event.connection)) is not None:
+            self._subscriptions.unsubscribe(session, event.subscription, event.request, event.now_s)
+
+    def _backends_acquired(self, event: BackendsAcquired) -> None:
+        for session in self._subscriptions.acquired(event):
+            if session.restoring or session.subscriber not in self._sessions:
+                continue
+            if session.connection is not None and not session.is_welcomed:
+                self._welcome(session)
+            else:
+                self._deliveries.bring_forward(session)
+                self._claim_when_whole(session)
+
+    # Delivering
+
+    def _acknowledged(self, event: Acknowledged) -> None:
+        session = self._connections.get(event.connection)
+        if session is None:
+            return
+        for position in event.positions:
+            frontend = session.frontends.get(position.epoch)
+            if frontend is None:
+                continue  # It has just been given up.
+            # Nobody can have seen what was not sent: a wrong number must not skip results.
+            sent = self._deliveries.through if frontend.live else frontend.sent
+            acked = min(position.sequence, max(sent, frontend.acked))
+            if acked > frontend.acked:
+                frontend.acked = acked
+                self._acked[frontend] = None
+
+    def _connection_congested(self, event: ConnectionCongested) -> None:
+        session = self._connections.get(event.connection)
+        if session is not None and session.congested_since_s is None:
+            session.congested_since_s = event.now_s
+            self._congested[session] = None
+            self._deliveries.park(session)
+
+    def _connection_flushed(self, event: ConnectionFlushed) -> None:
+        session = self._connections.get(event.connection)
+        if session is not None:
+            session.congested_since_s = None
+            session.confirming = False
+            self._congested.pop(session, None)
+            self._deliveries.bring_forward(session)
+
+    def _history_pulled(self, event: HistoryPulled) -> None:
+        self._deliveries.take_history(event, self._now_s)
+
+    def _cursor_lost(self, event: CursorLost) -> None:
+        for frontend in self._deliveries.lose_cursor(event.through):
+            self._deliveries.tell_gone(frontend, event.through)
+
+    # The coordinator
+
+    def _report_due(self, _event: ReportDue) -> None:
+        self._out.append(self._reports.next_report())
+
+    def _claimed(self, event: Claimed) -> None:
+        for subscriber, generation in event.generations.items():
+            if (session := self._sessions.get(subscriber)) is not None:
+                self._reports.claimed(session, generation)
+                self._out.append(StoreSession(subscriber, generation))
+
+    def _reported(self, event: Reported) -> None:
+        self._reports.reported(dict(event.subscribers), list(event.ended))
+        for subscriber in event.lost:
+            session = self._sessions.get(subscriber)
+            if session is None or session.version != event.subscribers.get(subscriber):
+                continue  # It has come back since: its claim decides.
+            if session.connection is not None:
+                self._close(session, CLOSE_MOVED, "carried on at another broker")
+            self._reports.forget(session)
+            self._end(session, self._now_s + _LINGER_S)
+        for user, before_us in event.revoked.items():
+            for session in [one for one in self._connections.values() if one.user == user]:
+                if session.arrival is not None and session.arrival.issued_at_us < before_us:
+                    self._refuse(session, CLOSE_REFUSED, "the token has been revoked")
+
+    # Leaving
+
+    def _drain_started(self, _event: DrainStarted) -> None:
+        self._is_draining = True
+        for arrival in self._arriving.values():
+            self._out.append(Close(arrival.connection, CLOSE_DRAINING, "this broker is shutting down"))
+        self._arriving.clear()
+        if self._connections:
+            self._out.append(PlaceElsewhere([one.subscriber for one in self._connections.values()]))
+
+    def _handover_placed(self, event: HandoverPlaced) -> None:
+        spread_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
+        for session in list(self._connections.values()):
+            placement = event.placements.get(session.subscriber)
+            if placement is None or session.connection is None:
+                continue  # It is closed when the time is up, and finds another broker by itself.
+            broker, url = placement
+            after_ms = self._rng.randrange(spread_ms + 1)
+            self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=after_ms)))
+
+    # Time
+
+    def _ticked(self, event: Ticked) -> None:
+        if self._acked:
+            acked = list(self._acked)
+            self._acked.clear()
+            for frontend in acked:
+                self._reports.moved_on(frontend.session)
+            self._out.append(
+                StorePositions(
+                    [(one.session.subscriber, one.ask, Position(one.backend.id, one.acked)) for one in acked]
+                )
+            )
+        for session in list(self._congested):
+            assert session.congested_since_s is not None
+            if event.now_s - session.congested_since_s >= self._limits.slow_after_s:
+                self._close(session, CLOSE_SLOW, "you read too slowly; come back and carry on from your position")
+        if event.now_s >= self._next_sweep_s:
+            self._next_sweep_s = event.now_s + _SWEEP_EVERY_S
+            self._sweep(event.now_s)
+
+    def _sweep(self, now_s: float) -> None:
+        """Close connections whose token has expired; end sessions whose subscriber has stayed away too long."""
+        self.cache.expire(now_s)
+        for session in list(self._connections.values()):
+            if session.arrival is not None and session.arrival.expires_at_s <= now_s:
+                self._refuse(session, CLOSE_EXPIRED, "the token has expired; come back with a new one")
+        for session in list(self._sessions.values()):
+            limit_s = self._limits.nameless_retention_s if session.is_nameless else self._limits.device_retention_s
+            if session.connection is None and now_s - session.left_at_s >= limit_s:
+                self._reports.ended(session)
+                self._end(session, now_s)
+
+    # Parts
+
+    def _refuse(self, session: Session, code: int, reason: str) -> None:
+        assert session.connection is not None
+        self._out.append(Send(session.connection, error_message(Unauthorised(reason))))
+        self._close(session, code, reason)
+
+    def _behind(self, subscription: int) -> int:
+        """How many subscribers may still need what is in the cache."""
+        backend = self._holdings.get(subscription)
+        return 0 if backend is None else behind(list(backend.frontends.values()))

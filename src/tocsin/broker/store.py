@@ -1,0 +1,100 @@
+"""What a broker keeps on disk: its sessions, their subscriptions, and how far each was acknowledged.
+
+SQLite with a write-ahead log: a commit is a write to a file, which outlives the process. Commits are not forced to the
+disk one by one; after a power failure the last positions may be older than they were, and what they cover comes again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from tocsin.broker.events import (
+    Ask,
+    ForgetSession,
+    ForgetSubscription,
+    Kept,
+    KeptSession,
+    StorePositions,
+    StoreSession,
+    StoreSubscription,
+)
+from tocsin.model.position import Position
+
+Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS session (subscriber TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS subscription (
+  subscriber TEXT NOT NULL, channel TEXT NOT NULL, parameters TEXT NOT NULL, permission TEXT NOT NULL,
+  epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  PRIMARY KEY (subscriber, channel, parameters, permission)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+_SAME_ASK = "subscriber = ? AND channel = ? AND parameters = ? AND permission = ?"
+
+
+class SessionStore:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(folder / "broker.sqlite", isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def sessions(self) -> list[KeptSession]:
+        kept: dict[str, list[Kept]] = {}
+        rows = self._db.execute("SELECT subscriber, channel, parameters, permission, epoch, sequence FROM subscription")
+        for subscriber, channel, parameters, permission, epoch, sequence in rows:
+            one = Kept(Ask(channel, parameters, permission), Position(epoch, sequence))
+            kept.setdefault(subscriber, []).append(one)
+        found = self._db.execute("SELECT subscriber, generation FROM session")
+        return [KeptSession(subscriber, generation, kept.get(subscriber, [])) for subscriber, generation in found]
+
+    def fact(self, name: str) -> str:
+        """Something else worth keeping, such as the coordinator's public key; empty if it is not known."""
+        row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+        return "" if row is None else str(row[0])
+
+    def store_fact(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, value))
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Carry out changes in their order, all or none."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for change in changes:
+                self._apply(change)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _apply(self, change: Change) -> None:
+        match change:
+            case StoreSession(subscriber, generation):
+                self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (subscriber, generation))
+            case ForgetSession(subscriber):
+                self._db.execute("DELETE FROM session WHERE subscriber = ?", (subscriber,))
+                self._db.execute("DELETE FROM subscription WHERE subscriber = ?", (subscriber,))
+            case StoreSubscription(subscriber, ask, position):
+                self._db.execute(
+                    "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?, ?, ?, ?)",
+                    (subscriber, ask.channel, ask.parameters, ask.permission, position.epoch, position.sequence),
+                )
+            case ForgetSubscription(subscriber, ask):
+                values = (subscriber, ask.channel, ask.parameters, ask.permission)
+                self._db.execute(f"DELETE FROM subscription WHERE {_SAME_ASK}", values)
+            case StorePositions(positions):
+                self._db.executemany(
+                    f"UPDATE subscription SET epoch = ?, sequence = ? WHERE {_SAME_ASK}",
+                    [
+                        (at.epoch, at.sequence, subscriber, ask.channel, ask.parameters, ask.permission)
+                        for subscriber, ask, at in positions
+                    ],
+                )

@@ -1,0 +1,171 @@
+"""Taking, serving and giving up subscriptions: from a subscriber's wish to a hold at the cluster, and back."""
+
+from __future__ import annotations
+
+from tocsin.broker.delivery import DeliveryDesk
+from tocsin.broker.events import (
+    Ask,
+    BackendsAcquired,
+    ForgetSubscription,
+    Instruction,
+    KeptSession,
+    Send,
+    StoreSubscription,
+)
+from tocsin.broker.holdings import Holdings, Waiter
+from tocsin.broker.limits import Quotas
+from tocsin.broker.reports import ReportDesk
+from tocsin.broker.sessions import Backend, Frontend, Session, describe
+from tocsin.errors import InvalidValue, NotFound, TocsinError
+from tocsin.model.position import Position
+from tocsin.protocol.messages import FromBroker, Subscribe, Unsubscribed, error_message, parse_position
+
+
+class SubscriptionDesk:
+    def __init__(
+        self,
+        holdings: Holdings,
+        deliveries: DeliveryDesk,
+        quotas: Quotas,
+        reports: ReportDesk,
+        out: list[Instruction],
+    ) -> None:
+        self._holdings = holdings
+        self._deliveries = deliveries
+        self._quotas = quotas
+        self._reports = reports
+        self._out = out
+
+    def restore(self, session: Session, kept: KeptSession) -> None:
+        """Carry a session's subscriptions on, from our own store or from another broker."""
+        for one in kept.subscriptions:
+            backend = self._holdings.get(one.position.epoch)
+            if backend is not None and one.ask in backend.spellings:
+                self._attach(session, backend, one.ask, one.position)
+            else:
+                session.restoring.add(one.ask)
+                self._holdings.want(one.ask, Waiter(session, one.position, 0, restoring=True))
+
+    def subscribe(self, session: Session, message: Subscribe) -> None:
+        assert session.arrival is not None
+        ask = Ask.of(message.channel, message.parameters, session.arrival.permission)
+        try:
+            position = parse_position(message.position) if message.position else None
+        except InvalidValue as exc:
+            self._tell(session, error_message(exc, message.request))
+            return
+        backend = self._holdings.find(ask)
+        is_held = backend is not None and backend.id in session.frontends
+        if not is_held and (refusal := self._quotas.refuse_subscription(session.user)) is not None:
+            self._tell(session, error_message(refusal, message.request))
+        elif backend is None:
+            session.waiting += 1
+            self._quotas.count_subscription(session.user, 1)
+            self._holdings.want(ask, Waiter(session, position, message.request, restoring=False))
+        else:
+            self._subscribed(self._attach(session, backend, ask, position), message.request)
+
+    def unsubscribe(self, session: Session, subscription: int, request: int, now_s: float) -> None:
+        frontend = session.frontends.get(subscription)
+        if frontend is None:
+            missing = NotFound(f"you hold no subscription {subscription}")
+            self._tell(session, error_message(missing, request))
+            return
+        self.detach(frontend, now_s)
+        self._tell(session, Unsubscribed(subscription, request))
+
+    def acquired(self, event: BackendsAcquired) -> dict[Session, None]:
+        """The cluster has answered; returns the sessions that waited."""
+        asks = [ask for ask, _ in event.acquired] + [ask for ask, _ in event.refused]
+        waiting = self._holdings.answered(asks)
+        woken: dict[Session, None] = {}
+        for ask, held in event.acquired:
+            is_new = self._holdings.get(held.id) is None
+            backend = self._holdings.add(held, event.next_pull)
+            self._holdings.spell(backend, ask)
+            if is_new:
+                self._deliveries.open(backend)
+            for waiter in waiting[ask]:
+                self._serve(waiter, ask, backend)
+                woken[waiter.session] = None
+            if not backend.frontends:
+                self._holdings.let_go(backend, event.now_s)
+        for ask, error in event.refused:
+            for waiter in waiting[ask]:
+                self._refuse(waiter, ask, error)
+                woken[waiter.session] = None
+        return woken
+
+    def detach(self, frontend: Frontend, release_at_s: float, *, is_session_over: bool = False) -> None:
+        """End a frontend subscription; if it was the last of its backend subscription, that goes at `release_at_s`."""
+        session, backend = frontend.session, frontend.backend
+        self._deliveries.leave(frontend)
+        del session.frontends[backend.id]
+        del backend.frontends[session.subscriber]
+        self._quotas.count_subscription(session.user, -1)
+        if not is_session_over:
+            self._out.append(ForgetSubscription(session.subscriber, frontend.ask))
+            self._reports.changed(session)
+        if not backend.frontends:
+            self._holdings.let_go(backend, release_at_s)
+
+    def forget_waiting(self, session: Session) -> None:
+        """A connection that is gone does not wait for answers any more."""
+        if session.waiting:
+            self._holdings.forget_waiter(session)
+            self._quotas.count_subscription(session.user, -session.waiting)
+            session.waiting = 0
+
+    def _serve(self, waiter: Waiter, ask: Ask, backend: Backend) -> None:
+        session = waiter.session
+        if waiter.restoring:
+            if ask in session.restoring:  # else the session has ended meanwhile
+                session.restoring.discard(ask)
+                self._attach(session, backend, ask, waiter.position)
+            return
+        session.waiting -= 1
+        self._quotas.count_subscription(session.user, -1)
+        self._subscribed(self._attach(session, backend, ask, waiter.position), waiter.request)
+
+    def _refuse(self, waiter: Waiter, ask: Ask, error: TocsinError) -> None:
+        session = waiter.session
+        if not waiter.restoring:
+            session.waiting -= 1
+            self._quotas.count_subscription(session.user, -1)
+            self._tell(session, error_message(error, waiter.request))
+        elif ask in session.restoring:
+            if error.temporary:
+                self._holdings.want(ask, waiter)
+            else:
+                session.restoring.discard(ask)
+                self._out.append(ForgetSubscription(session.subscriber, ask))
+
+    def _attach(self, session: Session, backend: Backend, ask: Ask, position: Position | None) -> Frontend:
+        """Make `session` hold `backend`, after `position` if that lies in its history, else from now on."""
+        self._holdings.keep(backend)
+        frontend = session.frontends.get(backend.id)
+        if frontend is None:
+            now = max(backend.begin, self._deliveries.through)
+            frontend = Frontend(session, backend, ask, acked=now, sent=now)
+            session.frontends[backend.id] = frontend
+            backend.frontends[session.subscriber] = frontend
+            self._quotas.count_subscription(session.user, 1)
+        elif position is None:
+            return frontend
+        else:
+            self._deliveries.leave(frontend)
+        if position is not None and position.epoch == backend.id:
+            frontend.acked = frontend.sent = position.sequence
+        elif position is not None:
+            frontend.recovered = False
+        self._out.append(StoreSubscription(session.subscriber, frontend.ask, Position(backend.id, frontend.acked)))
+        self._reports.changed(session)
+        return frontend
+
+    def _subscribed(self, frontend: Frontend, request: int) -> None:
+        self._tell(frontend.session, describe(frontend, request))
+        frontend.recovered = True
+
+    def _tell(self, session: Session, message: FromBroker) -> None:
+        if session.connection is not None:
+            self._out.append(Send(session.connection, message))

@@ -1,0 +1,53 @@
+"""`tocsin broker`: run a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tocsin.cli.terminal import fail
+from tocsin.errors import TocsinError
+from tocsin.settings import BrokerSettings
+
+
+def run_broker(
+    name: Annotated[str | None, typer.Option(help="How others know it. [default: broker-1]")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where its sessions are kept. [default: data/NAME]")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8700]")] = None,
+    url: Annotated[str | None, typer.Option(help="Where subscribers reach it, if not at host and port.")] = None,
+    place: Annotated[str | None, typer.Option(help="Where it stands, in metres: x,y.")] = None,
+    capacity: Annotated[float | None, typer.Option(help="What it carries, relative to others. [default: 1]")] = None,
+    cluster_url: Annotated[str | None, typer.Option(help="Data cluster. [default: http://127.0.0.1:8600]")] = None,
+    coordinator_url: Annotated[str | None, typer.Option(help="Coordinator. [default: http://127.0.0.1:8500]")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with a [broker] table of settings.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
+) -> None:
+    """Run a broker: subscribers connect to it, by WebSocket or Server-Sent Events.
+
+    On SIGTERM or Ctrl-C it hands its subscribers over to other brokers, then ends. After a crash, start it again: that
+    is the whole recovery.
+    """
+    from tocsin.broker.server import serve
+    from tocsin.runtime.logs import configure_logging
+
+    overrides = {
+        "name": name,
+        "data_dir": data_dir if data_dir is not None or name is None else Path("data") / name,
+        "host": host,
+        "port": port,
+        "url": url,
+        "place": place,
+        "capacity": capacity,
+        "cluster_url": cluster_url,
+        "coordinator_url": coordinator_url,
+        "log_level": log_level,
+    }
+    try:
+        settings = BrokerSettings.load(config, overrides=overrides)
+        configure_logging(settings.log_level)
+        serve(settings)
+    except TocsinError as exc:
+        fail(str(exc))
