@@ -73,7 +73,7 @@ def idle(
 def fanout(
     subscribers: Annotated[int, typer.Option(help="Subscribers, all of them subscribed to everything.")] = 1000,
     subscriptions: Annotated[int, typer.Option(help="Backend subscriptions, each with a result per execution.")] = 20,
-    executions_per_s: Annotated[float, typer.Option(help="The pace, for all three servers.")] = 2.0,
+    executions_per_s: Annotated[float, typer.Option(help="The pace, for all three servers.")] = 3.0,
     rounds: Annotated[int, typer.Option(help="Rounds, in which the servers take turns.")] = 3,
     round_s: Annotated[float, typer.Option(help="Seconds measured, each round.")] = 10.0,
     warm_s: Annotated[float, typer.Option(help="Seconds before measuring begins.")] = 15.0,
