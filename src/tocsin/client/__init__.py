@@ -1,5 +1,19 @@
 """How programs talk to Tocsin."""
 
 from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.client.failures import ConnectionEnded, NotConnected, Replaced, TokenRefused
+from tocsin.client.notifications import Notification
+from tocsin.client.subscriber import Subscriber
+from tocsin.client.subscriptions import Subscription
 
-__all__ = ["ClusterClient", "ServerError"]
+__all__ = [
+    "ClusterClient",
+    "ConnectionEnded",
+    "NotConnected",
+    "Notification",
+    "Replaced",
+    "ServerError",
+    "Subscriber",
+    "Subscription",
+    "TokenRefused",
+]

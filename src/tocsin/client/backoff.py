@@ -1,0 +1,30 @@
+"""How long to wait before trying again: exponential, with full jitter (pure).
+
+Full jitter means anything between nothing and the bound: after a broker fell, its subscribers come back spread evenly
+rather than all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The bound is `first_s` at the first try and doubles up to `last_s`.
+
+    >>> [Backoff().bound_s(attempt) for attempt in (0, 1, 2, 20)]
+    [0.1, 0.2, 0.4, 10.0]
+    """
+
+    first_s: float = 0.1
+    last_s: float = 10.0
+
+    def bound_s(self, attempt: int) -> float:
+        # 2**30 tries of a tenth of a second is years: beyond it only the floats would suffer.
+        return min(self.last_s, self.first_s * 2.0 ** min(attempt, 30))
+
+    def delay_s(self, attempt: int, chance: Callable[[], float]) -> float:
+        """A delay for try number `attempt`, from 0. `chance` gives numbers from 0 up to, but not including, 1."""
+        return chance() * self.bound_s(attempt)

@@ -1,0 +1,238 @@
+"""What a subscriber's session is told, and what it says is to be done. Plain values; links are numbered connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tocsin.errors import TocsinError
+from tocsin.model.catalogue import ParameterValue
+from tocsin.model.position import Position
+from tocsin.protocol import messages
+
+# ── What happened ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The WebSocket of a link is open; nothing has been said."""
+
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFailed:
+    link: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A link that was open ended: by the broker with `code`, or by itself with 0."""
+
+    link: int
+    code: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    link: int
+    message: messages.FromBroker
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    broker: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementFailed:
+    """`error` is what the coordinator said; None if it could not be reached, for `reason`."""
+
+    reason: str
+    error: TocsinError | None = None
+    temporary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGiven:
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFailed:
+    """As `PlacementFailed`."""
+
+    reason: str
+    error: TocsinError | None = None
+    temporary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeAsked:
+    """The application wants a channel's results. `request` is ours, and never used again."""
+
+    request: int
+    channel: str
+    parameters: Mapping[str, ParameterValue]
+    position: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscribeAsked:
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The application has taken care of everything up to `position`."""
+
+    request: int
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPaused:
+    """The application does not keep up, so nothing is read from the links."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingResumed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsked:
+    pass
+
+
+Event = (
+    Started
+    | Opened
+    | OpenFailed
+    | Closed
+    | Received
+    | Placed
+    | PlacementFailed
+    | TokenGiven
+    | TokenFailed
+    | SubscribeAsked
+    | UnsubscribeAsked
+    | Acknowledged
+    | TimePassed
+    | ReadingPaused
+    | ReadingResumed
+    | CloseAsked
+)
+
+# ── What is to be done ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    link: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    link: int
+    message: messages.FromSubscriber
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close a link; what it still brings is of no interest."""
+
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Ask the coordinator for a broker, other than those in `avoid`."""
+
+    token: str = field(repr=False)
+    device: str
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RenewToken:
+    """Ask the coordinator for a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    request: int
+    position: Position
+    notification: messages.Notification
+
+
+@dataclass(frozen=True, slots=True)
+class TellGap:
+    """Results of this subscription before `position` are gone for good, and the application never got them."""
+
+    request: int
+    position: Position
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellConnected:
+    subscriber: str
+    device: str
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellSubscribed:
+    request: int
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class TellRefused:
+    """The subscription is over: it could not be made, or could not be carried on."""
+
+    request: int
+    error: TocsinError
+
+
+@dataclass(frozen=True, slots=True)
+class TellUnsubscribed:
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """All is over, and trying again would not help."""
+
+    error: TocsinError
+
+
+Instruction = (
+    Connect
+    | Send
+    | Disconnect
+    | Place
+    | RenewToken
+    | Deliver
+    | TellGap
+    | TellConnected
+    | TellSubscribed
+    | TellRefused
+    | TellUnsubscribed
+    | Fail
+)

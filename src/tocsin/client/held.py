@@ -1,0 +1,74 @@
+"""What a client knows about one of its subscriptions: how far it got, and which notifications are repeats (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tocsin.model.catalogue import ParameterValue
+from tocsin.model.position import Position
+
+#: What tells subscriptions of a device apart: channel and parameters, whatever way they are written.
+Key = tuple[str, frozenset[tuple[str, bool, ParameterValue]]]
+
+
+def key_of(channel: str, parameters: Mapping[str, ParameterValue]) -> Key:
+    """Names don't differ by case, nor 5 from 5.0; but true is not 1.
+
+    >>> key_of("C", {"a": 5}) == key_of("c", {"A": 5.0})
+    True
+    """
+    # Python has True == 1, and they would be one member of a set.
+    values = ((name.lower(), isinstance(value, bool), value) for name, value in parameters.items())
+    return channel.lower(), frozenset(values)
+
+
+@dataclass(slots=True)
+class Held:
+    """`received` is the last notification handed on to the application, `acked` the last it has taken care of.
+
+    A link that is opened later begins after `acked`: whoever answers for the subscription then still has everything
+    that would be lost with this process, and what is sent once more is dropped here.
+    """
+
+    request: int
+    channel: str
+    parameters: Mapping[str, ParameterValue]
+    received: Position | None = None
+    acked: Position | None = None
+    #: Whether the application knows that it is subscribed.
+    is_told: bool = False
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.channel, self.parameters)
+
+    @property
+    def after(self) -> str:
+        return "" if self.acked is None else str(self.acked)
+
+    def take(self, position: Position) -> bool:
+        """Whether a notification is new. Of another epoch than agreed on, it is a straggler of an old history."""
+        last = self.received
+        if last is None or position.epoch != last.epoch or position.sequence <= last.sequence:
+            return False
+        self.received = position
+        return True
+
+    def carry_on(self, position: Position, *, recovered: bool) -> bool:
+        """A broker says that what follows comes after `position`. Returns whether the application has missed something.
+
+        It has not if all that is gone is what it got long ago.
+        """
+        last = self.received
+        if last is not None and position.epoch == last.epoch and (recovered or position.sequence <= last.sequence):
+            return False
+        self.received = self.acked = position
+        return last is not None and not recovered
+
+    def acknowledge(self, position: Position) -> bool:
+        """Whether this brings the acknowledged position forward."""
+        if self.acked is not None and (position.epoch != self.acked.epoch or position.sequence <= self.acked.sequence):
+            return False
+        self.acked = position
+        return True

@@ -1,0 +1,78 @@
+"""What a client knows about one connection to a broker (pure)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tocsin.protocol import messages
+
+#: Brokers take 1,000 messages at once and 50 per second from a connection, unless set otherwise. Half of it is plenty.
+_BURST = 500.0
+_PER_S = 25.0
+
+
+class LinkState(Enum):
+    OPENING = "opening"
+    #: `hello` was sent.
+    GREETING = "greeting"
+    #: `welcome` has come.
+    LIVE = "live"
+
+
+@dataclass(slots=True)
+class Link:
+    number: int
+    url: str
+    broker: str
+    opened_s: float
+    state: LinkState = LinkState.OPENING
+    heard_s: float = 0.0
+    #: When a ping was sent that nothing has followed yet; 0 if none.
+    pinged_s: float = 0.0
+    #: Asked for here and not answered: request to the position it was asked after.
+    asked: dict[int, str] = field(default_factory=dict)
+    #: Refused for the time being: request to when it is asked for again.
+    retry_s: dict[int, float] = field(default_factory=dict)
+    #: The broker's numbers of our subscriptions: number to request, and the other way.
+    requests: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
+    #: What the broker kept for this device before we said anything: its number to what it is.
+    kept: dict[int, messages.Subscribed] = field(default_factory=dict)
+    #: Requests that an `unsubscribe` was sent for.
+    leaving: set[int] = field(default_factory=set)
+    #: What the broker last complained about, to be told when it closes.
+    complaint: messages.Error | None = None
+    outbox: deque[messages.FromSubscriber] = field(default_factory=deque)
+    _budget: float = _BURST
+    _refilled_s: float = 0.0
+
+    def knows(self, request: int) -> bool:
+        return request in self.asked or request in self.retry_s or request in self.numbers
+
+    def bind(self, number: int, request: int) -> None:
+        self.unbind(request)
+        self.requests[number] = request
+        self.numbers[request] = number
+
+    def unbind(self, request: int) -> int | None:
+        """The broker's number of what was asked for by `request`, which it no longer stands for."""
+        number = self.numbers.pop(request, None)
+        if number is not None:
+            self.requests.pop(number, None)
+        return number
+
+    def heard(self, now_s: float) -> None:
+        self.heard_s = now_s
+        self.pinged_s = 0.0
+
+    def sendable(self, now_s: float) -> list[messages.FromSubscriber]:
+        """What may be sent now. The rest waits in the outbox, so that the broker does not find it too much."""
+        self._budget = min(_BURST, self._budget + _PER_S * max(0.0, now_s - self._refilled_s))
+        self._refilled_s = now_s
+        sent = []
+        while self.outbox and self._budget >= 1:
+            self._budget -= 1
+            sent.append(self.outbox.popleft())
+        return sent

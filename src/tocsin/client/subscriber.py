@@ -1,0 +1,180 @@
+"""The subscriber's face: connect, subscribe, iterate, acknowledge.
+
+::
+
+    async with Subscriber(coordinator="http://127.0.0.1:8500", user="ann", password="…", device="phone") as me:
+        floods = await me.subscribe("EmergenciesOfType", etype="flood")
+        async for notification in floods:
+            print(notification.payload)
+
+Each notification is handed out once and in order, whatever happens to connections and brokers meanwhile. It is
+acknowledged when the next one is asked for, so what an application was at when it died comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Self
+
+from tocsin.client import events as ev
+from tocsin.client.accounts import Accounts
+from tocsin.client.driver import Driver
+from tocsin.client.failures import NotConnected
+from tocsin.client.notifications import Notification
+from tocsin.client.session import SessionOptions
+from tocsin.client.subscriptions import Handout, OnHistoryGone, Subscription
+from tocsin.errors import InvalidValue
+from tocsin.model.catalogue import ParameterValue
+from tocsin.protocol import messages
+
+#: About a second's worth for a busy subscriber, and no more memory than anyone would miss.
+_QUEUE_COUNT = 1000
+_QUEUE_BYTES = 8 << 20
+
+
+class Subscriber:
+    """One device of one user, connected while inside `async with`.
+
+    * Give `coordinator`, which names a broker and another one when that fails, or `broker` to stay with one.
+    * Give `user` and `password`, so that a token can be had whenever one is needed, or a `token` alone.
+      `register=True` registers a user who is not known yet.
+    * `device` names this place: what it subscribed to and how far it got is kept while it is away. Without a name, it
+      is kept for a minute. Two programs at a time must not use the same.
+    * `auto_ack=False`: the application calls `notification.ack()`.
+    * `on_history_gone` is called where results are missing because they were past retention. Without it, HistoryGone is
+      raised by the iteration at that place; iterating again carries on after it.
+    * While more than `queue_count` notifications, or `queue_bytes`, wait for the application, nothing more is read.
+    """
+
+    def __init__(
+        self,
+        *,
+        coordinator: str = "",
+        broker: str = "",
+        user: str = "",
+        password: str = "",
+        token: str = "",
+        register: bool = False,
+        device: str = "",
+        place: tuple[float, float] | None = None,
+        auto_ack: bool = True,
+        on_history_gone: OnHistoryGone | None = None,
+        connect_timeout_s: float = 30.0,
+        subscribe_timeout_s: float = 30.0,
+        queue_count: int = _QUEUE_COUNT,
+        queue_bytes: int = _QUEUE_BYTES,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        _check(coordinator, broker, user, password, token)
+        can_renew = bool(coordinator and user and password)
+        options = SessionOptions(device, token, (broker,) if broker else (), bool(coordinator), can_renew)
+        accounts = (lambda: Accounts(coordinator, tls)) if coordinator else None
+        self._driver = Driver(options, accounts, user, password, register, place, tls, queue_count, queue_bytes)
+        self._handout = Handout(self._driver, auto_ack=auto_ack, on_history_gone=on_history_gone)
+        self._connect_timeout_s = connect_timeout_s
+        self._subscribe_timeout_s = subscribe_timeout_s
+        self._asked = 0
+
+    async def __aenter__(self) -> Self:
+        """Returns when connected; raises what to do about it if that can't be, NotConnected after a while."""
+        self._driver.start()
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await self._driver.connected()
+        except TimeoutError:
+            trouble = self._driver.trouble or "nobody answered"
+            await self._driver.close()
+            raise NotConnected(
+                f"not connected within {self._connect_timeout_s:g} s: {trouble}; "
+                "check the address, and that coordinator and brokers are running"
+            ) from None
+        except BaseException:
+            await self._driver.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        # After an error, what was being worked on has not been taken care of.
+        if exc is None:
+            for subscription in self.subscriptions:
+                self._handout.acknowledge_handed(subscription)
+        await self._driver.close()
+
+    @property
+    def name(self) -> str:
+        """USER/DEVICE, as brokers know it."""
+        return self._driver.subscriber
+
+    @property
+    def device(self) -> str:
+        """The device's name: the one that was given, or the one that the broker made up."""
+        return self._driver.device
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that it is, or was last, connected to."""
+        return self._driver.broker
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        return list(self._driver.subscriptions.values())
+
+    @property
+    def kept(self) -> list[messages.Subscribed]:
+        """What was kept for this device from an earlier time, and has not been asked for since.
+
+        It arrives once it is asked for: by `subscribe`, which carries it on where it was acknowledged, or all of it by
+        `subscribe_kept`.
+        """
+        return self._driver.session.kept()
+
+    async def subscribe(
+        self,
+        channel: str,
+        values: Mapping[str, ParameterValue] | None = None,
+        /,
+        *,
+        position: str = "",
+        **parameters: ParameterValue,
+    ) -> Subscription:
+        """Subscribe to a channel with these parameters; for one named `position`, give `values` as a mapping.
+
+        With `position`, results after it are sent first, as far as they are still there. A subscription that was kept
+        for this device is carried on.
+        """
+        self._asked += 1
+        request = self._asked
+        subscription = Subscription(self._handout, request, channel, {**(values or {}), **parameters})
+        asked = ev.SubscribeAsked(request, channel, subscription.parameters, position)
+        try:
+            async with asyncio.timeout(self._subscribe_timeout_s):
+                await self._driver.subscribe(asked, subscription)
+        except TimeoutError:
+            trouble = self._driver.trouble or "the broker did not answer"
+            message = f"not subscribed to {channel} within {self._subscribe_timeout_s:g} s: {trouble}; try again later"
+            raise NotConnected(message) from None
+        return subscription
+
+    async def subscribe_kept(self) -> list[Subscription]:
+        """Carry on everything that was kept for this device."""
+        return [await self.subscribe(one.channel, one.parameters) for one in self.kept]
+
+    async def notifications(self) -> AsyncIterator[Notification]:
+        """Those of all subscriptions together, in the order in which they arrived."""
+        while (notification := await self._handout.next_of_any()) is not None:
+            yield notification
+            self._handout.acknowledge_handed(notification.subscription)
+
+
+def _check(coordinator: str, broker: str, user: str, password: str, token: str) -> None:
+    if bool(coordinator) == bool(broker):
+        raise InvalidValue("give either the coordinator's address or a broker's")
+    if not token and not (user and password):
+        raise InvalidValue("give user and password, or a token")
+    if not token and not coordinator:
+        raise InvalidValue("a broker alone gives no tokens; give a token, or the coordinator's address")

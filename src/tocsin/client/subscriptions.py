@@ -1,0 +1,117 @@
+"""Subscriptions as the application sees them, and how their notifications are handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Self, assert_never
+
+from tocsin.client import events as ev
+from tocsin.client.driver import Driver
+from tocsin.client.failures import NotConnected
+from tocsin.client.notifications import Ended, Gap, Item, Notification
+from tocsin.errors import HistoryGone
+from tocsin.model.catalogue import ParameterValue
+from tocsin.model.position import Position
+from tocsin.protocol import messages
+from tocsin.protocol.calls import write_call
+
+
+class Subscription:
+    """A channel with its parameters; iterate over it for its notifications."""
+
+    def __init__(self, handout: Handout, request: int, channel: str, parameters: Mapping[str, ParameterValue]) -> None:
+        self.channel = channel
+        self.parameters = dict(parameters)
+        self.request = request
+        #: The position of what the application was handed last.
+        self.handed: Position | None = None
+        self._handout = handout
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self} at {self.position or 'no position yet'}>"
+
+    def __str__(self) -> str:
+        return write_call(self.channel, self.parameters)
+
+    @property
+    def position(self) -> str:
+        """That of the last notification that was handed out: subscribing with it later carries on after that one."""
+        return "" if self.handed is None else str(self.handed)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Notification:
+        self._handout.acknowledge_handed(self)
+        notification = await self._handout.next_of(self)
+        if notification is None:
+            raise StopAsyncIteration
+        return notification
+
+    async def ack(self, position: str = "") -> None:
+        """Everything up to `position`, or all that was handed out, has been taken care of and won't come again."""
+        if position or self.handed is not None:
+            self._handout.acknowledge(self, messages.parse_position(position or self.position))
+
+    async def unsubscribe(self) -> None:
+        """End it: nothing of it is handed out any more, and iterating over it ends. Returns when the broker knows."""
+        await self._handout.unsubscribe(self)
+
+
+OnHistoryGone = Callable[[Subscription, HistoryGone], None]
+
+
+class Handout:
+    """Takes what has arrived out of the inbox. A notification is acknowledged when the next one is asked for."""
+
+    def __init__(self, driver: Driver, *, auto_ack: bool, on_history_gone: OnHistoryGone | None) -> None:
+        self._driver = driver
+        self._auto_ack = auto_ack
+        self._on_history_gone = on_history_gone
+
+    async def next_of(self, subscription: Subscription) -> Notification | None:
+        """None when there will be none any more: unsubscribed, or closed. If for another reason, that is raised."""
+        while (item := await self._driver.inbox.take(subscription.request)) is not None:
+            if (notification := self._opened(item)) is not None:
+                return notification
+        if subscription.request in self._driver.subscriptions:
+            self._driver.raise_failure()
+        return None
+
+    async def next_of_any(self) -> Notification | None:
+        while (item := await self._driver.inbox.take_any()) is not None:
+            if (notification := self._opened(item)) is not None:
+                return notification
+        self._driver.raise_failure()
+        return None
+
+    def acknowledge_handed(self, subscription: Subscription) -> None:
+        if self._auto_ack and subscription.handed is not None:
+            self.acknowledge(subscription, subscription.handed)
+
+    def acknowledge(self, subscription: Subscription, position: Position) -> None:
+        self._driver.tell(ev.Acknowledged(subscription.request, position))
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        with suppress(NotConnected):
+            await self._driver.unsubscribe(subscription.request)
+
+    def _opened(self, item: Item) -> Notification | None:
+        """The notification, if it is one. What is not is raised, or told."""
+        match item:
+            case Notification():
+                item.subscription.handed = item.parsed_position
+                return item
+            case Gap(subscription, position, message):
+                subscription.handed = position
+                gone = HistoryGone(f"{subscription}: {message}", earliest=str(position))
+                if self._on_history_gone is None:
+                    raise gone
+                self._on_history_gone(subscription, gone)
+                return None
+            case Ended(subscription, error):
+                self._driver.subscriptions.pop(subscription.request, None)
+                raise error
+            case _:
+                assert_never(item)
