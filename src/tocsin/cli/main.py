@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tocsin import __version__
-from tocsin.cli import bench, broker, cluster, demo, doctor, publish, results, sql
+from tocsin.cli import bench, broker, cluster, coordinator, demo, doctor, publish, results, sql
 
 app = typer.Typer(
     name="tocsin",
@@ -30,6 +30,7 @@ def main(
 
 
 app.command("cluster")(cluster.run_cluster)
+app.command("coordinator")(coordinator.run_coordinator)
 app.command("broker")(broker.run_broker)
 app.command("sql")(sql.run_sql)
 app.command("publish")(publish.run_publish)

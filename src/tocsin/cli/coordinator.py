@@ -1,0 +1,47 @@
+"""`tocsin coordinator`: run the coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tocsin.cli.terminal import fail
+from tocsin.errors import TocsinError
+from tocsin.settings import CoordinatorSettings
+
+
+def run_coordinator(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where its database and signing key live. [default: data/coordinator]")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8500]")] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(help="nearest, round-robin, random or least-resulting-load. [default: least-resulting-load]"),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with a [coordinator] table of settings.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
+) -> None:
+    """Run the coordinator: users and tokens, brokers and where subscribers go, with its HTTP API.
+
+    Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: it remembers everything.
+    """
+    from tocsin.coordinator.server import serve
+    from tocsin.runtime.logs import configure_logging
+
+    overrides = {
+        "data_dir": data_dir,
+        "host": host,
+        "port": port,
+        "placement": placement,
+        "log_level": log_level,
+    }
+    try:
+        settings = CoordinatorSettings.load(config, overrides=overrides)
+        configure_logging(settings.log_level)
+        serve(settings)
+    except TocsinError as exc:
+        fail(str(exc))

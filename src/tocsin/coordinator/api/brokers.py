@@ -1,0 +1,187 @@
+"""Routes for brokers, and for operators who look after them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+
+from tocsin.coordinator.api.faces import NameInPath, Node, operator_only
+from tocsin.coordinator.events import (
+    BrokerModeSet,
+    BrokerRegistered,
+    BrokerRemoved,
+    HandoverAsked,
+    HeartbeatReceived,
+    SubscribersClaimed,
+)
+from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
+from tocsin.coordinator.state import BrokerReport
+from tocsin.coordinator.wire import reported, traffic
+from tocsin.errors import InvalidValue
+from tocsin.protocol.coordination import (
+    BrokerRegistration,
+    BrokerState,
+    BrokerWelcome,
+    Claim,
+    Claimed,
+    Handover,
+    HandoverAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    Place,
+)
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(prefix="/v1/brokers", responses=ERRORS, tags=["brokers"], dependencies=[Depends(operator_only)])
+
+
+class LoadsAnswer(BaseModel):
+    """By the load model: rates of backend subscriptions, each weighing 1 for now."""
+
+    incoming: float = Field(description="Over the distinct backend subscriptions it holds")
+    outgoing: float = Field(description="Over all holds of its subscribers")
+    total: float
+
+
+class BrokerAnswer(BaseModel):
+    name: str
+    state: BrokerState
+    url: str
+    place: Place | None
+    capacity: float
+    connections: int = Field(description="By its last heartbeat, as are bytes and cores")
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    cpu_cores: float
+    subscribers: int = Field(description="Whose sessions it keeps, connected or not")
+    silent_s: float = Field(description="Since it was last heard of")
+    loads: LoadsAnswer
+
+
+class BrokersAnswer(BaseModel):
+    brokers: list[BrokerAnswer]
+
+
+class ModeRequest(BaseModel):
+    state: Literal["active", "cordoned", "draining"]
+
+
+class StateAnswer(BaseModel):
+    broker: str
+    state: BrokerState
+
+
+class RemovedBroker(BaseModel):
+    broker: str
+    subscribers: int = Field(description="Whose sessions it kept. They are remembered, and placed elsewhere")
+
+
+@router.put("/{name}", response_model=BrokerWelcome)
+async def register(name: NameInPath, body: BrokerRegistration, node: Node) -> Response:
+    """Register a broker, or change what is known of it. It keeps the state that operators gave it."""
+    _check_url(body.url)
+    event = BrokerRegistered(node.now_s(), name, body.url.rstrip("/"), body.place, body.capacity)
+    answer = await node.ask(event, AnswerBroker)
+    return reply(
+        {
+            "broker": name,
+            "state": answer.state,
+            "public_key": node.users.public_key,
+            "heartbeat_every_s": node.settings.heartbeat_every_s,
+        }
+    )
+
+
+@router.post("/{name}/heartbeats", response_model=HeartbeatAnswer)
+async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
+    """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
+    version = node.users.revocations_version
+    event = HeartbeatReceived(
+        node.now_s(), name, traffic(body), tuple(map(reported, body.changed)), tuple(body.ended), body.draining
+    )
+    answer = await node.ask(event, AnswerHeartbeat)
+    node.metrics.heartbeat()
+    return reply(
+        {
+            "state": answer.state,
+            "lost": answer.lost,
+            "revoked": node.users.revoked_since(body.revocations_seen),
+            "revocations_version": version,
+        }
+    )
+
+
+@router.post("/{name}/claims", response_model=Claimed)
+async def claim(name: NameInPath, body: Claim, node: Node) -> Response:
+    """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
+    answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers)), AnswerClaim)
+    node.metrics.claimed(len(answer.generations))
+    return reply({"generations": answer.generations})
+
+
+@router.post("/{name}/handover", response_model=HandoverAnswer)
+async def hand_over(name: NameInPath, body: Handover, node: Node) -> Response:
+    """Where the subscribers of a broker that drains should go. Those whom nobody can take now are left out."""
+    answer = await node.ask(HandoverAsked(node.now_s(), name, tuple(body.subscribers)), AnswerHandover)
+    for placed in answer.placements.values():
+        node.metrics.placed(placed.reason)
+    placements = {one: {"broker": placed.broker, "url": placed.url} for one, placed in answer.placements.items()}
+    return reply({"placements": placements})
+
+
+@router.get("", response_model=BrokersAnswer)
+async def list_brokers(node: Node) -> Response:
+    """The brokers, by name."""
+    return reply({"brokers": [_described(one) for one in node.state.brokers(node.now_s())]})
+
+
+@router.get("/{name}", response_model=BrokerAnswer)
+async def show(name: NameInPath, node: Node) -> Response:
+    """One broker."""
+    return reply(_described(node.state.broker(name, node.now_s())))
+
+
+@router.put("/{name}/state", response_model=StateAnswer)
+async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response:
+    """Cordon a broker (it takes no newcomers), drain it (it hands its subscribers over), or have it active again."""
+    answer = await node.ask(BrokerModeSet(name, BrokerState(body.state)), AnswerBroker)
+    return reply({"broker": name, "state": answer.state})
+
+
+@router.delete("/{name}", response_model=RemovedBroker)
+async def remove(name: NameInPath, node: Node) -> Response:
+    """Forget a broker; refused while it is active and heard of."""
+    subscribers = node.state.broker(name, node.now_s()).subscribers
+    await node.happened(BrokerRemoved(node.now_s(), name))
+    return reply({"broker": name, "subscribers": subscribers})
+
+
+def _described(report: BrokerReport) -> dict[str, Any]:
+    record, figures = report.record, report.traffic
+    return {
+        "name": record.name,
+        "state": report.state,
+        "url": record.url,
+        "place": record.place,
+        "capacity": record.capacity,
+        "connections": figures.connections,
+        "bytes_in_per_s": figures.bytes_in_per_s,
+        "bytes_out_per_s": figures.bytes_out_per_s,
+        "cpu_cores": figures.cpu_cores,
+        "subscribers": report.subscribers,
+        "silent_s": round(report.silent_s, 3),
+        "loads": {"incoming": report.load.incoming, "outgoing": report.load.outgoing, "total": report.load.total},
+    }
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and url.isprintable()
+    except ValueError:
+        usable = False
+    if not usable or " " in url or parts.query or parts.fragment or parts.username is not None:
+        raise InvalidValue("url must look like http://host:port, without user, query or fragment")

@@ -1,0 +1,65 @@
+"""Routes for probes and operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+
+from tocsin import __version__
+from tocsin.coordinator.api.faces import Node, operator_only
+from tocsin.protocol.coordination import BrokerState
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(responses=ERRORS, tags=["operations"])
+_operator: list[Any] = [Depends(operator_only)]
+
+
+class Health(BaseModel):
+    state: str
+
+
+class StatusAnswer(BaseModel):
+    state: str
+    version: str
+    brokers: dict[BrokerState, int]
+    subscribers: int
+    policy: str
+    mass_silence: bool = Field(description="So many brokers fell silent at once that none is taken for dead")
+
+
+@router.get("/healthz", response_model=Health)
+async def health() -> Response:
+    """For probes: it answers, so it is ready."""
+    return reply({"state": "ready"})
+
+
+@router.get("/v1/status", response_model=StatusAnswer, dependencies=_operator)
+async def status(node: Node) -> Response:
+    """How the network is, in short."""
+    states = node.broker_states()
+    return reply(
+        {
+            "state": "ready",
+            "version": __version__,
+            "brokers": {state.value: states[state] for state in BrokerState},
+            "subscribers": node.state.subscriber_count,
+            "policy": node.state.policy,
+            "mass_silence": node.state.mass_silence,
+        }
+    )
+
+
+@router.get(
+    "/metrics",
+    dependencies=_operator,
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    },
+)
+async def metrics(node: Node) -> Response:
+    """For Prometheus."""
+    text = node.metrics.render(node.broker_states(), node.state.subscriber_count, mass_silence=node.state.mass_silence)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

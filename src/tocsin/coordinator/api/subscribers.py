@@ -1,0 +1,101 @@
+"""Routes for subscribers: where to connect, and what is kept for whom."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from tocsin.coordinator.api.faces import NameInPath, Node, User, operator_only
+from tocsin.coordinator.events import PlacementAsked, PolicyChosen
+from tocsin.coordinator.instructions import AnswerPlacement
+from tocsin.coordinator.wire import session_body
+from tocsin.errors import NotFound
+from tocsin.protocol.coordination import Placement, PlacementRequest, Session
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(prefix="/v1", responses=ERRORS)
+_operator: list[Any] = [Depends(operator_only)]
+
+
+class SubscriberAnswer(BaseModel):
+    subscriber: str
+    broker: str = Field(description="Who keeps its session, dead or alive")
+    generation: int
+    connected: bool
+    subscriptions: int
+
+
+class SubscribersAnswer(BaseModel):
+    subscribers: list[SubscriberAnswer]
+
+
+class PolicyRequest(BaseModel):
+    policy: str = Field(max_length=255)
+
+
+class PolicyAnswer(BaseModel):
+    policy: str
+    policies: list[str] = Field(description="Those there are")
+
+
+@router.post("/placements", response_model=Placement, tags=["subscribers"])
+async def place(body: PlacementRequest, user: User, node: Node) -> Response:
+    """The broker to connect to. A device that was at one before gets the same, while that takes it."""
+    event = PlacementAsked(node.now_s(), user.user, body.device or "", body.place, frozenset(body.avoid))
+    placed = (await node.ask(event, AnswerPlacement)).placed
+    node.metrics.placed(placed.reason)
+    return reply({"broker": placed.broker, "url": placed.url})
+
+
+@router.get("/subscribers", response_model=SubscribersAnswer, tags=["subscribers"], dependencies=_operator)
+async def list_subscribers(
+    node: Node,
+    after: Annotated[str, Query(max_length=129, description="Those who come later")] = "",
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    broker: Annotated[str, Query(max_length=64, description="Only those whose sessions this one keeps")] = "",
+) -> Response:
+    """Whom a session is kept for, by name, a page at a time."""
+    found = sorted(
+        one.subscriber
+        for one in node.state.sessions()
+        if one.subscriber > after and (not broker or one.owner == broker)
+    )
+    sessions = [session for one in found[:limit] if (session := node.state.session(one)) is not None]
+    return reply(
+        {
+            "subscribers": [
+                {
+                    "subscriber": one.subscriber,
+                    "broker": one.owner,
+                    "generation": one.generation,
+                    "connected": one.connected,
+                    "subscriptions": len(one.subscriptions),
+                }
+                for one in sessions
+            ]
+        }
+    )
+
+
+@router.get("/subscribers/{user}/{device}", response_model=Session, tags=["subscribers"], dependencies=_operator)
+async def show_session(user: NameInPath, device: NameInPath, node: Node) -> Response:
+    """What is kept for a subscriber, so that another broker can carry it on."""
+    session = node.state.session(f"{user}/{device}")
+    if session is None:
+        raise NotFound(f"nothing is kept for {user}/{device}")
+    return reply(session_body(session))
+
+
+@router.get("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=_operator)
+async def show_policy(node: Node) -> Response:
+    """How newcomers are placed."""
+    return reply({"policy": node.state.policy, "policies": node.state.policies})
+
+
+@router.put("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=_operator)
+async def choose_policy(body: PolicyRequest, node: Node) -> Response:
+    """Place newcomers another way from now on; remembered over restarts."""
+    await node.happened(PolicyChosen(body.policy))
+    return reply({"policy": node.state.policy, "policies": node.state.policies})

@@ -1,0 +1,114 @@
+"""Routes for users: registration, tokens, revocation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from tocsin.coordinator.api.faces import IsOperator, NameInPath, Node, operator_only
+from tocsin.coordinator.events import UserRemoved
+from tocsin.coordinator.users import Issued
+from tocsin.errors import Forbidden, Unauthorised
+from tocsin.protocol.coordination import NAME_PATTERN, Name
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(prefix="/v1", responses=ERRORS, tags=["users"])
+_operator: list[Any] = [Depends(operator_only)]
+
+
+class Registration(BaseModel):
+    name: Name
+    password: str = Field(min_length=8, max_length=1000)
+    permission: str = Field("", max_length=255, description="Permission class; for operators to give")
+
+
+class Credentials(BaseModel):
+    name: Name
+    password: str = Field(max_length=1000)
+
+
+class TokenAnswer(BaseModel):
+    user: str
+    token: str
+    expires_at_us: int = Field(description="µs since 1970")
+
+
+class UserAnswer(BaseModel):
+    name: str
+    permission: str
+    created_at_us: int
+    void_before_us: int = Field(description="Tokens issued before are void; 0: none is")
+
+
+class UsersAnswer(BaseModel):
+    users: list[UserAnswer]
+
+
+class RevokedAnswer(BaseModel):
+    user: str
+    void_before_us: int
+
+
+class RemovedUser(BaseModel):
+    user: str
+
+
+@router.post("/users", status_code=201, response_model=TokenAnswer)
+async def register(body: Registration, node: Node, is_operator: IsOperator) -> Response:
+    """Register a user, who is given a token. Open to all if `open_registration` is set, else for operators."""
+    if not is_operator and not node.settings.open_registration:
+        raise Unauthorised("only operators register users here; ask one of them")
+    if not is_operator and body.permission:
+        raise Forbidden("a permission class is given by operators")
+    return _issued(await node.users.register(body.name, body.password, body.permission), 201)
+
+
+@router.post("/tokens", response_model=TokenAnswer)
+async def log_in(body: Credentials, node: Node) -> Response:
+    """A new token for name and password. After ten failures within a minute the user has to wait."""
+    return _issued(await node.users.log_in(body.name, body.password), 200)
+
+
+@router.get("/users", response_model=UsersAnswer, dependencies=_operator)
+async def list_users(
+    node: Node,
+    after: Annotated[str, Query(pattern=f"^$|{NAME_PATTERN}", description="Those whose names come later")] = "",
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+) -> Response:
+    """The users, by name, a page at a time."""
+    users = await node.users.users(after, limit)
+    return reply(
+        {
+            "users": [
+                {
+                    "name": one.name,
+                    "permission": one.permission,
+                    "created_at_us": one.created_at_us,
+                    "void_before_us": node.users.void_before_us(one.name),
+                }
+                for one in users
+            ]
+        }
+    )
+
+
+@router.delete("/users/{name}", response_model=RemovedUser, dependencies=_operator)
+async def remove_user(name: NameInPath, node: Node) -> Response:
+    """Remove a user. Their tokens become void, and what they had subscribed to is forgotten."""
+    await node.users.remove(name)
+    await node.happened(UserRemoved(name))
+    return reply({"user": name})
+
+
+@router.post("/users/{name}/revoke", response_model=RevokedAnswer, dependencies=_operator)
+async def revoke(name: NameInPath, node: Node) -> Response:
+    """Make all tokens of a user void that were issued up to now. Brokers learn of it with their next heartbeat."""
+    return reply({"user": name, "void_before_us": await node.users.revoke(name)})
+
+
+def _issued(issued: Issued, status: int) -> Response:
+    body = {"user": issued.user, "token": issued.token, "expires_at_us": issued.expires_at_us}
+    # A token is for who asked for it, and for no cache on the way.
+    return reply(body, status, {"Cache-Control": "no-store"})

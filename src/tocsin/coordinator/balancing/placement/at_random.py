@@ -1,0 +1,10 @@
+"""Any broker, all as likely."""
+
+from __future__ import annotations
+
+from tocsin.coordinator.balancing.placement.base import Chance, Newcomer
+from tocsin.coordinator.loads import NetworkView
+
+
+def at_random(view: NetworkView, _newcomer: Newcomer, chance: Chance) -> str:
+    return view.brokers[chance.randrange(len(view.brokers))].name

@@ -1,0 +1,122 @@
+"""What happens to the coordinator. `now_s` is monotonic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.coordinator.records import Held, Point
+from tocsin.protocol.coordination import BrokerState
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    now_s: float
+    broker: str
+    url: str
+    place: Point | None = None
+    capacity: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSession:
+    """A session as the broker that keeps it tells of it."""
+
+    subscriber: str
+    generation: int
+    connected: bool = False
+    subscriptions: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a broker is doing, by its own measure."""
+
+    connections: int = 0
+    bytes_in_per_s: float = 0
+    bytes_out_per_s: float = 0
+    cpu_cores: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReceived:
+    """`draining`: the broker itself is shutting down."""
+
+    now_s: float
+    broker: str
+    traffic: Traffic = Traffic()
+    changed: tuple[ReportedSession, ...] = ()
+    ended: tuple[str, ...] = ()
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribersClaimed:
+    """A broker holds all that these subscribers hold, and will keep their sessions from now on."""
+
+    broker: str
+    subscribers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementAsked:
+    """`device` is empty for one that has no name."""
+
+    now_s: float
+    user: str
+    device: str = ""
+    place: Point | None = None
+    avoid: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverAsked:
+    """A broker that drains asks where its subscribers should go."""
+
+    now_s: float
+    broker: str
+    subscribers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModeSet:
+    """An operator wants a broker ACTIVE, CORDONED or DRAINING."""
+
+    broker: str
+    mode: BrokerState
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRemoved:
+    now_s: float
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChosen:
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserRemoved:
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """To be told several times within the silence that makes a broker dead: what was not watched is no silence."""
+
+    now_s: float
+
+
+Event = (
+    BrokerRegistered
+    | HeartbeatReceived
+    | SubscribersClaimed
+    | PlacementAsked
+    | HandoverAsked
+    | BrokerModeSet
+    | BrokerRemoved
+    | PolicyChosen
+    | UserRemoved
+    | TimePassed
+)

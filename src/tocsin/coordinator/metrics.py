@@ -1,0 +1,52 @@
+"""What Prometheus sees of the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from tocsin.protocol.coordination import BrokerState
+
+
+class Metrics:
+    """One registry per coordinator, so that two in one process (as in tests) don't mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._brokers = Gauge("tocsin_coordinator_brokers", "Brokers by state", ["state"], registry=self.registry)
+        self._subscribers = Gauge(
+            "tocsin_coordinator_subscribers", "Subscribers that a session is kept for", registry=self.registry
+        )
+        self._mass_silence = Gauge(
+            "tocsin_coordinator_mass_silence",
+            "1 while so many brokers are silent that none is taken for dead",
+            registry=self.registry,
+        )
+        self._placements = Counter(
+            "tocsin_coordinator_placements", "Placements by what decided them", ["reason"], registry=self.registry
+        )
+        self._heartbeats = Counter("tocsin_coordinator_heartbeats", "Heartbeats received", registry=self.registry)
+        self._claims = Counter("tocsin_coordinator_claims", "Subscribers taken over by brokers", registry=self.registry)
+        self._tokens = Counter(
+            "tocsin_coordinator_tokens", "Tokens by outcome: issued, refused", ["outcome"], registry=self.registry
+        )
+
+    def render(self, brokers: Mapping[BrokerState, int], subscribers: int, *, mass_silence: bool) -> bytes:
+        for state in BrokerState:
+            self._brokers.labels(state.value).set(brokers.get(state, 0))
+        self._subscribers.set(subscribers)
+        self._mass_silence.set(mass_silence)
+        return generate_latest(self.registry)
+
+    def placed(self, reason: str, count: int = 1) -> None:
+        self._placements.labels(reason).inc(count)
+
+    def heartbeat(self) -> None:
+        self._heartbeats.inc()
+
+    def claimed(self, count: int) -> None:
+        self._claims.inc(count)
+
+    def token(self, outcome: str) -> None:
+        self._tokens.labels(outcome).inc()

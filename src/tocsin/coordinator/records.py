@@ -1,0 +1,58 @@
+"""What the coordinator remembers of brokers and subscribers (pure values)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+from tocsin.protocol.coordination import BrokerState
+
+#: A backend subscription as one text: the JSON of [channel, parameters, permission], with parameters in order. Equal
+#: texts are the same subscription, and 1, 1.0 and true stay three values.
+SubscriptionKey = NewType("SubscriptionKey", str)
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """`mode` is what operators want of it: anything but DEAD. `dead`: it had fallen silent when this was written."""
+
+    name: str
+    url: str
+    place: Point | None = None
+    capacity: float = 1.0
+    mode: BrokerState = BrokerState.ACTIVE
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One subscription of a subscriber, acknowledged up to `position`."""
+
+    key: SubscriptionKey
+    position: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What is kept for one subscriber, and by whom.
+
+    `owner` is the one broker that keeps it; empty once it has ended while somebody has yet to be told. `former` are
+    brokers that may still keep an older copy: they lose it with their next heartbeat.
+    """
+
+    subscriber: str
+    owner: str
+    generation: int
+    connected: bool = False
+    subscriptions: tuple[Held, ...] = ()
+    former: frozenset[str] = frozenset()
+
+
+def user_of(subscriber: str) -> str:
+    """
+    >>> user_of("ann/phone")
+    'ann'
+    """
+    return subscriber.partition("/")[0]

@@ -1,0 +1,68 @@
+"""The coordinator as a process: its HTTP face on uvicorn."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from tocsin import __version__
+from tocsin.coordinator.api import brokers, operations, subscribers, users
+from tocsin.coordinator.api.faces import MAX_BODY_BYTES
+from tocsin.coordinator.node import CoordinatorNode
+from tocsin.errors import InvalidValue
+from tocsin.runtime.clock import Clock
+from tocsin.runtime.http import LimitBodies, answer_errors
+from tocsin.settings import CoordinatorSettings
+
+log = structlog.get_logger(__name__)
+
+_KEEP_ALIVE_S = 75
+
+
+def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None) -> FastAPI:
+    """The HTTP face of a coordinator on `settings`. It remembers what it knew from the app's start to its end."""
+    node = CoordinatorNode(settings, clock)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        node.start()
+        log.info("ready", port=settings.port, brokers=sum(node.broker_states().values()))
+        try:
+            yield
+        finally:
+            await node.stop()
+
+    app = FastAPI(
+        title="Tocsin coordinator",
+        version=__version__,
+        description="Users and their tokens, brokers and their states, and which subscriber goes where.",
+        lifespan=lifespan,
+    )
+    app.state.node = node
+    answer_errors(app)
+    for module in (users, subscribers, brokers, operations):
+        app.include_router(module.router)
+    app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES)
+    return app
+
+
+def serve(settings: CoordinatorSettings) -> None:
+    """Run a coordinator until it is told to stop."""
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        raise InvalidValue("TLS takes both settings, tls_certificate and tls_key")
+    uvicorn.run(
+        make_app(settings),
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=settings.tls_certificate or None,
+        ssl_keyfile=settings.tls_key or None,
+        log_config=None,
+        access_log=False,
+        # Longer than clients keep idle connections: else one may be closed just as it is used again.
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=10,
+    )

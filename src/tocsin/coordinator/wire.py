@@ -1,0 +1,55 @@
+"""Sessions between their form on the wire and the machine's."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import msgspec
+
+from tocsin.coordinator.events import ReportedSession, Traffic
+from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+from tocsin.errors import InvalidValue
+from tocsin.protocol.coordination import Heartbeat, HeldSubscription, Session
+
+_MAX_INT = (1 << 63) - 1
+
+
+def key_of(held: HeldSubscription) -> SubscriptionKey:
+    """Equal ones are one object: a hundred thousand sessions that hold the same share its text."""
+    for name, value in held.parameters.items():
+        if (isinstance(value, float) and not math.isfinite(value)) or (
+            isinstance(value, int) and abs(value) > _MAX_INT
+        ):
+            raise InvalidValue(f"parameter {name} of channel {held.channel} is out of range")
+    parameters = dict(sorted(held.parameters.items()))
+    text = msgspec.json.encode([held.channel, parameters, held.permission]).decode()
+    return SubscriptionKey(sys.intern(text))
+
+
+def reported(session: Session) -> ReportedSession:
+    subscriptions = tuple(Held(key_of(held), held.position) for held in session.subscriptions)
+    return ReportedSession(session.subscriber, session.generation, session.connected, subscriptions)
+
+
+def traffic(heartbeat: Heartbeat) -> Traffic:
+    figures = (heartbeat.bytes_in_per_s, heartbeat.bytes_out_per_s, heartbeat.cpu_cores)
+    if not all(map(math.isfinite, figures)):
+        raise InvalidValue("bytes_in_per_s, bytes_out_per_s and cpu_cores must be finite")
+    return Traffic(heartbeat.connections, *figures)
+
+
+def session_body(session: SessionRecord) -> dict[str, Any]:
+    """A session as `protocol.coordination.Session` says."""
+    return {
+        "subscriber": session.subscriber,
+        "generation": session.generation,
+        "connected": session.connected,
+        "subscriptions": [_held_body(held) for held in session.subscriptions],
+    }
+
+
+def _held_body(held: Held) -> dict[str, Any]:
+    channel, parameters, permission = msgspec.json.decode(held.key)
+    return {"channel": channel, "parameters": parameters, "permission": permission, "position": held.position}
