@@ -122,7 +122,7 @@ class DeliveryDesk:
     def bring_forward(self, session: Session) -> None:
         """Send what a connection has missed, a part at a time, until it is live in everything."""
         connection = session.connection
-        if connection is None or session.confirming or session.congested_since_s is not None:
+        if connection is None or not session.takes_more:
             return
         wires: list[bytes] = []
         room_bytes = self._chunk_bytes
@@ -180,7 +180,7 @@ class DeliveryDesk:
                 if frontend.sent < after:
                     self._need_history(frontend)  # It came when this was already under way.
                     continue
-                if session.connection is None or session.confirming or session.congested_since_s is not None:
+                if not session.takes_more:
                     continue  # It is brought forward when it is back, or has read.
                 wires = sessions.setdefault(session, [])
                 found = [one for one in deliveries if one.sequence > frontend.sent]

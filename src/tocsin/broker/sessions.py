@@ -77,6 +77,11 @@ class Session:
     version: int = 0
 
     @property
+    def takes_more(self) -> bool:
+        """Whether what it has missed can be sent now."""
+        return self.is_welcomed and not self.confirming and self.congested_since_s is None
+
+    @property
     def user(self) -> str:
         return self.subscriber.partition("/")[0]
 

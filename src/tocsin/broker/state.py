@@ -385,8 +385,8 @@ class BrokerState:
         self._reports.reported(dict(event.subscribers), list(event.ended))
         for subscriber in event.lost:
             session = self._sessions.get(subscriber)
-            if session is None or session.version != event.subscribers.get(subscriber):
-                continue  # It has come back since: its claim decides.
+            if session is None or not session.generation:
+                continue  # It has come back since, and is not claimed yet: the claim decides.
             if session.connection is not None:
                 self._close(session, CLOSE_MOVED, "carried on at another broker")
             self._reports.forget(session)

@@ -150,10 +150,9 @@ class SubscriptionDesk:
             session.frontends[backend.id] = frontend
             backend.frontends[session.subscriber] = frontend
             self._quotas.count_subscription(session.user, 1)
-        elif position is None:
-            return frontend
         else:
             self._deliveries.leave(frontend)
+            frontend.sent = frontend.acked  # What it is told is what follows, whatever was sent before it asked again.
         if position is not None and position.epoch == backend.id:
             frontend.acked = frontend.sent = position.sequence
         elif position is not None:

@@ -1,0 +1,84 @@
+"""Whatever happens in whatever order, every subscriber sees every result of its subscriptions once and in order."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tocsin.testing.broker_world import BrokerWorld
+
+_CHANNELS = ("A", "B", "C", "D")
+
+
+#: What happens, and how often.
+_HAPPENINGS: dict[str, int] = {
+    "connect": 6,
+    "disconnect": 2,
+    "subscribe": 5,
+    "unsubscribe": 1,
+    "acknowledge": 3,
+    "congest": 1,
+    "flush": 3,
+    "pull": 8,
+    "answer": 12,
+    "report": 3,
+    "tick": 3,
+    "run": 6,
+}
+
+
+def _live_through(world: BrokerWorld, steps: int, *, crashes: bool) -> None:
+    rng = world.rng
+    weights = _HAPPENINGS | ({"crash": 1} if crashes else {})
+    for what in rng.choices(list(weights), list(weights.values()), k=steps):
+        client, broker = rng.choice(world.clients), rng.choice(world.brokers)
+        match what:
+            case "connect":
+                world.connect(client, broker)
+            case "subscribe":
+                world.subscribe(client, rng.choice(_CHANNELS))
+            case "pull" | "answer" | "report" | "crash":
+                getattr(world, what)(broker)
+            case "tick":
+                world.tick(rng.choice((0.1, 1.0, 10.0)))
+            case "run":
+                world.cluster.run()
+            case _:
+                getattr(world, what)(client)
+
+
+def _check(world: BrokerWorld) -> None:
+    for client in world.clients:
+        assert not client.gone, f"{client.user} was told that history is gone, though somebody always held it"
+        assert client.broker is not None
+        for wish in client.wishes.values():
+            assert wish.begin is not None, f"{client.user} was never answered for {wish.channel}"
+            expected = [
+                sequence
+                for one, sequence in world.cluster.results
+                if one == wish.subscription and sequence > wish.begin
+            ]
+            assert wish.seen == expected, f"{client.user} {wish.channel}"
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from((300, 2_000, 100_000)))
+def test_every_result_once_and_in_order(seed: int, cache_max_bytes: int) -> None:
+    """With one broker or several, whatever fits into the cache, through disconnections, moves and congestion."""
+    rng = random.Random(seed)
+    world = BrokerWorld(rng, brokers=rng.choice((1, 2, 3)), clients=3, cache_max_bytes=cache_max_bytes)
+    _live_through(world, 150, crashes=False)
+    world.settle()
+    _check(world)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_result_once_through_crashes(seed: int) -> None:
+    """The same, while brokers are killed and begin again from their stores."""
+    world = BrokerWorld(random.Random(seed), brokers=2, clients=3)
+    _live_through(world, 150, crashes=True)
+    world.settle()
+    _check(world)
