@@ -106,6 +106,10 @@ class Loads:
     def subscribers(self, broker: str) -> int:
         return self._subscribers.get(broker, 0)
 
+    @property
+    def all_subscribers(self) -> int:
+        return sum(self._subscribers.values())
+
     def _add(self, session: SessionRecord) -> None:
         owner = session.owner
         held = self._held.setdefault(owner, {})
