@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tocsin import __version__
-from tocsin.cli import bench, broker, cluster, coordinator, demo, doctor, publish, results, sql
+from tocsin.cli import bench, broker, brokers, cluster, coordinator, demo, doctor, publish, results, sql, users
 
 app = typer.Typer(
     name="tocsin",
@@ -37,4 +37,6 @@ app.command("publish")(publish.run_publish)
 app.command("results")(results.run_results)
 app.command("doctor")(doctor.run_doctor)
 app.command("demo")(demo.run_demo)
+app.add_typer(users.app, name="users")
+app.add_typer(brokers.app, name="brokers")
 app.add_typer(bench.app, name="bench")

@@ -1,7 +1,9 @@
 """How programs talk to Tocsin."""
 
-from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.client.cluster import ClusterClient
+from tocsin.client.coordinator import CoordinatorClient
 from tocsin.client.failures import ConnectionEnded, NotConnected, Replaced, TokenRefused
+from tocsin.client.http import ServerError
 from tocsin.client.notifications import Notification
 from tocsin.client.subscriber import Subscriber
 from tocsin.client.subscriptions import Subscription
@@ -9,6 +11,7 @@ from tocsin.client.subscriptions import Subscription
 __all__ = [
     "ClusterClient",
     "ConnectionEnded",
+    "CoordinatorClient",
     "NotConnected",
     "Notification",
     "Replaced",

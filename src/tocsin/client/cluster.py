@@ -5,31 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
-from tocsin.errors import TocsinError
+from tocsin.client.http import HttpClient, ServerError
+
+__all__ = ["ClusterClient", "ServerError"]
 
 _TIMEOUT_S = 120.0
 
 
-class ServerError(TocsinError):
-    """The cluster refused a request. `status`, `code` and `temporary` are its own words."""
-
-    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
-        super().__init__(str(error.get("pointed") or error.get("message") or f"status {status}"))
-        self.status = status
-        self.error = dict(error)
-        self.retry_after_s = float(error.get("retry_after_s", 1.0))
-
-    @property
-    def is_temporary(self) -> bool:
-        return bool(self.error.get("temporary"))
-
-
-class ClusterClient:
+class ClusterClient(HttpClient):
     """One connection pool to one cluster.
 
     >>> client = ClusterClient("http://127.0.0.1:8600")  # doctest: +SKIP
@@ -37,17 +24,7 @@ class ClusterClient:
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8600", *, token: str = "", timeout_s: float = _TIMEOUT_S) -> None:
-        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._http.close()
+        super().__init__(url, token=token, timeout_s=timeout_s)
 
     def status(self) -> dict[str, Any]:
         return self._json("GET", "/v1/status")
@@ -123,17 +100,3 @@ class ClusterClient:
         while True:
             results, after = self.pull(broker, after, wait_s=10)
             yield from results
-
-    def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = self._send(method, path, **options).json()
-        return answer
-
-    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        response = self._http.request(method, path, **options)
-        if not response.is_success:
-            try:
-                error = response.json()["error"]
-            except (ValueError, KeyError):
-                error = {"message": response.text[:500]}
-            raise ServerError(response.status_code, error)
-        return response

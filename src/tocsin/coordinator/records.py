@@ -56,3 +56,11 @@ def user_of(subscriber: str) -> str:
     'ann'
     """
     return subscriber.partition("/")[0]
+
+
+def device_of(subscriber: str) -> str:
+    """
+    >>> device_of("ann/phone")
+    'phone'
+    """
+    return subscriber.partition("/")[2]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tocsin.coordinator.events import ReportedSession
 from tocsin.coordinator.instructions import ForgetSession, StoreSession
 from tocsin.coordinator.loads import Loads
-from tocsin.coordinator.records import SessionRecord, user_of
+from tocsin.coordinator.records import SessionRecord, device_of, user_of
 
 _Changes = list[StoreSession | ForgetSession]
 
@@ -44,8 +44,11 @@ class Sessions:
         self._to_lose.setdefault(broker, set())
 
     def remove_broker(self, broker: str) -> _Changes:
-        """Its sessions stay as they are, with their owner gone; what it had yet to be told needs no telling."""
-        return [change for one in self._to_lose.pop(broker) for change in self._lets_go(broker, one)]
+        """Its sessions stay as they are, with their owner gone, but for those of devices without a name, which are
+        short-lived anyway. What it had yet to be told needs no telling any more."""
+        nameless = [one for one in self if one.owner == broker and device_of(one.subscriber).startswith("~")]
+        changes = [change for one in self._to_lose.pop(broker) for change in self._lets_go(broker, one)]
+        return changes + [change for session in nameless for change in self._end(session, session.former)]
 
     def reported(
         self, broker: str, changed: Iterable[ReportedSession], ended: Iterable[str]

@@ -1,0 +1,123 @@
+"""`tocsin brokers`: the brokers as the coordinator knows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
+from tocsin.cli.terminal import AsJson, out, print_json, print_rows
+
+app = typer.Typer(help="List brokers, cordon and drain them, choose how newcomers are placed.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The broker's name.", show_default=False)]
+
+
+@app.command("list")
+def list_brokers(
+    url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """List the brokers: their states, what they carry, and when they were last heard of."""
+    with coordinating(url, token) as client:
+        brokers = client.brokers()
+        status = client.status()
+    if as_json:
+        print_json(brokers)
+        return
+    columns = ["broker", "state", "connections", "subscribers", "load", "capacity", "silent", "address"]
+    print_rows(columns, [_row(one) for one in brokers])
+    if status["mass_silence"]:
+        out.print("Most brokers fell silent at once; until they are back, none is taken for dead.", style="yellow")
+
+
+@app.command("show")
+def show(
+    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """Show all that is known of a broker."""
+    with coordinating(url, token) as client:
+        broker = client.broker(name)
+    if as_json:
+        print_json(broker)
+        return
+    loads = broker.pop("loads")
+    facts = {**broker, **{f"load_{kind}": value for kind, value in loads.items()}}
+    print_rows(["", ""], [[key, "" if value is None else value] for key, value in facts.items()])
+
+
+@app.command("cordon")
+def cordon(
+    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """Send no newcomers to a broker; it keeps those it has."""
+    _set_state(name, "cordoned", url, token, as_json)
+
+
+@app.command("uncordon")
+def uncordon(
+    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """Have a broker take newcomers again."""
+    _set_state(name, "active", url, token, as_json)
+
+
+@app.command("drain")
+def drain(
+    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """Have a broker hand its subscribers over to others."""
+    _set_state(name, "draining", url, token, as_json)
+
+
+@app.command("remove")
+def remove(
+    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """Forget a broker that is gone for good."""
+    with coordinating(url, token) as client:
+        answer = client.remove_broker(name)
+    if as_json:
+        print_json(answer)
+    else:
+        out.print(f"broker {name} removed; {answer['subscribers']} subscribers go elsewhere", markup=False)
+
+
+@app.command("policy")
+def policy(
+    name: Annotated[str, typer.Argument(help="The policy to change to; leave it out to see the one in force.")] = "",
+    url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
+    token: OperatorToken = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show or change how newcomers are placed."""
+    with coordinating(url, token) as client:
+        answer = client.choose_policy(name) if name else client.policy()
+    if as_json:
+        print_json(answer)
+    else:
+        out.print(f"{answer['policy']}  [dim](there are: {', '.join(answer['policies'])})[/dim]")
+
+
+def _set_state(name: str, state: str, url: str, token: str, as_json: bool) -> None:
+    with coordinating(url, token) as client:
+        answer = client.set_state(name, state)
+    if as_json:
+        print_json(answer)
+    elif answer["state"] == state:
+        out.print(f"broker {name} is {state}", markup=False)
+    else:
+        out.print(f"broker {name} is {answer['state']}, and {state} once it is back", markup=False)
+
+
+def _row(broker: dict[str, Any]) -> list[Any]:
+    return [
+        broker["name"],
+        broker["state"],
+        broker["connections"],
+        broker["subscribers"],
+        f"{broker['loads']['total']:g}",
+        f"{broker['capacity']:g}",
+        f"{broker['silent_s']:.1f} s",
+        broker["url"],
+    ]

@@ -1,0 +1,126 @@
+"""`tocsin users`: who may subscribe."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
+from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
+
+app = typer.Typer(help="Register users, list and remove them, get tokens for them.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The user's name.", show_default=False)]
+Password = Annotated[
+    str,
+    typer.Option(
+        "--password",
+        envvar="TOCSIN_PASSWORD",
+        help="The user's password. Others can see what is given here; better leave it out and be asked.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("add")
+def add(
+    name: Name,
+    password: Password = "",
+    permission: Annotated[str, typer.Option(help="Permission class: what the user may see.")] = "",
+    url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
+    token: OperatorToken = "",
+    as_json: AsJson = False,
+) -> None:
+    """Register a user, and print a first token."""
+    password = password or _asked(confirm=True)
+    with coordinating(url, token) as client:
+        answer = client.register(name, password, permission)
+    if as_json:
+        print_json(answer)
+        return
+    out.print(f"user {answer['user']} added; this token is valid until {_time(answer['expires_at_us'])}:", markup=False)
+    typer.echo(answer["token"])
+
+
+@app.command("token")
+def token_of(
+    name: Name,
+    password: Password = "",
+    url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Print a new token for a user, and nothing else."""
+    password = password or _asked(confirm=False)
+    with coordinating(url, "") as client:
+        answer = client.log_in(name, password)
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(answer["token"])
+
+
+@app.command("list")
+def list_users(
+    url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """List the users."""
+    users: list[dict[str, Any]] = []
+    with coordinating(url, token) as client:
+        while page := client.users(users[-1]["name"] if users else ""):
+            users += page
+    if as_json:
+        print_json(users)
+        return
+    rows = [
+        [
+            one["name"],
+            one["permission"],
+            _time(one["created_at_us"]),
+            _time(one["void_before_us"]) if one["void_before_us"] else "",
+        ]
+        for one in users
+    ]
+    print_rows(["user", "permission", "since", "tokens void before"], rows)
+
+
+@app.command("revoke")
+def revoke(
+    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """Make all tokens of a user void that were issued up to now."""
+    with coordinating(url, token) as client:
+        answer = client.revoke(name)
+    if as_json:
+        print_json(answer)
+    else:
+        out.print(f"tokens of {name} are void; with the password, new ones can be got", markup=False)
+
+
+@app.command("remove")
+def remove(
+    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+) -> None:
+    """Remove a user: tokens become void, subscriptions are forgotten."""
+    with coordinating(url, token) as client:
+        client.remove_user(name)
+    if as_json:
+        print_json({"user": name})
+    else:
+        out.print(f"user {name} removed", markup=False)
+
+
+def _asked(*, confirm: bool) -> str:
+    """A password from the terminal, unseen, or the first line of standard input."""
+    if sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=confirm))
+    password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        fail("no password given: put it on standard input, or into TOCSIN_PASSWORD")
+    return password
+
+
+def _time(us: int) -> str:
+    return datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

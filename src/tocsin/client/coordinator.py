@@ -1,0 +1,110 @@
+"""A client of the coordinator's HTTP API, for operators' scripts, tools and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from tocsin.client.http import HttpClient
+
+_TIMEOUT_S = 30.0
+
+
+class CoordinatorClient(HttpClient):
+    """One connection pool to one coordinator. `token` is an operator's, but for `place`.
+
+    >>> client = CoordinatorClient("http://127.0.0.1:8500")  # doctest: +SKIP
+    >>> client.brokers()  # doctest: +SKIP
+    """
+
+    def __init__(self, url: str = "http://127.0.0.1:8500", *, token: str = "", timeout_s: float = _TIMEOUT_S) -> None:
+        super().__init__(url, token=token, timeout_s=timeout_s)
+
+    def status(self) -> dict[str, Any]:
+        return self._json("GET", "/v1/status")
+
+    # Users
+
+    def register(self, user: str, password: str, permission: str = "") -> dict[str, Any]:
+        """Register a user; returns a token for them, and when it expires."""
+        body = {"name": user, "password": password} | ({"permission": permission} if permission else {})
+        return self._json("POST", "/v1/users", json=body)
+
+    def log_in(self, user: str, password: str) -> dict[str, Any]:
+        """A new token for a user."""
+        return self._json("POST", "/v1/tokens", json={"name": user, "password": password})
+
+    def users(self, after: str = "", limit: int = 10_000) -> list[dict[str, Any]]:
+        """Users by name, from the one after `after`."""
+        users: list[dict[str, Any]] = self._json("GET", "/v1/users", params={"after": after, "limit": limit})["users"]
+        return users
+
+    def remove_user(self, user: str) -> None:
+        self._send("DELETE", f"/v1/users/{_part(user)}")
+
+    def revoke(self, user: str) -> dict[str, Any]:
+        """Make all tokens of a user void that were issued up to now."""
+        return self._json("POST", f"/v1/users/{_part(user)}/revoke")
+
+    # Brokers
+
+    def brokers(self) -> list[dict[str, Any]]:
+        brokers: list[dict[str, Any]] = self._json("GET", "/v1/brokers")["brokers"]
+        return brokers
+
+    def broker(self, name: str) -> dict[str, Any]:
+        return self._json("GET", f"/v1/brokers/{_part(name)}")
+
+    def set_state(self, name: str, state: str) -> dict[str, Any]:
+        """Have a broker `active`, `cordoned` or `draining`."""
+        return self._json("PUT", f"/v1/brokers/{_part(name)}/state", json={"state": state})
+
+    def remove_broker(self, name: str) -> dict[str, Any]:
+        return self._json("DELETE", f"/v1/brokers/{_part(name)}")
+
+    def register_broker(self, name: str, url: str, **more: Any) -> dict[str, Any]:
+        """As brokers do; `more` may hold `place` and `capacity`."""
+        return self._json("PUT", f"/v1/brokers/{_part(name)}", json={"url": url, **more})
+
+    def heartbeat(self, name: str, heartbeat: Mapping[str, Any]) -> dict[str, Any]:
+        return self._json("POST", f"/v1/brokers/{_part(name)}/heartbeats", json=dict(heartbeat))
+
+    def claim(self, name: str, subscribers: Sequence[str]) -> dict[str, int]:
+        """Make a broker the owner of subscribers; returns their generations."""
+        body = {"subscribers": list(subscribers)}
+        generations: dict[str, int] = self._json("POST", f"/v1/brokers/{_part(name)}/claims", json=body)["generations"]
+        return generations
+
+    def hand_over(self, name: str, subscribers: Sequence[str]) -> dict[str, dict[str, str]]:
+        body = {"subscribers": list(subscribers)}
+        answer = self._json("POST", f"/v1/brokers/{_part(name)}/handover", json=body)
+        placements: dict[str, dict[str, str]] = answer["placements"]
+        return placements
+
+    # Subscribers
+
+    def place(self, user_token: str, **request: Any) -> dict[str, Any]:
+        """The broker for a user's device; `request` may hold `device`, `place`, `avoid`."""
+        headers = {"Authorization": f"Bearer {user_token}"}
+        return self._json("POST", "/v1/placements", json=request, headers=headers)
+
+    def subscribers(self, broker: str = "", after: str = "", limit: int = 10_000) -> list[dict[str, Any]]:
+        params: dict[str, Any] = {"broker": broker, "after": after, "limit": limit}
+        subscribers: list[dict[str, Any]] = self._json("GET", "/v1/subscribers", params=params)["subscribers"]
+        return subscribers
+
+    def session(self, user: str, device: str) -> dict[str, Any]:
+        return self._json("GET", f"/v1/subscribers/{_part(user)}/{_part(device)}")
+
+    def policy(self) -> dict[str, Any]:
+        """The placement policy, and those there are."""
+        return self._json("GET", "/v1/placement-policy")
+
+    def choose_policy(self, name: str) -> dict[str, Any]:
+        return self._json("PUT", "/v1/placement-policy", json={"policy": name})
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path, whatever it holds."""
+    return quote(name, safe="")
