@@ -135,7 +135,7 @@ class Error(_Message, frozen=True, tag="error"):
     message: str
     temporary: bool = False
     request: int = 0
-    retry_after_s: float = 0
+    retry_after_s: float = 0.0
 
 
 FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | Ping
