@@ -1,0 +1,244 @@
+"""The machine: brokers' states, silence, placement."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.coordinator.events import (
+    BrokerModeSet,
+    BrokerRemoved,
+    PolicyChosen,
+    ReportedSession,
+    TimePassed,
+    UserRemoved,
+)
+from tocsin.coordinator.instructions import AnswerBroker
+from tocsin.coordinator.loads import NetworkView
+from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
+from tocsin.protocol.coordination import BrokerState
+from unit.coordinator.network import Network, held
+
+
+def test_silence_makes_a_broker_dead_and_a_heartbeat_brings_it_back() -> None:
+    """Dead after five seconds of silence, not before; back in the mode it had."""
+    network = Network()
+    network.register("a", "b")
+    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
+    network.pass_time(4.5, heard=("b",))
+    assert network.state_of("a") is BrokerState.CORDONED
+    network.pass_time(0.5, heard=("b",))
+    assert network.state_of("a") is BrokerState.DEAD
+    assert network.state_of("b") is BrokerState.ACTIVE
+    assert network.heartbeat("a").state is BrokerState.CORDONED
+    assert "broker is back" in network.notes
+
+
+def test_after_a_restart_nobody_is_dead_until_silence_was_watched() -> None:
+    """How long the coordinator was away does not count; one that was dead before is dead again, by the same clock."""
+    network = Network()
+    network.register("a", "b", "c")
+    network.pass_time(6, heard=("b", "c"))
+    assert network.state_of("a") is BrokerState.DEAD
+    network.now_s += 3600
+    network.restart()
+    assert {network.state_of(name) for name in "abc"} == {BrokerState.ACTIVE}
+    network.pass_time(4.5, heard=("b",))
+    assert {network.state_of(name) for name in "abc"} == {BrokerState.ACTIVE}
+    network.pass_time(0.5, heard=("b",))
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.DEAD, BrokerState.ACTIVE, BrokerState.DEAD]
+
+
+def test_time_in_which_nobody_watched_is_no_silence() -> None:
+    """If the coordinator itself was stopped for a minute, it gives everybody time to be heard."""
+    network = Network()
+    network.register("a")
+    network.now_s += 60
+    network.handle(TimePassed(network.now_s))
+    assert network.state_of("a") is BrokerState.ACTIVE
+    network.pass_time(5)
+    assert network.state_of("a") is BrokerState.DEAD
+
+
+def test_when_most_fall_silent_at_once_nobody_is_dead() -> None:
+    """The fault is more likely here: two of three stay as they are, and it is told, until one is heard again."""
+    network = Network()
+    network.register("a", "b", "c")
+    network.claim("a", "ann/phone")
+    network.pass_time(60, heard=("c",))
+    assert network.state.mass_silence
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE] * 3
+    assert network.place("ann", "phone").broker == "a"
+    assert network.place("bob").broker == "c", "newcomers go where somebody is heard"
+    assert sum("fell silent at once" in note for note in network.notes) == 1
+    network.pass_time(1, heard=("b", "c"))
+    assert not network.state.mass_silence
+    assert network.state_of("a") is BrokerState.DEAD, "one alone is believed"
+
+
+def test_those_who_fall_silent_one_heartbeat_apart_fall_silent_at_once() -> None:
+    """Heartbeats are spread over a second: the first to be overdue does not die before the others are counted."""
+    network = Network()
+    network.register("a", "b", "c", "d")
+    network.pass_time(1, heard=("b", "c", "d"))
+    network.pass_time(1, heard=("c", "d"))
+    network.pass_time(30, heard=("d",))
+    assert network.state.mass_silence
+    assert all(network.state_of(name) is BrokerState.ACTIVE for name in "abcd")
+
+
+def test_two_brokers_are_too_few_for_mass_silence() -> None:
+    """With two, both may well have failed."""
+    network = Network()
+    network.register("a", "b")
+    network.pass_time(5)
+    assert [network.state_of(name) for name in "ab"] == [BrokerState.DEAD] * 2
+
+
+def test_a_dead_brokers_subscribers_keep_their_sessions() -> None:
+    """Silence is never emptiness: until they claim elsewhere the record stays, and they are placed elsewhere."""
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    network.heartbeat("a", ReportedSession("ann/phone", 1, True, held("fire")))
+    network.pass_time(5, heard=("b",))
+    session = network.state.session("ann/phone")
+    assert session is not None
+    assert (session.owner, session.subscriptions) == ("a", held("fire"))
+    assert network.place("ann", "phone").broker == "b"
+    assert network.owner_of("ann/phone") == "a", "a placement alone moves nothing"
+    assert network.claim("b", "ann/phone") == {"ann/phone": 2}
+    assert network.heartbeat("a").lost == ("ann/phone",)
+
+
+def test_a_broker_that_shuts_down_drains_until_it_registers_again() -> None:
+    """What it says of itself lasts as long as it says so; what operators say lasts longer."""
+    network = Network()
+    network.register("a")
+    assert network.heartbeat("a", draining=True).state is BrokerState.DRAINING
+    with pytest.raises(Unavailable):
+        network.place()
+    network.register("a")
+    assert network.place().broker == "a"
+    network.handle(BrokerModeSet("a", BrokerState.DRAINING))
+    network.register("a")
+    assert network.state_of("a") is BrokerState.DRAINING
+    network.restart()
+    assert network.state_of("a") is BrokerState.DRAINING
+
+
+def test_who_comes_back_gets_the_same_broker() -> None:
+    """While that is active or cordoned and can be reached; else somebody else's."""
+    network = Network("round-robin")
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    for _ in range(3):
+        assert network.place("ann", "phone").broker == "a"
+    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
+    assert network.place("ann", "phone") == network.place("ann", "phone")
+    assert network.place("ann", "phone").reason == "sticky"
+    assert network.place("ann", "laptop").broker == "b", "newcomers do not go to a cordoned one"
+    assert network.place("ann", "phone", avoid=frozenset("a")).broker == "b"
+    network.handle(BrokerModeSet("a", BrokerState.DRAINING))
+    assert network.place("ann", "phone").broker == "b"
+
+
+def test_what_to_avoid_is_a_wish() -> None:
+    """If only those are left that a subscriber could not reach, it may try them again; if nobody is, it is told."""
+    network = Network()
+    with pytest.raises(Unavailable, match="no broker"):
+        network.place()
+    network.register("a")
+    assert network.place(avoid=frozenset("a")).broker == "a"
+    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
+    with pytest.raises(Unavailable):
+        network.place()
+
+
+def test_a_rush_is_spread_before_any_heartbeat_shows_it() -> None:
+    """A hundred newcomers between two heartbeats do not all go to the same broker; after a while they are forgotten."""
+    network = Network()
+    network.register("a", "b")
+    network.register("big", capacity=2.0)
+    chosen = [network.place(f"user{n}").broker for n in range(100)]
+    assert {name: chosen.count(name) for name in set(chosen)} == {"a": 25, "b": 25, "big": 50}
+    network.pass_time(2.5, heard=("a", "b", "big"))
+    assert network.place().broker == "a"
+
+
+def test_handover_spreads_a_brokers_subscribers_over_the_others() -> None:
+    """Never to the one they leave; those whom nobody can take are left out."""
+    network = Network("nearest")
+    network.register("a", place=(0.0, 0.0))
+    subscribers = [f"user{n}/phone" for n in range(10)]
+    network.claim("a", *subscribers)
+    assert network.hand_over("a", *subscribers) == {}
+    network.register("near", place=(1.0, 0.0))
+    network.register("far", place=(9.0, 0.0))
+    assert {placed.broker for placed in network.hand_over("a", *subscribers).values()} == {"near"}
+    network.handle(PolicyChosen("round-robin"))
+    placed = [one.broker for one in network.hand_over("a", *subscribers).values()]
+    assert placed.count("near") == placed.count("far") == 5
+
+
+def test_only_known_policies_are_chosen_and_the_choice_is_remembered() -> None:
+    network = Network()
+    with pytest.raises(InvalidValue, match="least-resulting-load, nearest, random, round-robin"):
+        network.handle(PolicyChosen("best"))
+    network.handle(PolicyChosen("random"))
+    network.restart()
+    assert network.state.policy == "random"
+
+
+def test_a_strangers_policy_that_fails_keeps_nobody_from_being_placed() -> None:
+    """What raises, or chooses who is not there, is told, and the least loaded is taken."""
+
+    def raises(view: NetworkView, _newcomer: object, _chance: object) -> str:
+        raise KeyError(len(view.brokers))
+
+    network = Network("raises", raises=raises, lies=lambda *_: "nobody")
+    network.register("a")
+    assert network.place().reason == "least-resulting-load"
+    network.handle(PolicyChosen("lies"))
+    assert network.place().broker == "a"
+    assert network.notes == ["placement policy failed"] * 2
+
+
+def test_a_broker_is_removed_only_when_it_is_not_in_use() -> None:
+    """Active and heard of: refused. Its subscribers' sessions stay, but for devices without a name."""
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone", "ann/~1")
+    with pytest.raises(InUse):
+        network.handle(BrokerRemoved(network.now_s, "a"))
+    network.pass_time(5, heard=("b",))
+    network.handle(BrokerRemoved(network.now_s, "a"))
+    assert network.owner_of("ann/phone") == "a"
+    assert network.owner_of("ann/~1") is None
+    assert network.place("ann", "phone").broker == "b"
+    with pytest.raises(NotFound):
+        network.heartbeat("a")
+    network.restart()
+    assert network.owner_of("ann/phone") == "a"
+    assert network.claim("b", "ann/phone") == {"ann/phone": 2}
+
+
+def test_operators_cannot_set_a_broker_to_dead() -> None:
+    network = Network()
+    network.register("a")
+    with pytest.raises(InvalidValue):
+        network.handle(BrokerModeSet("a", BrokerState.DEAD))
+    assert network.answer(BrokerModeSet("a", BrokerState.ACTIVE), AnswerBroker).state is BrokerState.ACTIVE
+
+
+def test_whoever_takes_a_removed_users_name_finds_nothing_of_theirs() -> None:
+    """The sessions are gone at once, and brokers that keep them are told to drop them."""
+    network = Network()
+    network.register("a")
+    network.claim("a", "ann/phone", "anna/phone")
+    network.handle(UserRemoved("ann"))
+    assert network.owner_of("ann/phone") is None
+    assert network.owner_of("anna/phone") == "a"
+    network.restart()
+    assert network.heartbeat("a", ReportedSession("ann/phone", 1)).lost == ("ann/phone",)
+    assert "ann/phone" not in network.stored_sessions
+    assert network.state.subscriber_count == 1
