@@ -113,6 +113,7 @@ class Ledger:
         """`kept` is what the broker has for this device."""
         leaving = {key: request for request, key in self._leaving.items()}
         for one in kept:
+            link.mentioned.add(one.subscription)
             key = key_of(one.channel, one.parameters)
             if key in leaving:
                 self._unsubscribe_from(link, one.subscription, leaving[key])
@@ -180,6 +181,8 @@ class Ledger:
     def subscribed(self, link: Link, message: messages.Subscribed) -> None:
         request, position = message.request, messages.parse_position(message.position)
         asked_after = link.asked.pop(request, None)
+        is_known = message.subscription in link.mentioned
+        link.mentioned.add(message.subscription)
         held = self._held.get(request)
         if held is None:
             # Left before it was answered; unless the same goes on under another request.
@@ -193,11 +196,12 @@ class Ledger:
             del self._held[request]
             self.out.append(ev.TellRefused(request, _twice(held.channel)))
             return
-        kept = link.kept.pop(message.subscription, None)
+        link.kept.pop(message.subscription, None)
         if not asked_after:
-            # Asked for without a position, while there is one: kept by the broker, or known from the other link by now.
-            if held.received is None and kept is not None:
-                held.received = held.acked = messages.parse_position(kept.position)
+            # Asked for without a position. If the broker had it anyway, some of it may have come, and been passed over,
+            # before this answer; if there is a position by now, from the other link, it is the one that counts.
+            if held.received is None and is_known:
+                held.received = held.acked = position
             if held.received is not None:
                 self._ask(link, held)
                 return

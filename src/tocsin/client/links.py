@@ -40,6 +40,8 @@ class Link:
     numbers: dict[int, int] = field(default_factory=dict)
     #: What the broker kept for this device before we said anything: its number to what it is.
     kept: dict[int, messages.Subscribed] = field(default_factory=dict)
+    #: Every number that the broker has named: what it stands for may have been sent before it was asked for.
+    mentioned: set[int] = field(default_factory=set)
     #: Requests that an `unsubscribe` was sent for.
     leaving: set[int] = field(default_factory=set)
     #: What the broker last complained about, to be told when it closes.
