@@ -1,127 +1,87 @@
-"""The demonstration, against a cluster that is pretended."""
+"""What the demonstration counts and how it judges."""
 
-import asyncio
-import contextlib
-import json
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-import httpx
 import pytest
+from rich.console import Console
 
-from tocsin.experiments.emergency import demo
-from tocsin.experiments.emergency.demo import DemoOptions, run_demo
+from tocsin.experiments.emergency.audience import in_words
+from tocsin.experiments.emergency.demo import show_summary
+from tocsin.experiments.emergency.tally import Audit, Tally, audit
 
-
-class PretendedCluster:
-    """Accepts everything, and gives each subscription one result for the first report."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.subscriptions: list[dict[str, Any]] = []
-        self.report: dict[str, Any] | None = None
-        self.silent_channel = ""
-        self.rejected = 0
-        self.refuse_statements = False
-        self.busy = 1
-
-    async def __call__(self, request: httpx.Request) -> httpx.Response:
-        await asyncio.sleep(0.001)  # as a network would, let others go on
-        self.calls.append(f"{request.method} {request.url.path}")
-        match request.method, request.url.path:
-            case "POST", "/v1/statements" if self.refuse_statements:
-                return httpx.Response(400, json={"error": {"code": "statement", "message": "no such thing"}})
-            case "POST", "/v1/brokers/demo/subscriptions":
-                wanted = json.loads(request.content)["subscriptions"]
-                distinct = {json.dumps(item): number for number, item in enumerate(wanted)}
-                self.subscriptions = [{"id": distinct[json.dumps(item)], "position": "0-0", **item} for item in wanted]
-                return httpx.Response(200, json={"subscriptions": self.subscriptions})
-            case "POST", "/v1/feeds/reports/records" if self.busy:
-                self.busy -= 1
-                return httpx.Response(429, headers={"Retry-After": "0"})
-            case "POST", path if path.startswith("/v1/feeds/"):
-                records = [json.loads(line) for line in request.content.splitlines()]
-                if path == "/v1/feeds/reports/records" and self.report is None:
-                    self.report = records[0]
-                return httpx.Response(200, json={"accepted": len(records) - self.rejected, "rejected": self.rejected})
-            case "GET", "/v1/brokers/demo/results":
-                return self.results(request)
-            case _:
-                return httpx.Response(200, json={"results": []})
-
-    def results(self, request: httpx.Request) -> httpx.Response:
-        lines = []
-        if self.report is not None and request.url.params.get("after") != "all":
-            each = {item["id"]: item for item in self.subscriptions if item["channel"] != self.silent_channel}
-            for item in each.values():
-                payload = {**self.report, "metres": 12.0}
-                where = {"subscription": item["id"], "channel": item["channel"], "position": f"{item['id']}-4194304"}
-                lines.append(json.dumps({**where, "payload": payload}))
-        cursor = "all" if lines or request.url.params.get("after") == "all" else "none"
-        return httpx.Response(200, text="\n".join(lines), headers={"Tocsin-Cursor": cursor})
+_FLOODS = ("ann", "EmergenciesOfType(etype => 'flood')")
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PretendedCluster:
-    pretended = PretendedCluster()
-
-    @contextlib.asynccontextmanager
-    async def started(folder: Path, say: object) -> AsyncIterator[demo._Api]:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(pretended), base_url="http://pretended") as client:
-            yield demo._Api(client, folder / "cluster.log")
-
-    monkeypatch.setattr(demo, "_cluster", started)
-    monkeypatch.setattr(demo, "longest_period_s", lambda statements: 0.01)
-    monkeypatch.setattr(demo, "_PUBLISH_EVERY_S", 0.01)
-    return pretended
+def tally(**changes: int) -> Tally:
+    """A demonstration in which all went well, but for `changes`."""
+    counted = Tally(published=10, accepted=10)
+    for channel in counted.channels.values():
+        channel.notifications = 2
+    counted.audit = Audit(expected=14, lost=0, doubled=0, reordered=0, misdelivered=0)
+    for name, value in changes.items():
+        setattr(counted, name, value)
+    return counted
 
 
-def run(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
-    code = run_demo(DemoOptions(seconds=2), as_json=True)
-    return code, json.loads(capsys.readouterr().out)
+def test_success() -> None:
+    """All records accepted, every channel heard, everybody handed what they should be: that is success."""
+    assert tally().succeeded
+    assert tally().to_json()["notifications"] == 14
 
 
-def test_success(cluster: PretendedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """All records accepted and every channel with results: exit code 0, and the figures in one JSON object."""
-    code, told = run(capsys)
-    assert code == 0
-    assert told["succeeded"]
-    assert told["records"]["published"] == told["records"]["accepted"] == 60 + 2 * (10 + 60)
-    distinct = {json.dumps([item["channel"], item["parameters"]]) for item in cluster.subscriptions}
-    assert told["notifications"] == len(distinct)
-    assert sum(channel["results"] for channel in told["channels"].values()) == len(distinct)
-    assert all(channel["runs_with_results"] == 1 for channel in told["channels"].values())
-    assert cluster.busy == 0
+@pytest.mark.parametrize("kind", ["lost", "doubled", "reordered", "misdelivered"])
+def test_any_wrong_notification_is_a_failure(kind: str) -> None:
+    """One notification too few, too many or in the wrong place shows in the verdict."""
+    counts = {"expected": 14, "lost": 0, "doubled": 0, "reordered": 0, "misdelivered": 0, kind: 1}
+    counted = tally()
+    counted.audit = Audit(**counts)
+    assert not counted.succeeded
 
 
-def test_silent_channel_is_a_failure(cluster: PretendedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """A channel without results shows in the exit code."""
-    cluster.silent_channel = "EmergenciesNearMe"
-    code, told = run(capsys)
-    assert code == 1
-    assert told["channels"]["EmergenciesNearMe"]["results"] == 0
+def test_other_failures() -> None:
+    """So does a record that was not accepted, a silent channel, and an audit that was never made."""
+    assert not tally(accepted=9).succeeded
+    silent = tally()
+    silent.channels["EmergenciesNearMe"].notifications = 0
+    assert not silent.succeeded
+    unaudited = tally()
+    unaudited.audit = None
+    assert not unaudited.succeeded
 
 
-def test_rejected_record_is_a_failure(cluster: PretendedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """So does a record that was not accepted."""
-    cluster.rejected = 1
-    code, told = run(capsys)
-    assert code == 1
-    assert told["records"]["rejected"] == 5
+@pytest.mark.parametrize(
+    ("received", "found"),
+    [
+        ([1, 2, 3], Audit(3, 0, 0, 0, 0)),
+        ([1, 3], Audit(3, 1, 0, 0, 0)),
+        ([1, 2, 2, 3], Audit(3, 0, 1, 0, 0)),
+        ([1, 3, 2], Audit(3, 0, 0, 1, 0)),
+        ([1, 2, 3, 9], Audit(3, 0, 0, 0, 1)),
+        ([], Audit(3, 3, 0, 0, 0)),
+    ],
+)
+def test_audit(received: list[int], found: Audit) -> None:
+    """Each kind of wrong is told apart."""
+    assert audit({_FLOODS: received}, {_FLOODS[1]: [1, 2, 3]}) == found
 
 
-def test_refusal_is_told_in_the_clusters_words(cluster: PretendedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the cluster refuses ends the demonstration with its message."""
-    cluster.refuse_statements = True
-    assert run_demo(DemoOptions(seconds=1)) == 1
-    assert "POST /v1/statements was answered with 400" in capsys.readouterr().out
+def test_audit_of_nothing() -> None:
+    """Who holds a subscription without results should have been handed none."""
+    assert audit({_FLOODS: []}, {}) == Audit(0, 0, 0, 0, 0)
+    assert audit({_FLOODS: [5]}, {}) == Audit(0, 0, 0, 0, 1)
 
 
-def test_summary_for_people(cluster: PretendedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without --json, each notification is a line and the end is a table."""
-    assert run_demo(DemoOptions(seconds=1)) == 0
+def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """The end is a table and a verdict in words."""
+    counted = tally()
+    counted.channels["EmergenciesNearMe"].examples.append({"message": "Flood in Harbour. Stay away.", "metres": 12.0})
+    show_summary(counted, Console(highlight=False, soft_wrap=True, width=200))
     shown = capsys.readouterr().out
-    assert "12 m away" in shown
-    assert "EmergenciesOfTypeAtLocationWithShelter" in shown
-    assert "records published" in shown
+    assert "Flood in Harbour, 12 m away" in shown
+    assert "14 expected, 0 lost, 0 doubled" in shown
+
+
+def test_shelter_in_words() -> None:
+    """A notification that names a shelter says how far it is."""
+    payload = {"message": "Fire in Station. Leave.", "shelter": "School", "shelter_metres": 99.6}
+    assert in_words(payload) == "Fire in Station; shelter: School, 100 m from you"
