@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +14,12 @@ from tocsin.cli.terminal import AsJson, out, print_json
 app = typer.Typer(help="Measure: each figure beside a peer, in the same run.", no_args_is_help=True)
 
 Seed = Annotated[int, typer.Option(help="The same seed makes the same workload.")]
+
+
+@app.callback()
+def bench() -> None:
+    # Told to stop, a benchmark takes down the servers that it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @app.command()
