@@ -409,9 +409,12 @@ class BrokerState:
     def _handover_placed(self, event: HandoverPlaced) -> None:
         spread_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
         for session in list(self._connections.values()):
+            assert session.connection is not None
             placement = event.placements.get(session.subscriber)
-            if placement is None or session.connection is None:
-                continue  # It is closed when the time is up, and finds another broker by itself.
+            if placement is None:
+                # There is nowhere to go yet; it carries on when there is.
+                self._close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
+                continue
             broker, url = placement
             after_ms = self._rng.randrange(spread_ms + 1)
             self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=after_ms)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tocsin import __version__
-from tocsin.cli import bench, broker, brokers, cluster, coordinator, demo, doctor, publish, results, sql, users
+from tocsin.cli import bench, broker, brokers, cluster, coordinator, demo, doctor, publish, results, sql, subscribe, up, users
 
 app = typer.Typer(
     name="tocsin",
@@ -29,11 +29,13 @@ def main(
     del version
 
 
+app.command("up")(up.run_up)
 app.command("cluster")(cluster.run_cluster)
 app.command("coordinator")(coordinator.run_coordinator)
 app.command("broker")(broker.run_broker)
 app.command("sql")(sql.run_sql)
 app.command("publish")(publish.run_publish)
+app.command("subscribe")(subscribe.run_subscribe)
 app.command("results")(results.run_results)
 app.command("doctor")(doctor.run_doctor)
 app.command("demo")(demo.run_demo)
