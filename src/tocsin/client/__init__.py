@@ -5,10 +5,13 @@ from tocsin.client.coordinator import CoordinatorClient
 from tocsin.client.failures import ConnectionEnded, NotConnected, Replaced, TokenRefused
 from tocsin.client.http import ServerError
 from tocsin.client.notifications import Notification
+from tocsin.client.publisher import AsyncPublisher
 from tocsin.client.subscriber import Subscriber
 from tocsin.client.subscriptions import Subscription
+from tocsin.client.sync import SyncNotification, SyncSubscriber, SyncSubscription
 
 __all__ = [
+    "AsyncPublisher",
     "ClusterClient",
     "ConnectionEnded",
     "CoordinatorClient",
@@ -18,5 +21,8 @@ __all__ = [
     "ServerError",
     "Subscriber",
     "Subscription",
+    "SyncNotification",
+    "SyncSubscriber",
+    "SyncSubscription",
     "TokenRefused",
 ]

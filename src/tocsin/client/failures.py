@@ -12,7 +12,7 @@ What a broker or the coordinator refuses comes as the error that Tocsin has for 
 
 from __future__ import annotations
 
-from tocsin.client.cluster import ServerError
+from tocsin.client.http import ServerError
 from tocsin.errors import (
     AlreadyExists,
     ClusterFailure,

@@ -1,0 +1,154 @@
+"""`tocsin subscribe`: notifications of channels, as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json
+from tocsin.client import Notification, Subscriber, Subscription
+from tocsin.client.accounts import Accounts
+from tocsin.errors import HistoryGone, InvalidValue, StatementError, TocsinError
+from tocsin.model.catalogue import ParameterValue
+from tocsin.protocol.calls import parse_call
+
+DEFAULT_COORDINATOR = "http://127.0.0.1:8500"
+
+
+@dataclass(frozen=True, slots=True)
+class _Who:
+    """How to connect, as the command line says it."""
+
+    coordinator: str
+    broker: str
+    user: str
+    password: str = field(repr=False)
+    token: str = field(repr=False)
+    device: str
+    register: bool
+
+
+def run_subscribe(
+    calls: Annotated[list[str], typer.Argument(help="Channels, such as 'EmergenciesOfType(etype => \"flood\")'.")],
+    coordinator: Annotated[
+        str, typer.Option(envvar="TOCSIN_COORDINATOR_URL", help="Address of the coordinator.")
+    ] = DEFAULT_COORDINATOR,
+    broker: Annotated[
+        str,
+        typer.Option(help="Stay with the broker at this address; else the coordinator names one.", show_default=False),
+    ] = "",
+    user: Annotated[
+        str, typer.Option(envvar="TOCSIN_USER", help="Without one, a guest is registered.", show_default=False)
+    ] = "",
+    password: Annotated[
+        str, typer.Option(envvar="TOCSIN_PASSWORD", help="Asked for if it is needed.", show_default=False)
+    ] = "",
+    token: Annotated[str, typer.Option(envvar="TOCSIN_TOKEN", help="Instead of a password.", show_default=False)] = "",
+    register: Annotated[bool, typer.Option("--register", help="Register the user if there is none yet.")] = False,
+    device: Annotated[
+        str, typer.Option(help="With a name, what comes while this does not run is sent later.", show_default=False)
+    ] = "",
+    count: Annotated[int, typer.Option(min=0, help="End after this many notifications; 0 is never.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Subscribe to channels and print notifications as they come. Ctrl-C ends it."""
+    try:
+        asks = [parse_call(call) for call in calls]
+        if not user and not token:
+            user, password, register = f"guest-{secrets.token_hex(8)}", secrets.token_urlsafe(24), True
+        elif user and not password and not token:
+            password = typer.prompt(f"Password of {user}", hide_input=True)
+        who = _Who(coordinator, broker, user, password, token, device, register)
+        asyncio.run(_follow_until_interrupted(who, asks, count, as_json))
+    except StatementError as exc:
+        fail(exc.pointed())
+    except TocsinError as exc:
+        fail(str(exc))
+    except httpx.TransportError as exc:
+        fail(
+            f"no coordinator answers at {coordinator} ({exc}); "
+            "start one with `tocsin coordinator`, or give --coordinator"
+        )
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+async def _follow_until_interrupted(
+    who: _Who, asks: list[tuple[str, dict[str, ParameterValue]]], count: int, as_json: bool
+) -> None:
+    def tell_gone(subscription: Subscription, gone: HistoryGone) -> None:
+        if as_json:
+            told = {"type": "history_gone", "channel": subscription.channel, "parameters": subscription.parameters}
+            print_json(told | {"position": gone.earliest, "message": gone.message})
+        else:
+            err.print(gone.message, style="yellow", markup=False)
+
+    async with await _subscriber(who, tell_gone) as me:
+        for channel, parameters in asks:
+            await me.subscribe(channel, parameters)
+        if not as_json:
+            err.print(f"connected to {me.broker} as {me.name}; waiting for notifications", style="dim", markup=False)
+        following = asyncio.create_task(_print_all(me, count, as_json))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, following.cancel)
+        # What was printed has been taken care of: this is no error, and it is acknowledged on leaving.
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+async def _subscriber(who: _Who, tell_gone: Any) -> Subscriber:
+    if not who.broker:
+        return Subscriber(
+            coordinator=who.coordinator,
+            user=who.user,
+            password=who.password,
+            token=who.token,
+            register=who.register,
+            device=who.device,
+            on_history_gone=tell_gone,
+        )
+    token = who.token
+    if not token:
+        if not who.password:
+            raise InvalidValue("give a token, or user and password")
+        accounts = Accounts(who.coordinator)
+        try:
+            token = await accounts.token(who.user, who.password, register=who.register)
+        finally:
+            await accounts.close()
+    return Subscriber(broker=who.broker, token=token, device=who.device, on_history_gone=tell_gone)
+
+
+async def _print_all(me: Subscriber, count: int, as_json: bool) -> None:
+    printed = 0
+    async for notification in me.notifications():
+        _print(notification, as_json)
+        printed += 1
+        if printed == count:
+            return
+
+
+def _print(notification: Notification, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "type": "notification",
+                "channel": notification.channel,
+                "parameters": notification.parameters,
+                "position": notification.position,
+                "committed_at": notification.committed_at.isoformat(),
+                "payload": notification.payload,
+            }
+        )
+        return
+    at = notification.committed_at.astimezone().strftime("%H:%M:%S")
+    out.print(f"{at} ", style="dim", end="")
+    out.print(notification.subscription, style="bold", markup=False, end=" ", soft_wrap=True)
+    out.print(notification.raw_payload.decode(), markup=False, soft_wrap=True)

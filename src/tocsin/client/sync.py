@@ -1,0 +1,189 @@
+"""The subscriber for programs without asyncio: the same, with plain `with` and `for`.
+
+::
+
+    with SyncSubscriber(coordinator="http://127.0.0.1:8500", user="ann", password="…") as me:
+        for notification in me.subscribe("EmergenciesOfType", etype="flood"):
+            print(notification.payload)
+
+A thread of its own runs the event loop; calls wait for it. One thread at a time may iterate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tocsin.client.notifications import Notification
+from tocsin.client.subscriber import Subscriber
+from tocsin.client.subscriptions import Subscription
+from tocsin.model.catalogue import ParameterValue
+from tocsin.protocol import messages
+
+T = TypeVar("T")
+
+
+class SyncSubscriber:
+    """Takes what `Subscriber` takes, and promises the same."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-subscriber", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self._me = self.run(self._open())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        try:
+            self.run(self._me.__aexit__(kind, exc, tb))
+        finally:
+            self._stop()
+
+    @property
+    def name(self) -> str:
+        """USER/DEVICE, as brokers know it."""
+        return self._me.name
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that it is, or was last, connected to."""
+        return self._me.broker
+
+    @property
+    def kept(self) -> list[messages.Subscribed]:
+        """As `Subscriber.kept`."""
+        return self._me.kept
+
+    def subscribe(
+        self,
+        channel: str,
+        values: Mapping[str, ParameterValue] | None = None,
+        /,
+        *,
+        position: str = "",
+        **parameters: ParameterValue,
+    ) -> SyncSubscription:
+        """As `Subscriber.subscribe`."""
+        asked = self._me.subscribe(channel, values, position=position, **parameters)
+        return SyncSubscription(self, self.run(asked))
+
+    def subscribe_kept(self) -> list[SyncSubscription]:
+        return [SyncSubscription(self, one) for one in self.run(self._me.subscribe_kept())]
+
+    def notifications(self) -> Iterator[SyncNotification]:
+        """Those of all subscriptions together, in the order in which they arrived."""
+        yield from self.follow(self._me.notifications())
+
+    def follow(self, source: AsyncIterator[Notification]) -> Iterator[SyncNotification]:
+        while (notification := self.run(_next(source))) is not None:
+            yield SyncNotification(self, notification)
+
+    async def _open(self) -> Subscriber:
+        # Made on the loop's thread: it holds what belongs to a loop.
+        return await Subscriber(**self._options).__aenter__()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have the loop's thread do something, and wait for it. Interrupted, the work is cancelled."""
+        future: concurrent.futures.Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _stop(self) -> None:
+        self.run(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class SyncSubscription:
+    """A channel with its parameters; iterate over it for its notifications."""
+
+    def __init__(self, subscriber: SyncSubscriber, subscription: Subscription) -> None:
+        self._subscriber = subscriber
+        self._subscription = subscription
+
+    def __repr__(self) -> str:
+        return repr(self._subscription)
+
+    def __str__(self) -> str:
+        return str(self._subscription)
+
+    def __iter__(self) -> Iterator[SyncNotification]:
+        yield from self._subscriber.follow(self._subscription)
+
+    @property
+    def channel(self) -> str:
+        return self._subscription.channel
+
+    @property
+    def parameters(self) -> Mapping[str, ParameterValue]:
+        return self._subscription.parameters
+
+    @property
+    def position(self) -> str:
+        """As `Subscription.position`."""
+        return self._subscription.position
+
+    def ack(self, position: str = "") -> None:
+        self._subscriber.run(self._subscription.ack(position))
+
+    def unsubscribe(self) -> None:
+        self._subscriber.run(self._subscription.unsubscribe())
+
+
+class SyncNotification:
+    """One result of a channel; see `Notification`."""
+
+    def __init__(self, subscriber: SyncSubscriber, notification: Notification) -> None:
+        self._subscriber = subscriber
+        self._notification = notification
+
+    def __repr__(self) -> str:
+        return repr(self._notification)
+
+    @property
+    def channel(self) -> str:
+        return self._notification.channel
+
+    @property
+    def parameters(self) -> Mapping[str, ParameterValue]:
+        return self._notification.parameters
+
+    @property
+    def position(self) -> str:
+        return self._notification.position
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return self._notification.payload
+
+    @property
+    def raw_payload(self) -> bytes:
+        return self._notification.raw_payload
+
+    @property
+    def committed_at(self) -> datetime:
+        return self._notification.committed_at
+
+    def ack(self) -> None:
+        self._subscriber.run(self._notification.ack())
+
+
+async def _next(source: AsyncIterator[Notification]) -> Notification | None:
+    """StopAsyncIteration can't leave a coroutine as itself."""
+    return await anext(source, None)
