@@ -5,7 +5,21 @@ from __future__ import annotations
 import typer
 
 from tocsin import __version__
-from tocsin.cli import bench, broker, brokers, cluster, coordinator, demo, doctor, publish, results, sql, subscribe, up, users
+from tocsin.cli import (
+    bench,
+    broker,
+    brokers,
+    cluster,
+    coordinator,
+    demo,
+    doctor,
+    publish,
+    results,
+    sql,
+    subscribe,
+    up,
+    users,
+)
 
 app = typer.Typer(
     name="tocsin",
