@@ -73,6 +73,7 @@ def run(
             cluster_before_s = network.cluster.cpu_s()
             begin_us = time.time_ns() // 1000
             _publish(network.cluster, topic_of, rate_per_s)
+            published_s = time.time_ns() / 1e9 - begin_us / 1e6
             holders = Counter(topic_held.values())
             counted = clients.wait(sum(holders[topic] for topic in topic_of), _DELIVERY_TIMEOUT_S)
             elapsed_s = time.time_ns() / 1e9 - begin_us / 1e6
@@ -83,6 +84,7 @@ def run(
             outcome = account(topic_of, topic_held, clients.kept(), begin_us + int(warm_s * 1e6))
             puller_ms = puller.latencies_ms(begin_us + int(warm_s * 1e6))
             report |= {
+                "records_per_s_reached": round(len(topic_of) / published_s, 1),
                 "subscribers_by_broker": seats,
                 "p50_ms": round(percentile(outcome.latencies_ms, 0.5)),
                 "p99_ms": round(percentile(outcome.latencies_ms, 0.99)),
