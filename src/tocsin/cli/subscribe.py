@@ -7,7 +7,7 @@ import secrets
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx
 import typer
@@ -15,11 +15,14 @@ import typer
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
 from tocsin.client.accounts import Accounts
+from tocsin.client.subscriptions import OnHistoryGone
 from tocsin.errors import HistoryGone, InvalidValue, StatementError, TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import parse_call
 
 DEFAULT_COORDINATOR = "http://127.0.0.1:8500"
+#: A person waits for this: long enough for a broker that is just starting.
+_CONNECT_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ async def _follow_until_interrupted(
             await following
 
 
-async def _subscriber(who: _Who, tell_gone: Any) -> Subscriber:
+async def _subscriber(who: _Who, tell_gone: OnHistoryGone) -> Subscriber:
     if not who.broker:
         return Subscriber(
             coordinator=who.coordinator,
@@ -113,6 +116,7 @@ async def _subscriber(who: _Who, tell_gone: Any) -> Subscriber:
             register=who.register,
             device=who.device,
             on_history_gone=tell_gone,
+            connect_timeout_s=_CONNECT_TIMEOUT_S,
         )
     token = who.token
     if not token:
@@ -123,7 +127,13 @@ async def _subscriber(who: _Who, tell_gone: Any) -> Subscriber:
             token = await accounts.token(who.user, who.password, register=who.register)
         finally:
             await accounts.close()
-    return Subscriber(broker=who.broker, token=token, device=who.device, on_history_gone=tell_gone)
+    return Subscriber(
+        broker=who.broker,
+        token=token,
+        device=who.device,
+        on_history_gone=tell_gone,
+        connect_timeout_s=_CONNECT_TIMEOUT_S,
+    )
 
 
 async def _print_all(me: Subscriber, count: int, as_json: bool) -> None:

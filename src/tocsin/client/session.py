@@ -19,7 +19,7 @@ from typing import assert_never
 
 from tocsin.client import events as ev
 from tocsin.client.backoff import Backoff
-from tocsin.client.failures import ConnectionEnded, Replaced, TokenRefused
+from tocsin.client.failures import ConnectionEnded, Replaced, TokenRefused, error_of
 from tocsin.client.ledger import Ledger
 from tocsin.client.links import Link, LinkState
 from tocsin.errors import TocsinError, Unauthorised
@@ -259,6 +259,12 @@ class Session:
             self._ledger.unsubscribed(link, error.request)
         elif error.request not in link.asked:
             link.complaint = error
+            if link.state is LinkState.GREETING and not error.temporary and error.code != Unauthorised.code:
+                # Our `hello` itself is wrong, and the broker waits for a better one.
+                if link is self._candidate:
+                    self._lost(link, 0, error.message, disconnect=True)
+                else:
+                    self._fail(error_of(error.code, error.message))
         elif error.code == Unauthorised.code:
             link.complaint = error
             self._lost(link, messages.CLOSE_REFUSED, error.message, disconnect=True)

@@ -14,6 +14,7 @@ acknowledged when the next one is asked for, so what an application was at when 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
@@ -29,6 +30,7 @@ from tocsin.client.subscriptions import Handout, OnHistoryGone, Subscription
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
+from tocsin.protocol.coordination import NAME_PATTERN
 
 #: About a second's worth for a busy subscriber, and no more memory than anyone would miss.
 _QUEUE_COUNT = 1000
@@ -69,6 +71,10 @@ class Subscriber:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         _check(coordinator, broker, user, password, token)
+        if device and not re.match(NAME_PATTERN, device):
+            raise InvalidValue(
+                f"not a name for a device: {device!r}; use up to 64 letters, digits and any of _ . @ ~ -"
+            )
         can_renew = bool(coordinator and user and password)
         options = SessionOptions(device, token, (broker,) if broker else (), bool(coordinator), can_renew)
         accounts = (lambda: Accounts(coordinator, tls)) if coordinator else None
