@@ -78,7 +78,8 @@ from tocsin.settings import BrokerSettings
 
 log = structlog.get_logger(__name__)
 
-_PULL_WAIT_S = 20.0
+#: A cluster that is told to stop waits for pulls that wait, so none waits for long.
+_PULL_WAIT_S = 3.0
 _TICK_EVERY_S = 0.1
 _FIRST_PAUSE_S = 0.1
 _LAST_PAUSE_S = 2.0

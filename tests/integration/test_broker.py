@@ -1,0 +1,329 @@
+"""Brokers as subscribers meet them: real processes, real sockets, a stock WebSocket client and curl."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from integration.live import PATIENCE_S, Live, wait_until
+from integration.network import Network, Socket, running_network, socket_to
+from tocsin.broker.store import SessionStore
+from tocsin.protocol.messages import CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
+from tocsin.testing.processes import ServerProcess, stop
+
+
+@pytest.fixture(scope="module")
+def network(live: Live, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    live.sql(
+        """CREATE ACTIVE DATASET Alerts (id STRING, topic STRING, text STRING, PRIMARY KEY (id));
+        CREATE FEED alerts INTO Alerts FROM HTTP;
+        CREATE CONTINUOUS CHANNEL AlertsOf (topic STRING) AS
+          SELECT a.* FROM Alerts a WHERE is_new(a) AND a.topic = :topic"""
+    )
+    with running_network(live, tmp_path_factory.mktemp("network")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker(network: Network) -> Iterator[ServerProcess]:
+    with network.broker("shared") as process:
+        yield process
+
+
+def alert(network: Network, topic: str, *ids: str) -> None:
+    """Publish one after the other: results of one commit come in any order."""
+    for one in ids:
+        network.live.publish("alerts", [{"id": one, "topic": topic, "text": ""}])
+
+
+def ids(socket: Socket, count: int) -> list[str]:
+    return [payload["id"] for payload in socket.payloads(count)]
+
+
+def status(broker: ServerProcess) -> dict[str, int]:
+    answer: dict[str, int] = httpx.get(f"{broker.url}/v1/status").json()
+    return answer
+
+
+def closed_with(socket: Socket) -> int:
+    """Reads until the other side closes; its close code."""
+    with pytest.raises(ConnectionClosed) as closed:
+        for _ in iter(lambda: socket.raw.recv(PATIENCE_S), None):
+            pass
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code
+
+
+def test_identical_subscriptions_are_one_at_the_cluster(network: Network, broker: ServerProcess) -> None:
+    """The first subscriber subscribes at the cluster, the last one leaving unsubscribes; between, all get the same."""
+    before = status(broker)["backend_subscriptions"]
+    token = network.token("sharing")
+    with network.hello(broker, token, "a") as one, network.hello(broker, token, "b") as other:
+        mine, theirs = (socket.subscribe("AlertsOf", topic="shared") for socket in (one, other))
+        assert mine["subscription"] == theirs["subscription"]
+        assert status(broker)["backend_subscriptions"] == before + 1
+        alert(network, "shared", "1", "2")
+        assert ids(one, 2) == ids(other, 2) == ["1", "2"]
+        one.send(type="unsubscribe", subscription=mine["subscription"], request=1)
+        assert one.next_of("unsubscribed")["request"] == 1
+        alert(network, "shared", "3")
+        assert ids(other, 1) == ["3"]
+        other.send(type="unsubscribe", subscription=theirs["subscription"])
+        other.next_of("unsubscribed")
+        wait_until(lambda: status(broker)["backend_subscriptions"] == before, "the last one has left")
+        held = network.live.http.get("/v1/brokers/shared/subscriptions").json()["subscriptions"]
+        assert theirs["subscription"] not in [one["id"] for one in held]
+
+
+def test_missed_while_away(network: Network, broker: ServerProcess) -> None:
+    """A device that comes back gets what it missed after what it acknowledged, and nothing twice."""
+    token = network.token("away")
+    with network.hello(broker, token) as socket:
+        socket.subscribe("AlertsOf", topic="away")
+        alert(network, "away", "1", "2")
+        first = socket.next_of("notification")
+        socket.next_of("notification")
+        socket.send(type="ack", positions=[first["position"]])
+        socket.send(type="ping", request=9)
+        assert socket.next_of("pong")["request"] == 9
+    alert(network, "away", "3", "4")
+    with network.hello(broker, token) as socket:
+        (kept,) = socket.welcome["subscriptions"]
+        assert kept["position"] == first["position"]
+        assert ids(socket, 3) == ["2", "3", "4"]
+
+
+def test_newer_connection_replaces_the_older(network: Network, broker: ServerProcess) -> None:
+    """A device has one connection; the older one is told why it ends."""
+    token = network.token("twice")
+    with network.hello(broker, token) as older, network.hello(broker, token):
+        assert closed_with(older) == CLOSE_REPLACED
+
+
+def test_kill_and_start_again(network: Network, tmp_path: Path) -> None:
+    """After kill -9, starting the broker again is all it takes: subscriptions and positions are there."""
+    token = network.token("survivor")
+    with network.broker("mortal") as broker:
+        with network.hello(broker, token) as socket:
+            socket.subscribe("AlertsOf", topic="mortal")
+            alert(network, "mortal", "1", "2")
+            socket.next_of("notification")
+            acked = socket.next_of("notification")["position"]
+            socket.send(type="ack", positions=[acked])
+            wait_until(lambda: _kept_position(network, "mortal") == acked, "the acknowledgement is on disk")
+            broker.process.kill()
+        broker.process.wait()
+        alert(network, "mortal", "3")
+    with network.broker("mortal") as broker, network.hello(broker, token) as socket:
+        assert len(socket.welcome["subscriptions"]) == 1
+        alert(network, "mortal", "4")
+        assert ids(socket, 2) == ["3", "4"]
+
+
+def _kept_position(network: Network, broker: str) -> str:
+    """What the one subscription in a broker's store has been acknowledged up to."""
+    (session,) = SessionStore(network.folder / broker / "data").sessions()
+    (kept,) = session.subscriptions
+    return str(kept.position)
+
+
+def _stored(network: Network, broker: str, subscriber: str) -> bool:
+    answer = httpx.get(f"{network.coordinator.url}/v1/subscribers/{subscriber}")
+    return answer.is_success and bool(answer.json()["subscriptions"])
+
+
+def test_carry_on_at_another_broker(network: Network, broker: ServerProcess) -> None:
+    """With its position, or with nothing but its name, a subscriber carries on at any broker; the first one lets go."""
+    token = network.token("mover")
+    sessions = status(broker)["sessions"]
+    with network.broker("second") as second:
+        with network.hello(broker, token) as socket:
+            first = socket.subscribe("AlertsOf", topic="moving")
+            alert(network, "moving", "1")
+            seen = socket.next_of("notification")
+            wait_until(lambda: _stored(network, "shared", "mover/phone"), "the coordinator knows of it")
+        alert(network, "moving", "2")
+        with network.hello(second, token) as socket:
+            (kept,) = socket.welcome["subscriptions"]
+            assert kept["subscription"] == first["subscription"]
+            answer = socket.subscribe("AlertsOf", topic="moving", position=seen["position"])
+            assert answer["subscription"] == first["subscription"]
+            alert(network, "moving", "3")
+            # What came for the kept subscription before it was asked for anew comes again after it.
+            received: list[str] = []
+            while not received or received[-1] != "3":
+                received += ids(socket, 1)
+            assert received[-2:] == ["2", "3"]
+            wait_until(lambda: status(broker)["sessions"] == sessions, "the first broker has let go")
+
+
+def test_slow_consumer(network: Network) -> None:
+    """Who does not read is closed with a position to carry on from, and loses nothing; memory stays bounded."""
+    token = network.token("slow")
+    text = "x" * 50_000
+    with network.broker("patient", slow_after_s=1, max_queued_bytes=64_000) as broker:
+        with socket_to(broker, max_queue=1) as socket:
+            socket.send(type="hello", token=token, device="phone")
+            socket.next_of("welcome")
+            socket.subscribe("AlertsOf", topic="slow")
+            for batch in range(8):
+                records = [{"id": f"{batch}-{at}", "topic": "slow", "text": text} for at in range(20)]
+                network.live.publish("alerts", records)
+            wait_until(lambda: status(broker)["connections"] == 0, "the slow one is closed")
+            assert broker.memory_mb() < 200
+        with network.hello(broker, token) as socket:
+            assert len(ids(socket, 160)) == 160
+
+
+def test_limits(network: Network) -> None:
+    """Size, rate, subscriptions and connections are limited, and each refusal says which limit it was."""
+    token = network.token("greedy")
+    limits = {
+        "max_message_bytes": 2000,
+        "max_message_burst": 5,
+        "max_messages_per_s": 1,
+        "max_subscriptions_per_user": 2,
+        "max_connections_per_user": 2,
+    }
+    with network.broker("strict", **limits) as broker:
+        with network.hello(broker, token, "a") as first:
+            for topic in ("1", "2"):
+                first.subscribe("AlertsOf", topic=topic)
+            first.send(type="subscribe", channel="AlertsOf", parameters={"topic": "3"}, request=3)
+            refusal = first.next_of("error")
+            assert refusal["request"] == 3
+            assert "2 subscriptions" in refusal["message"]
+            with network.hello(broker, token, "b"), socket_to(broker) as third:
+                third.send(type="hello", token=token, device="c")
+                assert "2 connections" in third.next_of("error")["message"]
+                closed_with(third)
+            for _ in range(5):
+                first.send(type="ping")
+            assert closed_with(first) == CLOSE_TOO_MUCH
+        with socket_to(broker) as big:
+            big.send(type="hello", token="x" * 3000)
+            assert closed_with(big) == 1009
+
+
+def test_only_good_tokens(network: Network, broker: ServerProcess) -> None:
+    """Without `hello`, or with a token that is not good, nobody gets anywhere; a revoked token ends the connection."""
+    with socket_to(broker) as socket:
+        socket.send(type="subscribe", channel="AlertsOf", parameters={"topic": "x"})
+        assert socket.next_of("error")["code"] == "unauthorised"
+        assert closed_with(socket) == CLOSE_REFUSED
+    token = network.token("revoked")
+    head, _, signature = token.rpartition(".")
+    forged = f"{head}.{'A' if signature[0] != 'A' else 'B'}{signature[1:]}"
+    with socket_to(broker) as socket:
+        socket.send(type="hello", token=forged)
+        assert "not one of ours" in socket.next_of("error")["message"]
+        assert closed_with(socket) == CLOSE_REFUSED
+    with network.hello(broker, token) as socket:
+        httpx.post(f"{network.coordinator.url}/v1/users/revoked/revoke").raise_for_status()
+        assert closed_with(socket) == CLOSE_REFUSED
+    assert token not in broker.log.read_text()
+
+
+def test_origins(network: Network, broker: ServerProcess) -> None:
+    """Pages of other origins are refused, whatever they look like; the broker's own page may connect."""
+    own = broker.url
+    for origin in ("http://evil.example", f"{own}.evil.example", own.replace("http", "https"), "null", f"{own}/x"):
+        with pytest.raises(InvalidStatus) as refused, socket_to(broker, origin=origin):
+            pass
+        assert refused.value.response.status_code == 403, origin
+        headers = {"Origin": origin, "Authorization": "Bearer x"}
+        answer = httpx.get(f"{own}/v1/events", params={"subscribe": "AlertsOf(topic => 'x')"}, headers=headers)
+        assert answer.status_code == 403
+    with socket_to(broker, origin=own):
+        pass
+
+
+def test_token_in_address_is_refused(broker: ServerProcess) -> None:
+    """Addresses end up in logs, so what is in them is not taken."""
+    with pytest.raises(InvalidStatus) as refused:
+        connect(f"{broker.url.replace('http', 'ws')}/v1/connect?token=secret")
+    assert refused.value.response.status_code == 400
+    assert "secret" not in broker.log.read_text()
+
+
+def test_permission_classes_do_not_share(network: Network, broker: ServerProcess) -> None:
+    """What people may see is part of what they subscribe to: other class, other backend subscription."""
+    with (
+        network.hello(broker, network.token("public")) as public,
+        network.hello(broker, network.token("insider", "staff")) as insider,
+    ):
+        one, other = (socket.subscribe("AlertsOf", topic="classes") for socket in (public, insider))
+        assert one["subscription"] != other["subscription"]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_follow_with_curl(network: Network, broker: ServerProcess, tmp_path: Path) -> None:
+    """`curl` follows a subscription, and with `Last-Event-ID` carries on where it ended, at any broker."""
+    token = network.token("curl")
+    address = f"{broker.url}/v1/events?subscribe=AlertsOf(topic%20=%3E%20'curl')"
+
+    def follow(*more: str) -> tuple[subprocess.Popen[bytes], Path]:
+        output = tmp_path / f"{len(list(tmp_path.iterdir()))}.txt"
+        command = ["curl", "-sN", "-H", f"Authorization: Bearer {token}", *more, address]
+        with output.open("wb") as file:
+            return subprocess.Popen(command, stdout=file), output
+
+    process, output = follow()
+    try:
+        wait_until(lambda: "event: subscribed" in output.read_text(), "subscribed")
+        alert(network, "curl", "1")
+        wait_until(lambda: '"id":"1"' in output.read_text(), "the first alert")
+    finally:
+        stop(process)
+    last_id = [line for line in output.read_text().splitlines() if line.startswith("id: ")][-1].removeprefix("id: ")
+    alert(network, "curl", "2")
+    process, output = follow("-H", f"Last-Event-ID: {last_id}")
+    try:
+        wait_until(lambda: '"id":"2"' in output.read_text(), "what was missed")
+        assert '"id":"1"' not in output.read_text()
+    finally:
+        stop(process)
+
+
+def test_sigterm_hands_everybody_over(network: Network, broker: ServerProcess) -> None:
+    """On SIGTERM subscribers are told where to go, newcomers are refused, and the process ends clean in time."""
+    token = network.token("handed")
+    with network.broker("leaving", drain_timeout_s=3) as leaving:
+        with network.hello(leaving, token) as socket:
+            socket.subscribe("AlertsOf", topic="leaving")
+            wait_until(lambda: _stored(network, "leaving", "handed/phone"), "the coordinator knows of it")
+            began_s = time.monotonic()
+            leaving.process.send_signal(signal.SIGTERM)
+            move = socket.next_of("move")
+            assert move["to"].startswith("http")
+            assert move["broker"] != "leaving"
+            closed_with(socket)
+        assert leaving.process.wait(PATIENCE_S) == 0
+        assert time.monotonic() - began_s < 8
+
+
+def test_life_without_the_coordinator(live: Live, tmp_path: Path) -> None:
+    """While the coordinator is dead, deliveries go on, and whoever has a token is let in; even after a restart."""
+    with running_network(live, tmp_path) as network:
+        token = network.token("independent")
+        with network.broker("alone") as broker:
+            with network.hello(broker, token) as socket:
+                socket.subscribe("AlertsOf", topic="alone")
+                network.coordinator.process.kill()
+                network.coordinator.process.wait()
+                alert(network, "alone", "1")
+                assert ids(socket, 1) == ["1"]
+            broker.process.kill()
+            broker.process.wait()
+        with network.broker("alone") as broker, network.hello(broker, token) as socket:
+            alert(network, "alone", "2")
+            assert ids(socket, 2) == ["1", "2"]
