@@ -51,7 +51,7 @@ lint: setup ## Style, types, layers
 check: lint test ## All that must pass before a change goes in: lint, then tests and docs examples
 
 .PHONY: chaos
-chaos: setup ## Kill the cluster again and again under load; count every record and result (CHAOS=--help)
+chaos: setup ## Kill cluster, brokers and coordinator again and again under load; count everything (CHAOS=--help)
 	@PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)
 
 .PHONY: bench

@@ -1,4 +1,4 @@
-"""`make chaos`: the real cluster killed again and again, then each planted bug until it is found."""
+"""`make chaos`: the real cluster, then the real network, killed again and again; then each planted bug until found."""
 
 from __future__ import annotations
 
@@ -9,27 +9,45 @@ import sys
 import time
 
 from chaos.harness import Moment, Report, plan_kills, run
+from chaos.network import command as network
+from chaos.network.planted import BUGS as NETWORK_BUGS
 from chaos.planted import BUGS, Bug
 from chaos.process import Target
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
-    parser.add_argument("--kills", type=int, default=30, help="how often the real cluster is killed")
+    parser.add_argument("--part", choices=("cluster", "network", "all"), default="all", help="what is killed")
+    parser.add_argument("--kills", type=int, help="how often the real ones are killed: 30 for the cluster, 24 beside")
+    parser.add_argument("--seconds", type=float, default=0.0, help="how long the real network goes on at least")
+    parser.add_argument("--subscribers", type=int, default=300, help="how many the real network has")
     parser.add_argument("--seed", default="", help="decides load and kills; one is made up if none is given")
-    parser.add_argument("--bugs", default=",".join(BUGS), help="planted bugs to look for, with commas; 'none' for none")
+    parser.add_argument("--bugs", "--only", help="planted bugs to look for, with commas; 'none' for none")
     parser.add_argument("--tries", type=int, default=4, help="runs after which a planted bug counts as not found")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--keep", action="store_true", help="keep the data of a run of the real cluster that failed")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each part instead of a table")
+    parser.add_argument("--keep", action="store_true", help="keep the data of a run of the real ones that failed")
     options = parser.parse_args()
-    # Told to stop, it takes its cluster down with it, as it does on Ctrl-C.
+    named = None if options.bugs is None else [] if options.bugs == "none" else options.bugs.split(",")
+    if unknown := sorted(set(named or ()) - BUGS.keys() - NETWORK_BUGS.keys()):
+        parser.error(f"no planted bugs called {', '.join(unknown)}; there are {', '.join((*BUGS, *NETWORK_BUGS))}")
+    # Told to stop, it takes its processes down with it, as it does on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = options.seed or f"{time.time_ns() % 1_000_000:06d}"
 
+    passed = True
+    if options.part != "network":
+        passed &= kill_cluster(seed, options, [one for one in BUGS if named is None or one in named])
+    if options.part != "cluster":
+        passed &= kill_network(seed, options, [one for one in NETWORK_BUGS if named is None or one in named])
+    return 0 if passed else 1
+
+
+def kill_cluster(seed: str, options: argparse.Namespace, names: list[str]) -> bool:
+    """Whether the real cluster is sound and the planted bugs were found."""
+    kills = 30 if options.kills is None else options.kills
     real = None
-    if options.kills:
-        real = run(seed, plan_kills(seed, options.kills), keep=lambda report: options.keep and bool(report.violations))
-    names = [] if options.bugs == "none" else options.bugs.split(",")
+    if kills:
+        real = run(seed, plan_kills(seed, kills), keep=lambda report: options.keep and bool(report.violations))
     planted = {name: look_for(BUGS[name], seed, options.tries) for name in names}
 
     sound = real is None or not real.violations
@@ -38,7 +56,25 @@ def main() -> int:
         print(json.dumps(_as_json(real, planted, passed=sound and found), indent=2))
     else:
         _print_table(seed, real, planted)
-    return 0 if sound and found else 1
+    return sound and found
+
+
+def kill_network(seed: str, options: argparse.Namespace, names: list[str]) -> bool:
+    """Whether the real network is sound and the planted bugs were found."""
+    outcome = network.carry_out(
+        seed,
+        kills=24 if options.kills is None else options.kills,
+        seconds=options.seconds,
+        subscribers=options.subscribers,
+        bugs=names,
+        tries=options.tries,
+        keep=options.keep,
+    )
+    if options.json:
+        print(json.dumps(outcome.to_json(), indent=2))
+    else:
+        network.print_table(seed, outcome)
+    return outcome.passed
 
 
 def look_for(bug: Bug, seed: str, tries: int) -> tuple[bool, list[Report]]:
@@ -80,7 +116,7 @@ def _print_table(seed: str, real: Report | None, planted: dict[str, tuple[bool, 
     violations = "no violation" if real is None or not real.violations else f"{len(real.violations)} VIOLATIONS"
     verdict = violations if real else "not run"
     print(f"\nreal cluster: {verdict}; planted bugs found: {sum(one for one, _ in planted.values())} of {len(planted)}")
-    print(f"again: make chaos CHAOS='--seed {seed}'")
+    print(f"again: make chaos CHAOS='--part cluster --seed {seed}'")
 
 
 if __name__ == "__main__":

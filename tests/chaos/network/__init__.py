@@ -1,0 +1,1 @@
+"""Kill brokers, coordinator and cluster under their subscribers, and count every notification afterwards."""

@@ -1,0 +1,424 @@
+"""One run: a whole network under load, its processes killed again and again, and every notification counted."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from chaos.network import nodes
+from chaos.network.history import (
+    History,
+    Kind,
+    Ownership,
+    Violation,
+    check,
+    check_ownership,
+    summary,
+)
+from chaos.network.nodes import Server, SubscriberProcess
+from chaos.network.planted import BUGS, Where
+from chaos.network.publishing import Publisher
+from chaos.network.recording import replay
+from chaos.network.workload import (
+    PASSWORD,
+    STATEMENTS,
+    USERS,
+    Author,
+    last_of,
+    permission_of,
+    topics_of,
+    user_name,
+)
+from chaos.process import ClusterProcess, Misbehaved, Target
+from tocsin.client import ClusterClient, CoordinatorClient, ServerError
+
+BROKERS = ("broker-1", "broker-2", "broker-3")
+CLUSTER, COORDINATOR = "cluster", "coordinator"
+PUBLISHERS = 2
+#: How long a patient kill waits until something is delivered again.
+_PATIENT_FOR_S = 60.0
+_SETTLE_WITHIN_S = 120.0
+_MAX_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    #: What is killed at the same moment.
+    targets: tuple[str, ...]
+    #: How long all may work before.
+    after_s: float
+    #: How long they stay down.
+    down_s: float
+    #: Whether something must have been delivered since the last kill.
+    patient: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    subscribers: int = 300
+    processes: int = 2
+    #: Between two requests of a publisher, and between two things that a subscriber does, on average.
+    publish_every_s: float = 0.2
+    act_every_s: float = 20.0
+    away_s: float = 8.0
+    #: How long it goes on at least after the last kill.
+    rest_s: float = 3.0
+
+
+@dataclass(slots=True)
+class Report:
+    seed: str
+    bug: str
+    subscribers: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    records_acknowledged: int = 0
+    records_unknown: int = 0
+    tenures: int = 0
+    lives: int = 0
+    notifications: int = 0
+    repeated_after_return: int = 0
+    #: Held at the cluster in the end, and of them those that no subscriber holds.
+    backends: int = 0
+    backends_of_nobody: int = 0
+    calm_after_s: float = 0.0
+    violations: list[Violation] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "bug": self.bug or None,
+            "subscribers": self.subscribers,
+            "kills": sum(self.kills.values()),
+            "kills_by_target": dict(sorted(self.kills.items())),
+            "records_acknowledged": self.records_acknowledged,
+            "records_unknown": self.records_unknown,
+            "subscriptions": self.tenures,
+            "lives": self.lives,
+            "notifications": self.notifications,
+            "repeated_after_return": self.repeated_after_return,
+            "backends": self.backends,
+            "backends_of_nobody": self.backends_of_nobody,
+            "calm_after_s": round(self.calm_after_s, 1),
+            "violations": len(self.violations),
+            "violations_by_kind": summary(self.violations),
+            "violations_listed": [f"{one.kind}: {one.what}" for one in _some_of_each(self.violations)],
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def plan_kills(seed: str, count: int, targets: Sequence[str] = (*BROKERS, COORDINATOR, CLUSTER)) -> list[Kill]:
+    """Each in its turn, at random moments; now and then two at once, or one that has just been started again."""
+    chance = random.Random(f"{seed}/kills")
+    kills: list[Kill] = []
+    turns: list[str] = []
+    while len(kills) < count:
+        turns = turns or chance.sample(list(targets), len(targets))
+        hit = {turns.pop()}
+        if chance.random() < 0.15:
+            hit.add(chance.choice(targets))
+        again = bool(kills) and chance.random() < 0.1
+        kills.append(
+            Kill(
+                kills[-1].targets if again else tuple(sorted(hit)),
+                after_s=chance.uniform(0.1, 1.5) if again else chance.uniform(0.5, 5.0),
+                down_s=chance.choice((0.0, chance.uniform(0.1, 1.5), chance.uniform(3.0, 7.0))),
+                patient=not again and chance.random() < 0.8,
+            )
+        )
+    return kills
+
+
+class Run:
+    """Use `run()`."""
+
+    def __init__(
+        self, folder: Path, name: str, seed: str, scale: Scale, kills: Sequence[Kill], bug: str, cluster: ClusterProcess
+    ) -> None:
+        self.history = History()
+        self.report = Report(seed, bug)
+        self._name = name
+        self._seed = seed
+        self._scale = scale
+        self._kills = kills
+        self._folder = folder
+        self._cluster = cluster
+        where = BUGS[bug].where if bug else None
+        planted = ["chaos.network.planted", bug]
+        tocsin = {one: planted if where is one else ["tocsin"] for one in Where}
+        tocsin[Where.CLIENT] = [*planted, "subscribers"] if where is Where.CLIENT else ["chaos.network.subscribers"]
+        self._modules = tocsin
+        self._coordinator = nodes.coordinator(folder, tocsin[Where.COORDINATOR])
+        #: By the names that the cluster and the coordinator know them by.
+        self._brokers = {
+            name: nodes.broker(f"{self._name}-{name}", folder, tocsin[Where.BROKER], cluster.url, self._coordinator.url)
+            for name in BROKERS
+        }
+        self._subscribers: list[SubscriberProcess] = []
+        self._publishers = [
+            Publisher(
+                self.history,
+                cluster,
+                Author(name, f"p{number}", seed),
+                f"{seed}/publisher-{number}",
+                scale.publish_every_s,
+            )
+            for number in range(PUBLISHERS)
+        ]
+
+    def carry_out(self) -> None:
+        self._set_up()
+        for publisher in self._publishers:
+            publisher.start()
+        for number, kill in enumerate(self._kills, 1):
+            self._kill(number, kill)
+        self._rest()
+        self._calm_down()
+
+    def _servers(self) -> dict[str, Server]:
+        return {COORDINATOR: self._coordinator, **self._brokers}
+
+    def _set_up(self) -> None:
+        self._say("starting")
+        for server in self._servers().values():
+            server.start()
+        for server in self._servers().values():
+            server.wait_ready()
+        tokens = {}
+        with CoordinatorClient(self._coordinator.url) as client:
+            for number in range(USERS):
+                user = user_name(number)
+                tokens[user] = client.register(user, PASSWORD, permission_of(number))["token"]
+        count, processes = self._scale.subscribers, self._scale.processes
+        # A tenth of them comes later, each in the place of one who goes for good.
+        later = list(range(count, count + count // 10))
+        for process in range(processes):
+            config = {
+                "run": self._name,
+                "seed": self._seed,
+                "coordinator": self._coordinator.url,
+                "tokens": tokens,
+                "first": list(range(count))[process::processes],
+                "later": later[process::processes],
+                "act_every_s": self._scale.act_every_s,
+                "away_s": self._scale.away_s,
+            }
+            module = self._modules[Where.CLIENT]
+            self._subscribers.append(SubscriberProcess(process, self._folder, module, config))
+        # All of them have been there once.
+        self._await(lambda: self._total("settled") >= 0.8 * count, "subscribing", _SETTLE_WITHIN_S)
+
+    # Killing
+
+    def _kill(self, number: int, kill: Kill) -> None:
+        if kill.patient:
+            before = self._total("got")
+            self._await(lambda: self._total("got") > before, "a delivery", _PATIENT_FOR_S)
+        time.sleep(kill.after_s)  # A random moment is not an event.
+        for target in kill.targets:
+            try:
+                if target == CLUSTER:
+                    self._cluster.kill(Target.DRIVER)
+                else:
+                    self._servers()[target].kill()
+            except Misbehaved as exc:
+                self._notice(Kind.MISBEHAVED, f"at kill {number}: {exc}")
+            self.report.kills[target] += 1
+        done = f"{len(self.history.published)} records, {self._total('got')} notifications so far"
+        self._say(f"kill {number} of {len(self._kills)}: {' and '.join(kill.targets)}; {done}")
+        time.sleep(kill.down_s)
+        for target in kill.targets:
+            if target == CLUSTER:
+                self._cluster.start()
+                if not self._cluster.wait_ready():
+                    raise Misbehaved(f"the cluster was not ready in time: {self._cluster.last_words()}")
+            else:
+                self._servers()[target].start()
+
+    def _rest(self) -> None:
+        for server in self._servers().values():
+            server.wait_ready()
+        time.sleep(self._scale.rest_s)
+
+    # The end
+
+    def _calm_down(self) -> None:
+        self._say("calming down")
+        begin_s = time.monotonic()
+        for process in self._subscribers:
+            process.tell("calm")
+        for publisher in self._publishers:
+            publisher.stop()
+        for publisher in self._publishers:
+            publisher.join()
+        self._await(lambda: self._total("settled") == self._total("subscribers"), "coming back", _SETTLE_WITHIN_S)
+        author = Author(self._name, "last", self._seed)
+        last = Publisher(self.history, self._cluster, author, f"{self._seed}/last", 1.0)
+        last.deliver(f"{self._name}-last", [author.record(last_of(topic), topic) for topic in topics_of(self._name)])
+        last.close()
+        is_calm = self._await(lambda: not self._total("missing"), "last records", _SETTLE_WITHIN_S)
+        if is_calm:
+            self.report.calm_after_s = time.monotonic() - begin_s
+        else:
+            self._notice(Kind.NEVER_CALM, f"{self._total('missing')} subscriptions lack their topic's last record")
+        self._check_ownership()
+        for process in self._subscribers:
+            process.finish()
+
+    def _check_ownership(self) -> None:
+        """Heartbeats tell the coordinator who is where; until they have, nothing is wrong yet."""
+        deadline_s = time.monotonic() + 20
+        while (found := check_ownership(self._ownership())) and time.monotonic() < deadline_s:
+            time.sleep(0.3)
+        for violation in found:
+            self._notice(*violation)
+
+    def _ownership(self) -> Ownership:
+        answers = [process.who() for process in self._subscribers]
+        connected = {name: broker for answer in answers for name, broker in answer["who"].items()}
+        with CoordinatorClient(self._coordinator.url) as client:
+            owners = {one["subscriber"]: one["broker"] for one in client.subscribers()}
+        sessions, held = {}, set()
+        for broker in self._brokers.values():
+            sessions[broker.name] = httpx.get(f"{broker.url}/v1/status").json()["sessions"]
+            held |= _held(self._cluster.url, broker.name)
+        self.report.backends = len(held)
+        return Ownership(connected, owners, sessions)
+
+    def finish(self) -> Report:
+        """Check what happened and say it in figures."""
+        report, history = self.report, self.history
+        for process in self._subscribers:
+            if process.history.exists():
+                replay(process.history.read_text().splitlines(), history)
+        report.violations = check(history)
+        self._say(f"found {summary(report.violations) or 'nothing wrong'}")
+        report.subscribers = len({one.subscriber for one in history.tenures})
+        report.records_acknowledged = sum(one.is_acknowledged for one in history.published.values())
+        report.records_unknown = len(history.published) - report.records_acknowledged
+        report.tenures = len(history.tenures)
+        report.lives = sum(len(one.lives) for one in history.tenures)
+        report.notifications = sum(1 for one in history.tenures for _ in one.got())
+        distinct = sum(len({got.position for got in one.got()}) for one in history.tenures)
+        report.repeated_after_return = report.notifications - distinct
+        wanted = {(one.channel, one.topic, one.permission) for one in history.tenures if one.lasts}
+        report.backends_of_nobody = max(0, report.backends - len(wanted))
+        return report
+
+    def end(self) -> None:
+        for publisher in self._publishers:
+            publisher.stop()
+        for process in self._subscribers:
+            process.end()
+        for server in self._servers().values():
+            server.end()
+
+    def leave_cluster(self) -> None:
+        """Let go of everything there, for a run that comes after."""
+        for broker in self._brokers.values():
+            httpx.delete(f"{self._cluster.url}/v1/brokers/{broker.name}", timeout=30)
+
+    # Parts
+
+    def _total(self, what: str) -> int:
+        return sum(process.status.get(what, 0) for process in self._subscribers)
+
+    def _await(self, condition: Callable[[], bool], what: str, within_s: float) -> bool:
+        deadline_s = time.monotonic() + within_s
+        while time.monotonic() < deadline_s:
+            if condition():
+                return True
+            for process in self._subscribers:
+                process.check_alive()
+            time.sleep(0.1)  # They tell how they are getting on four times a second.
+        self._say(f"waited {within_s:g} s for {what}: {[process.status for process in self._subscribers]}")
+        return False
+
+    def _notice(self, kind: Kind, what: str) -> None:
+        self._say(f"{kind}: {what}")
+        self.history.noticed.append(Violation(kind, what))
+
+    def _say(self, what: str) -> None:
+        print(f"chaos-network[{self.report.bug or 'real'}] {what}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def a_cluster() -> Iterator[ClusterProcess]:
+    """A cluster with the channels of a run, in a folder of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="tocsin-chaos-"))
+    cluster = ClusterProcess(folder)
+    try:
+        cluster.start()
+        if not cluster.wait_ready():
+            raise Misbehaved(f"the cluster was not ready in time: {cluster.last_words()}")
+        with ClusterClient(cluster.url) as client:
+            client.sql(STATEMENTS)
+        yield cluster
+    finally:
+        cluster.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(
+    seed: str,
+    kills: Sequence[Kill],
+    scale: Scale,
+    bug: str = "",
+    *,
+    cluster: ClusterProcess | None = None,
+    keep: Callable[[Report], bool] = lambda _: False,
+) -> Report:
+    """Carry out a run in a folder of its own, which is kept, and named, when `keep` says so of the report."""
+    begin_s = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="tocsin-chaos-network-"))
+    is_kept = False
+    try:
+        with ExitStack() as stack:
+            here = cluster or stack.enter_context(a_cluster())
+            # Of its own for each run at a cluster: topics, brokers and idempotency keys.
+            this = Run(folder, folder.name.rpartition("-")[2], seed, scale, kills, bug, here)
+            try:
+                this.carry_out()
+            except (Misbehaved, httpx.TransportError, ServerError) as exc:
+                this._notice(Kind.MISBEHAVED, f"{type(exc).__name__}: {exc}")
+            finally:
+                this.end()
+                if cluster is not None and cluster.up.is_set():
+                    this.leave_cluster()
+            report = this.finish()
+        report.seconds = time.monotonic() - begin_s
+        is_kept = keep(report)
+        if is_kept:
+            print(f"chaos: what is left of it is in {folder}", file=sys.stderr)
+        return report
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _held(cluster_url: str, broker: str) -> set[int]:
+    answer = httpx.get(f"{cluster_url}/v1/brokers/{broker}/subscriptions", params={"limit": 10_000}, timeout=30)
+    return {one["id"] for one in answer.json()["subscriptions"]}
+
+
+def _some_of_each(violations: Sequence[Violation]) -> list[Violation]:
+    """So that a thousand of one kind don't hide the one of another."""
+    each = max(1, _MAX_LISTED // max(1, len({one.kind for one in violations})))
+    seen: Counter[Kind] = Counter()
+    chosen = []
+    for one in violations:
+        seen[one.kind] += 1
+        if seen[one.kind] <= each:
+            chosen.append(one)
+    return chosen[:_MAX_LISTED]

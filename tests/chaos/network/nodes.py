@@ -1,0 +1,160 @@
+"""The network's processes: each is killed, and started again by the same command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved, free_port
+
+READY_WITHIN_S = 90.0
+
+
+def environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Of a child: nothing of whoever runs this, and where the tests are."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+    path = os.pathsep.join(filter(None, (str(TESTS), inherited.get("PYTHONPATH"))))
+    ours = {f"TOCSIN_{name.upper()}": str(value) for name, value in settings.items()}
+    return inherited | ours | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", "TOCSIN_LOG_LEVEL": "info"}
+
+
+class Server:
+    """A coordinator or a broker: one data directory and one port, and one process after the other that serves them."""
+
+    def __init__(
+        self, name: str, folder: Path, module: Sequence[str], options: Sequence[str], settings: Mapping[str, Any]
+    ) -> None:
+        self.name = name
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log_file = folder / f"{name}.log"
+        data = ["--data-dir", str(folder / name), "--port", str(self.port)]
+        self._command = [sys.executable, "-m", *module, *options, *data]
+        self._environment = environment(settings)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """Raises Misbehaved if it had ended by itself."""
+        assert self._process is not None, "not started"
+        if (code := self._process.poll()) is not None:
+            raise Misbehaved(f"{self.name} exited by itself with {code}: {self.last_words()}")
+        self._process.kill()
+        self._process.wait(EXIT_WITHIN_S)
+
+    def wait_ready(self, within_s: float = READY_WITHIN_S) -> None:
+        deadline_s = time.monotonic() + within_s
+        while time.monotonic() < deadline_s:
+            if not self.is_up:
+                raise Misbehaved(f"{self.name} ended instead of getting ready: {self.last_words()}")
+            try:
+                if httpx.get(f"{self.url}/healthz", timeout=5).is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)  # There is nothing to wait on: it is another process that has no port yet.
+        raise Misbehaved(f"{self.name} was not ready within {within_s:g} s: {self.last_words()}")
+
+    def end(self) -> None:
+        """Leave nothing behind, whatever happened."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def last_words(self) -> str:
+        return self.log_file.read_bytes()[-1500:].decode(errors="replace")
+
+
+def coordinator(folder: Path, module: Sequence[str]) -> Server:
+    # Quick to notice, or a run would be spent waiting.
+    settings = {"heartbeat_every_s": 1, "dead_after_s": 2}
+    return Server("coordinator", folder, [*module, "coordinator"], [], settings)
+
+
+def broker(name: str, folder: Path, module: Sequence[str], cluster_url: str, coordinator_url: str) -> Server:
+    options = ["--name", name, "--cluster-url", cluster_url, "--coordinator-url", coordinator_url]
+    # Small, so that subscribers are parked and history comes from the cluster.
+    settings = {"max_connections_per_user": 1000, "max_queued_bytes": 8 << 10, "cache_max_bytes": 64 << 10}
+    return Server(name, folder, [*module, "broker"], options, settings)
+
+
+class SubscriberProcess:
+    """A process of `chaos.network.subscribers`, and what it last said."""
+
+    def __init__(self, number: int, folder: Path, module: Sequence[str], config: Mapping[str, Any]) -> None:
+        self.history = folder / f"subscribers-{number}.ndjson"
+        self.log_file = folder / f"subscribers-{number}.log"
+        config_file = folder / f"subscribers-{number}.json"
+        config_file.write_text(json.dumps({**config, "history": str(self.history)}))
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *module, str(config_file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment({}),
+                start_new_session=True,
+            )
+        self.status: dict[str, int] = {}
+        self._who: dict[str, Any] = {}
+        self._answered = threading.Event()
+        threading.Thread(target=self._listen, name=f"subscribers-{number}", daemon=True).start()
+
+    def tell(self, command: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{command}\n".encode())
+        self._process.stdin.flush()
+
+    def who(self) -> dict[str, Any]:
+        """Who is connected where, and how many subscriptions they hold."""
+        self._answered.clear()
+        self.tell("who")
+        if not self._answered.wait(30):
+            raise Misbehaved("the subscribers did not answer")
+        return self._who
+
+    def check_alive(self) -> None:
+        if self._process.poll() is not None:
+            raise Misbehaved(f"the subscribers ended: {self.log_file.read_text()[-1500:]}")
+
+    def finish(self) -> None:
+        self.tell("finish")
+        self._process.wait(60)
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if "who" in said:
+                self._who = said
+                self._answered.set()
+            else:
+                self.status = said
