@@ -211,19 +211,20 @@ def _load(
         if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() in fields:
             values[name.removeprefix(_PREFIX).lower()] = text
     values.update({name: value for name, value in (overrides or {}).items() if value is not None})
-    return kind(**{name: _convert(name, value, fields[name].default) for name, value in values.items()})
+    return kind(**{name: _convert(name, value, fields[name]) for name, value in values.items()})
 
 
-def _convert(name: str, value: Any, default: Any) -> Any:
-    """`value` in the type of the setting's default."""
+def _convert(name: str, value: Any, field: dataclasses.Field[Any]) -> Any:
+    """`value` in the setting's type."""
+    kinds: dict[Any, type] = {"int": int, "float": float, "str": str, "Path": Path}
     try:
-        if isinstance(default, tuple):
+        if isinstance(field.default, tuple):
             return _convert_list(name, value)
-        if isinstance(default, bool):
+        if field.type == "bool":
             return value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
-        return type(default)(value) if not isinstance(default, Path) else Path(value)
+        return kinds[field.type](value)
     except (KeyError, TypeError, ValueError) as exc:
-        raise InvalidValue(f"setting {name}: {value!r} is not a {type(default).__name__}") from exc
+        raise InvalidValue(f"setting {name}: {value!r} is not a {field.type}") from exc
 
 
 def _convert_list(name: str, value: Any) -> tuple[Any, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tocsin.errors import InvalidValue
-from tocsin.settings import ClusterSettings
+from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 
@@ -37,11 +38,29 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         ClusterSettings.load(environment={"TOCSIN_PORT": "many"})
 
 
-def test_the_page_lists_every_setting() -> None:
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [("The data cluster", ClusterSettings), ("The coordinator", CoordinatorSettings), ("Brokers", BrokerSettings)],
+)
+def test_the_page_lists_every_setting(title: str, kind: type[Any]) -> None:
     """docs/reference/settings.md has each setting with its default, and no other."""
-    written = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", _PAGE.read_text(), re.MULTILINE))
+    section = _PAGE.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    written = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", section, re.MULTILINE))
     expected = {
         field.name: ":".join(map(str, field.default)) if isinstance(field.default, tuple) else str(field.default)
-        for field in dataclasses.fields(ClusterSettings)
+        for field in dataclasses.fields(kind)
     }
     assert written == {name: default or " " for name, default in expected.items()}
+
+
+def test_each_process_has_its_own_table(tmp_path: Path) -> None:
+    """One file serves all processes; numbers may be written whole where fractions are allowed."""
+    file = tmp_path / "tocsin.toml"
+    file.write_text("[cluster]\nport = 1\n[coordinator]\nport = 2\ndead_after_s = 3\n[broker]\nport = 4\n")
+    assert ClusterSettings.load(file, {}).port == 1
+    coordinator = CoordinatorSettings.load(file, {"TOCSIN_HEARTBEAT_EVERY_S": "0.5"})
+    assert (coordinator.port, coordinator.dead_after_s, coordinator.heartbeat_every_s) == (2, 3.0, 0.5)
+    assert BrokerSettings.load(file, {"TOCSIN_ALLOWED_ORIGINS": "http://a:1, http://b"}).allowed_origins == (
+        "http://a:1",
+        "http://b",
+    )

@@ -6,9 +6,8 @@ all of the session's subscriptions and claimed it, until it ends, or another bro
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from tocsin.broker.cache import ResultCache
 from tocsin.broker.delivery import DeliveryDesk
@@ -74,6 +73,12 @@ _SWEEP_EVERY_S = 5.0
 _MOVE_SPREAD = 0.5
 
 
+class Chance(Protocol):
+    """Where chance comes from: a seeded generator, such as `random.Random`."""
+
+    def randrange(self, stop: int, /) -> int: ...
+
+
 class BrokerState:
     """`handle` is the only way in; what it returns is the only way out."""
 
@@ -81,7 +86,7 @@ class BrokerState:
         self,
         name: str,
         limits: Limits,
-        rng: random.Random,
+        chance: Chance,
         *,
         cache_policy: str = "lru",
         cache_max_bytes: int = 64 << 20,
@@ -90,7 +95,7 @@ class BrokerState:
     ) -> None:
         self.name = name
         self._limits = limits
-        self._rng = rng
+        self._chance = chance
         self._drain_timeout_s = drain_timeout_s
         self._out: list[Instruction] = []
         self.cache = ResultCache(cache_policy, max_bytes=cache_max_bytes, ttl_s=cache_ttl_s, left=self._behind)
@@ -416,7 +421,7 @@ class BrokerState:
                 self._close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
                 continue
             broker, url = placement
-            after_ms = self._rng.randrange(spread_ms + 1)
+            after_ms = self._chance.randrange(spread_ms + 1)
             self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=after_ms)))
 
     # Time
