@@ -281,7 +281,8 @@ class Session:
         self.trouble = reason = _told(link, code, reason)
         if disconnect:
             self._out.append(ev.Disconnect(link.number))
-        if link.state is not LinkState.LIVE and link.broker:
+        is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
+        if link.state is not LinkState.LIVE and link.broker and not is_unauthorised:
             self._avoid[link.broker] = None
         if link is self._candidate:
             self._candidate = None
@@ -296,8 +297,8 @@ class Session:
         if self._target is not None:
             target, self._target = self._target, None
             self._current = self._open(target.url, target.broker)
-        elif link.complaint is not None and link.complaint.code == Unauthorised.code:
-            self._need_token(link.complaint.message)
+        elif is_unauthorised:
+            self._need_token(reason)
         elif code >= messages.CLOSE_REPLACED:
             self._fail(_ended(code, reason))
         else:
