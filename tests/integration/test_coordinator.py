@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,11 @@ import httpx
 import pytest
 import schemathesis
 import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import booleans
 from schemathesis.checks import not_a_server_error
@@ -34,7 +42,8 @@ from typer.testing import CliRunner, Result
 from tocsin.cli.main import app
 from tocsin.client import CoordinatorClient, ServerError
 from tocsin.coordinator import passwords
-from tocsin.coordinator.server import make_app
+from tocsin.coordinator.server import make_app, serve
+from tocsin.errors import InvalidValue
 from tocsin.settings import CoordinatorSettings
 from tocsin.testing.processes import free_port, stop
 from unit.runtime.test_tokens import ATTACKS
@@ -42,6 +51,7 @@ from unit.runtime.test_tokens import ATTACKS
 _PATIENCE_S = 60.0
 _OPERATOR = "operator-sécret"
 _PASSWORD = "correct horse battery"
+_ANY_CERTIFICATE = ssl._create_unverified_context()
 _DOCS = Path(__file__).parents[2] / "docs" / "reference" / "coordinator-api.md"
 
 
@@ -67,7 +77,7 @@ def running(folder: Path, **changes: Any) -> Iterator[Coordinator]:
     with log.open("ab") as output:
         command = [sys.executable, "-m", "tocsin", "coordinator"]
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
-    url = f"http://127.0.0.1:{port}"
+    url = f"{'https' if 'tls_key' in changes else 'http'}://127.0.0.1:{port}"
     try:
         _wait_healthy(url, process, log)
         with CoordinatorClient(url, token=str(changes.get("api_token", ""))) as client:
@@ -81,7 +91,7 @@ def _wait_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None
     while True:
         assert process.poll() is None, log.read_text()
         try:
-            if httpx.get(f"{url}/healthz").is_success:
+            if httpx.get(f"{url}/healthz", verify=_ANY_CERTIFICATE).is_success:
                 return
         except httpx.TransportError:
             assert time.monotonic() < deadline, log.read_text()
@@ -199,6 +209,27 @@ def test_a_silent_broker_is_dead_and_comes_back(tmp_path: Path) -> None:
             "revoked": {},
             "revocations_version": 0,
         }
+
+
+def test_tls_takes_two_settings(tmp_path: Path) -> None:
+    """A certificate and its key; only one of them, or what is neither, is told plainly before anything is served."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "coordinator")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (tmp_path / "cert.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    with running(tmp_path, tls_certificate=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem") as coordinator:
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        assert httpx.get(f"{coordinator.url}/healthz", verify=trusting).json() == {"state": "ready"}
+    cert = str(tmp_path / "cert.pem")
+    for certificate_file, key_file, told in ((cert, "", "both"), (cert, cert, "can't be used"), ("no", "no", "can't")):
+        with pytest.raises(InvalidValue, match=told):
+            serve(CoordinatorSettings(tmp_path / "data", tls_certificate=certificate_file, tls_key=key_file))
 
 
 def _refused(call: Any, *given: Any, status: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -52,8 +53,7 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None) -> Fa
 
 def serve(settings: CoordinatorSettings) -> None:
     """Run a coordinator until it is told to stop."""
-    if bool(settings.tls_certificate) != bool(settings.tls_key):
-        raise InvalidValue("TLS takes both settings, tls_certificate and tls_key")
+    _check_tls(settings)
     uvicorn.run(
         make_app(settings),
         host=settings.host,
@@ -66,3 +66,13 @@ def serve(settings: CoordinatorSettings) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=10,
     )
+
+
+def _check_tls(settings: CoordinatorSettings) -> None:
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        raise InvalidValue("TLS takes both settings, tls_certificate and tls_key")
+    if settings.tls_certificate:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
+        except OSError as exc:
+            raise InvalidValue(f"tls_certificate and tls_key can't be used: {exc}") from exc
