@@ -1,0 +1,89 @@
+"""Server-Sent Events: the same messages, with a cursor over all subscriptions as the event's id."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tocsin.broker.connections import Connection
+from tocsin.broker.event_stream import EventStream, with_positions
+from tocsin.errors import InvalidValue
+from tocsin.protocol.frames import text_frame
+from tocsin.protocol.messages import Subscribe, Subscribed
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def opened(self, connection: Connection) -> None:
+        self.heard.append("opened")
+
+    def received(self, connection: Connection, text: bytes) -> None:
+        self.heard.append("received")
+
+    def congested(self, connection: Connection) -> None:
+        self.heard.append("congested")
+
+    def flushed(self, connection: Connection) -> None:
+        self.heard.append("flushed")
+
+    def lost(self, connection: Connection) -> None:
+        self.heard.append("lost")
+
+
+def notification(subscription: int, sequence: int, text: str = "") -> bytes:
+    line = (
+        f'{{"subscription":{subscription},"channel":"C","position":"{subscription}-{sequence}",'
+        f'"committed_at_us":1,"payload":{{"text":"{text}"}}}}'
+    )
+    return text_frame(b'{"type":"notification",' + line.encode()[1:])
+
+
+def stream(asks: int = 2, *, max_queued_bytes: int = 10_000) -> tuple[EventStream, Listener]:
+    listener = Listener()
+    return EventStream(1, listener, asks, max_queued_bytes=max_queued_bytes), listener
+
+
+async def test_ids_are_positions_in_the_order_of_the_subscriptions() -> None:
+    """Each event's id is where the stream has got to in every subscription that was asked for."""
+    events, _ = stream()
+    events.send(Subscribed(9, "C", {}, "9-5", request=2))
+    events.send(Subscribed(7, "C", {}, "7-3", request=1))
+    events.deliver([notification(9, 6), notification(7, 8), notification(99, 1)])
+    text = (await anext(events.events())).decode()
+    ids = [line for line in text.splitlines() if line.startswith("id: ")]
+    assert ids == ["id: ,9-5", "id: 7-3,9-5", "id: 7-3,9-6", "id: 7-8,9-6", "id: 7-8,9-6"]
+    assert text.count("event: notification\n") == 3
+    assert '"type"' in text
+
+
+async def test_too_much_waiting_is_told_and_told_again_when_it_is_over() -> None:
+    """The node hears when more waits than may, and when that is out."""
+    events, listener = stream(max_queued_bytes=500)
+    events.deliver([notification(7, at, "x" * 200) for at in range(3)])
+    assert events.is_congested()
+    assert listener.heard == ["congested"]
+    sending = events.events()
+    await anext(sending)
+    waiting = asyncio.ensure_future(anext(sending))
+    await asyncio.sleep(0)
+    assert listener.heard == ["congested", "flushed"]
+    events.close(4001, "too slow")
+    assert b'"code":4001' in await waiting
+    with pytest.raises(StopAsyncIteration):
+        await anext(sending)
+    assert listener.heard[-1] == "lost"
+
+
+def test_last_event_id() -> None:
+    """A cursor gives each subscription its position; one that does not fit is refused."""
+    calls = [Subscribe("A"), Subscribe("B", {"x": 1})]
+    first, second = with_positions(calls, "7-3,")
+    assert (first.position, first.request, second.position, second.request) == ("7-3", 1, "", 2)
+    assert [one.position for one in with_positions(calls, "")] == ["", ""]
+    with pytest.raises(InvalidValue, match="1 positions for 2 subscriptions"):
+        with_positions(calls, "7-3")
+    with pytest.raises(InvalidValue, match="not a position"):
+        with_positions(calls, "7-3,x")

@@ -1,0 +1,78 @@
+"""The broker's store: what was applied is there after the process is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tocsin.broker.events import (
+    Ask,
+    ForgetSession,
+    ForgetSubscription,
+    Kept,
+    KeptSession,
+    StorePositions,
+    StoreSession,
+    StoreSubscription,
+)
+from tocsin.broker.store import SessionStore
+from tocsin.model.position import Position
+
+_FLOOD = Ask.of("OfType", {"etype": "flood"}, "")
+_FIRE = Ask.of("OfType", {"etype": "fire"}, "staff")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    store = SessionStore(tmp_path)
+    store.apply(
+        [
+            StoreSession("ann/phone", 3),
+            StoreSubscription("ann/phone", _FLOOD, Position(7, 10)),
+            StoreSubscription("ann/phone", _FIRE, Position(8, 20)),
+            StoreSession("bob/~1", 0),
+        ]
+    )
+    return store
+
+
+def test_everything_is_there_again(store: SessionStore, tmp_path: Path) -> None:
+    """Another process sees all that was applied, without the first one having closed anything."""
+    again = SessionStore(tmp_path)
+    ann, bob = sorted(again.sessions(), key=lambda one: one.subscriber)
+    assert ann.generation == 3
+    assert set(ann.subscriptions) == {Kept(_FLOOD, Position(7, 10)), Kept(_FIRE, Position(8, 20))}
+    assert bob == KeptSession("bob/~1", 0, [])
+
+
+def test_positions_move_on(store: SessionStore) -> None:
+    """Positions of subscriptions that are kept change; others are not brought back by a late acknowledgement."""
+    store.apply([ForgetSubscription("ann/phone", _FIRE)])
+    late = [("ann/phone", _FLOOD, Position(7, 15)), ("ann/phone", _FIRE, Position(8, 25))]
+    store.apply([StorePositions(late)])
+    ann = next(one for one in store.sessions() if one.subscriber == "ann/phone")
+    assert list(ann.subscriptions) == [Kept(_FLOOD, Position(7, 15))]
+
+
+def test_forgotten_sessions_take_their_subscriptions_along(store: SessionStore) -> None:
+    """Nothing of a session that was forgotten turns up when the subscriber begins anew."""
+    store.apply([ForgetSession("ann/phone"), StoreSession("ann/phone", 0)])
+    ann = next(one for one in store.sessions() if one.subscriber == "ann/phone")
+    assert ann == KeptSession("ann/phone", 0, [])
+
+
+def test_all_or_none(store: SessionStore) -> None:
+    """Changes that fail half-way leave everything as it was."""
+    before = store.sessions()
+    with pytest.raises(AttributeError):
+        store.apply([ForgetSession("ann/phone"), StoreSubscription("x", None, Position(1, 1))])  # type: ignore[arg-type] # a mistake, on purpose
+    assert store.sessions() == before
+
+
+def test_facts(store: SessionStore, tmp_path: Path) -> None:
+    """Facts are kept by name."""
+    assert store.fact("key") == ""
+    store.store_fact("key", "one")
+    store.store_fact("key", "two")
+    assert SessionStore(tmp_path).fact("key") == "two"
