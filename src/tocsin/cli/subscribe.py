@@ -91,13 +91,13 @@ async def _follow_until_interrupted(
             told = {"type": "history_gone", "channel": subscription.channel, "parameters": subscription.parameters}
             print_json(told | {"position": gone.earliest, "message": gone.message})
         else:
-            err.print(gone.message, style="yellow", markup=False)
+            err.print(gone.message, style="yellow", markup=False, soft_wrap=True)
 
     async with await _subscriber(who, tell_gone) as me:
         for channel, parameters in asks:
             await me.subscribe(channel, parameters)
         if not as_json:
-            err.print(f"connected to {me.broker} as {me.name}; waiting for notifications", style="dim", markup=False)
+            err.print(f"connected to {me.broker} as {me.name}; waiting", style="dim", markup=False, soft_wrap=True)
         following = asyncio.create_task(_print_all(me, count, as_json))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, following.cancel)
