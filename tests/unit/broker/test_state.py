@@ -1,0 +1,417 @@
+"""The broker's machine, event by event: what it is told, and what it then wants done."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+import pytest
+
+from tocsin.broker.events import (
+    Acknowledged,
+    Acquire,
+    Ask,
+    BackendsAcquired,
+    BackendsReleased,
+    Claimed,
+    Close,
+    ConnectionCongested,
+    ConnectionFlushed,
+    ConnectionLost,
+    CursorLost,
+    Deliver,
+    Delivery,
+    DrainStarted,
+    Event,
+    FetchHistory,
+    FetchSession,
+    ForgetSession,
+    HandoverPlaced,
+    Held,
+    HistoryLost,
+    HistoryPulled,
+    Instruction,
+    Kept,
+    KeptSession,
+    PlaceElsewhere,
+    Release,
+    Report,
+    ReportDue,
+    Reported,
+    ResultsPulled,
+    Send,
+    SessionFetched,
+    Started,
+    StorePositions,
+    StoreSubscription,
+    SubscribeAsked,
+    SubscriberArrived,
+    Ticked,
+    UnsubscribeAsked,
+)
+from tocsin.broker.limits import Limits
+from tocsin.broker.state import BrokerState
+from tocsin.errors import NotFound, Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.messages import (
+    CLOSE_DRAINING,
+    CLOSE_EXPIRED,
+    CLOSE_MOVED,
+    CLOSE_REFUSED,
+    CLOSE_SLOW,
+    Error,
+    HistoryGone,
+    Move,
+    Subscribe,
+    Subscribed,
+    Unsubscribed,
+    Welcome,
+)
+
+_Kind = TypeVar("_Kind")
+_FLOOD = Ask.of("OfType", {"etype": "flood"}, "")
+
+
+class Broker:
+    """The machine, with the chores of a test done."""
+
+    def __init__(self, limits: Limits | None = None, sessions: Sequence[KeptSession] = (), cursor: int = 100) -> None:
+        self.state = BrokerState("b", limits or Limits(), random.Random(0))
+        self.now_s = 0.0
+        self.pulls = 0
+        self.told: list[Instruction] = []
+        self.tell(Started(sessions, [], cursor, 0.0))
+
+    def tell(self, event: Event) -> list[Instruction]:
+        self.told = self.state.handle(event)
+        return self.told
+
+    def all_of(self, kind: type[_Kind]) -> list[_Kind]:
+        return [one for one in self.told if isinstance(one, kind)]
+
+    def messages(self, kind: type[_Kind]) -> list[_Kind]:
+        return [one.message for one in self.all_of(Send) if isinstance(one.message, kind)]
+
+    def arrive(self, connection: int, user: str = "ann", *subscriptions: Subscribe, permission: str = "") -> None:
+        self.tell(SubscriberArrived(connection, user, "d", permission, 1000, 3600.0, list(subscriptions), self.now_s))
+        if self.all_of(FetchSession):
+            self.tell(SessionFetched(f"{user}/d", None, self.now_s))
+
+    def subscribe(self, connection: int, etype: str, *, request: int = 1, position: str = "") -> None:
+        message = Subscribe("OfType", {"etype": etype}, position, request)
+        self.tell(SubscribeAsked(connection, message, self.now_s))
+
+    def acquired(self, **ids: int) -> None:
+        """The cluster holds these for us; the next pull knows of them."""
+        pairs = [
+            (Ask.of("OfType", {"etype": etype}, ""), Held(one, "OfType", {"etype": etype}, "", self.state.through))
+            for etype, one in ids.items()
+        ]
+        self.tell(BackendsAcquired(pairs, [], self.pulls + 1, self.now_s))
+
+    def pull(self, *results: tuple[int, int]) -> None:
+        self.pulls += 1
+        deliveries = [Delivery(one, sequence, f"{one}-{sequence}".encode()) for one, sequence in results]
+        through = max([sequence for _, sequence in results], default=self.state.through)
+        self.tell(ResultsPulled(self.pulls, deliveries, through, self.now_s))
+
+    def live(self, *users: str) -> None:
+        """Users that are connected, in their order from connection 1, and live in floods, which are subscription 7."""
+        for connection, user in enumerate(users, 1):
+            self.arrive(connection, user)
+            self.subscribe(connection, "flood")
+            if self.all_of(Acquire):
+                self.acquired(flood=7)
+        self.pull()
+
+    def wires(self) -> dict[int, list[bytes]]:
+        return {one.connection: list(one.wires) for one in self.all_of(Deliver)}
+
+
+def test_first_and_last() -> None:
+    """The first subscriber has the cluster asked, the second does not, and the last one leaving releases."""
+    broker = Broker()
+    broker.arrive(1, "ann")
+    broker.subscribe(1, "flood")
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+    assert not broker.messages(Subscribed)
+    broker.acquired(flood=7)
+    (answer,) = broker.messages(Subscribed)
+    assert (answer.subscription, answer.position, answer.request) == (7, "7-100", 1)
+    assert broker.all_of(StoreSubscription) == [StoreSubscription("ann/d", _FLOOD, Position(7, 100))]
+    broker.arrive(2, "bob")
+    broker.subscribe(2, "flood")
+    assert not broker.all_of(Acquire)
+    assert broker.messages(Subscribed)
+    broker.tell(UnsubscribeAsked(1, 7, 5, 0.0))
+    assert broker.messages(Unsubscribed) == [Unsubscribed(7, 5)]
+    assert not broker.all_of(Release)
+    broker.tell(UnsubscribeAsked(2, 7, 6, 0.0))
+    assert broker.all_of(Release) == [Release([7])]
+
+
+def test_wishes_wait_for_a_release_that_is_under_way() -> None:
+    """An acquisition never overtakes a release: it would be undone by it."""
+    broker = Broker()
+    broker.live("ann")
+    broker.tell(UnsubscribeAsked(1, 7, 0, 0.0))
+    assert broker.all_of(Release)
+    broker.subscribe(1, "flood")
+    assert not broker.all_of(Acquire)
+    broker.tell(BackendsReleased(0.0))
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+
+
+def test_everybody_gets_the_same_bytes_in_one_write() -> None:
+    """All results of a pull go to a connection in one instruction, and to all connections as the same objects."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.pull((7, 101), (7, 102))
+    first, second = broker.all_of(Deliver)
+    assert list(first.wires) == [b"7-101", b"7-102"]
+    assert all(one is other for one, other in zip(first.wires, second.wires, strict=True))
+
+
+def test_refusals_reach_who_asked() -> None:
+    """What the cluster refuses, and what is no position, is told with the request's number; nothing is kept of it."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", request=3)
+    broker.tell(BackendsAcquired([], [(_FLOOD, NotFound("no such channel"))], 1, 0.0))
+    (error,) = broker.messages(Error)
+    assert (error.code, error.message, error.request) == ("not_found", "no such channel", 3)
+    broker.subscribe(1, "flood", request=4, position="yesterday")
+    (error,) = broker.messages(Error)
+    assert (error.code, error.request) == ("invalid_value", 4)
+    assert broker.state.frontends == 0
+
+
+def test_away_and_back() -> None:
+    """One who comes back gets what followed its acknowledgement, from memory."""
+    broker = Broker()
+    broker.live("ann")
+    broker.pull((7, 101), (7, 102))
+    broker.tell(Acknowledged(1, [Position(7, 101), Position(99, 5)]))
+    broker.tell(ConnectionLost(1, 1.0))
+    broker.pull((7, 103))
+    broker.arrive(2)
+    (welcome,) = broker.messages(Welcome)
+    assert [one.position for one in welcome.subscriptions] == ["7-101"]
+    assert broker.wires() == {2: [b"7-102", b"7-103"]}
+    assert not broker.all_of(FetchHistory)
+
+
+def test_acknowledging_the_future_skips_nothing() -> None:
+    """Nobody can have seen what was not sent, whatever they say."""
+    broker = Broker()
+    broker.live("ann")
+    broker.pull((7, 101))
+    broker.tell(Acknowledged(1, [Position(7, 10**15)]))
+    broker.tell(Ticked(1.0))
+    assert broker.all_of(StorePositions) == [StorePositions([("ann/d", _FLOOD, Position(7, 101))])]
+
+
+def test_history_comes_from_the_cluster_when_memory_does_not_reach_back() -> None:
+    """What is not in the cache is fetched, sent, and then it goes on live."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", position="7-40")
+    broker.acquired(flood=7)
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 40})]
+    broker.tell(HistoryPulled({7: 40}, [Delivery(7, 50, b"7-50"), Delivery(7, 60, b"7-60")], 100))
+    assert broker.wires() == {1: [b"7-50", b"7-60"]}
+    broker.tell(ConnectionFlushed(1))
+    broker.pull()
+    broker.pull((7, 101))
+    assert broker.wires() == {1: [b"7-101"]}
+
+
+def test_history_that_is_gone_is_told() -> None:
+    """The subscriber hears from where it goes on, and it does."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", position="7-40")
+    broker.acquired(flood=7)
+    broker.tell(HistoryLost({7: 40}, 80))
+    (gone,) = broker.messages(HistoryGone)
+    assert (gone.subscription, gone.position) == (7, "7-80")
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 80})]
+    broker.tell(CursorLost(500, 1.0))
+    assert broker.state.through == 500
+
+
+def test_live_results_that_are_gone_are_told() -> None:
+    """A broker that was cut off for longer than results are kept says so to everybody."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.tell(CursorLost(500, 1.0))
+    assert [one.position for one in broker.messages(HistoryGone)] == ["7-500", "7-500"]
+    broker.pull((7, 501))
+    assert set(broker.wires()) == {1, 2}
+
+
+def test_another_epoch_is_no_recovery() -> None:
+    """A position of a history that has ended is answered with the new one, and with the plain truth."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", position="3-40")
+    broker.acquired(flood=7)
+    (answer,) = broker.messages(Subscribed)
+    assert (answer.recovered, answer.position) == (False, "7-100")
+
+
+def test_slow_reader_is_parked_then_closed() -> None:
+    """Nothing more is sent to who does not read; after a while the connection is closed, and others never notice."""
+    broker = Broker(Limits(slow_after_s=5))
+    broker.live("ann", "bob")
+    broker.tell(ConnectionCongested(1, 10.0))
+    broker.pull((7, 101))
+    assert set(broker.wires()) == {2}
+    broker.tell(Ticked(14.0))
+    assert not broker.all_of(Close)
+    broker.tell(Ticked(15.0))
+    (closed,) = broker.all_of(Close)
+    assert (closed.connection, closed.code) == (1, CLOSE_SLOW)
+
+
+def test_parked_reader_that_reads_on_misses_nothing() -> None:
+    """Once it has read, it gets what came meanwhile, and is live again."""
+    broker = Broker()
+    broker.live("ann")
+    broker.tell(ConnectionCongested(1, 10.0))
+    broker.pull((7, 101))
+    broker.tell(ConnectionFlushed(1))
+    assert broker.wires() == {1: [b"7-101"]}
+    broker.pull((7, 102))
+    assert broker.wires() == {1: [b"7-102"]}
+
+
+def test_pull_that_may_not_know_proves_nothing() -> None:
+    """Results of a new subscription that a pull under way could not know of are fetched, not assumed away."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood")
+    broker.pulls += 1  # under way
+    broker.acquired(flood=7)
+    broker.tell(ResultsPulled(1, [], 120, 0.0))
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 100})]
+
+
+def test_stranger_is_claimed_once_all_is_held() -> None:
+    """A session from elsewhere is taken over whole: first everything is acquired, then welcome, then the claim."""
+    broker = Broker()
+    broker.tell(SubscriberArrived(1, "ann", "d", "", 1000, 3600.0, [], 0.0))
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90))])
+    broker.tell(SessionFetched("ann/d", kept, 0.0))
+    assert not broker.messages(Welcome)
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[0].claims == []
+    broker.acquired(flood=7)
+    (welcome,) = broker.messages(Welcome)
+    assert [one.position for one in welcome.subscriptions] == ["7-90"]
+    broker.tell(ReportDue())
+    (report,) = broker.all_of(Report)
+    assert report.claims == ["ann/d"]
+    assert report.changed == {}
+    broker.tell(Claimed({"ann/d": 5}))
+    broker.tell(ReportDue())
+    (report,) = broker.all_of(Report)
+    (_, connected, session) = report.changed["ann/d"]
+    assert connected
+    assert session.generation == 5
+
+
+def test_what_can_not_be_held_for_the_moment_is_tried_again() -> None:
+    """While the cluster is away nobody loses what they had; nobody is welcomed to less either."""
+    broker = Broker(sessions=[KeptSession("ann/d", 2, [Kept(_FLOOD, Position(7, 90))])])
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+    broker.tell(BackendsAcquired([], [(_FLOOD, Unavailable("starting", retry_after_s=1))], 1, 0.0))
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+    broker.arrive(1)
+    assert not broker.messages(Welcome)
+    broker.acquired(flood=7)
+    assert broker.messages(Welcome)
+
+
+def test_lost_session() -> None:
+    """Another broker has it: the connection is closed, all is forgotten, and the hold is kept a while longer."""
+    broker = Broker(sessions=[KeptSession("ann/d", 2, [])])
+    broker.live("ann")
+    broker.tell(Reported({}, [], ["ann/d"], {}, 50.0))
+    (closed,) = broker.all_of(Close)
+    assert closed.code == CLOSE_MOVED
+    assert broker.all_of(ForgetSession) == [ForgetSession("ann/d")]
+    assert not broker.all_of(Release)
+    broker.tell(Ticked(60.0))
+    assert not broker.all_of(Release)
+    broker.tell(Ticked(81.0))
+    assert broker.all_of(Release) == [Release([7])]
+
+
+def test_revoked_and_expired_tokens_end_connections() -> None:
+    """Those whose token was issued before the revocation are closed; so are those whose token has run out."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.tell(Reported({}, [], [], {"ann": 999}, 1.0))
+    assert not broker.all_of(Close)
+    broker.tell(Reported({}, [], [], {"ann": 1001}, 1.0))
+    assert [(one.connection, one.code) for one in broker.all_of(Close)] == [(1, CLOSE_REFUSED)]
+    broker.tell(Ticked(3600.0))
+    assert [(one.connection, one.code) for one in broker.all_of(Close)] == [(2, CLOSE_EXPIRED)]
+
+
+def test_nameless_devices_are_kept_for_a_short_while() -> None:
+    """A device without a name is forgotten after a minute, one with a name after a week."""
+    broker = Broker()
+    broker.tell(SubscriberArrived(1, "ann", "~x", "", 0, 1e9, [], 0.0))
+    broker.tell(SessionFetched("ann/~x", None, 0.0))
+    broker.arrive(2, "bob")
+    broker.tell(ConnectionLost(1, 0.0))
+    broker.tell(ConnectionLost(2, 0.0))
+    broker.tell(Ticked(61.0))
+    assert broker.all_of(ForgetSession) == [ForgetSession("ann/~x")]
+    broker.tell(Ticked(8 * 24 * 3600.0))
+    assert broker.all_of(ForgetSession) == [ForgetSession("bob/d")]
+
+
+def test_other_permission_class() -> None:
+    """What was kept under another permission class is not handed out any more."""
+    broker = Broker()
+    broker.live("ann")
+    broker.tell(ConnectionLost(1, 0.0))
+    broker.pull((7, 101))
+    broker.arrive(2, "ann", permission="staff")
+    (welcome,) = broker.messages(Welcome)
+    assert welcome.subscriptions == []
+    assert not broker.all_of(Deliver)
+
+
+def test_draining() -> None:
+    """Those with a place to go are sent there, the rest is closed, and nobody new is taken."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.tell(DrainStarted(1.0))
+    assert broker.all_of(PlaceElsewhere) == [PlaceElsewhere(["ann/d", "bob/d"])]
+    broker.tell(HandoverPlaced({"ann/d": ("other", "http://other")}))
+    (move,) = broker.messages(Move)
+    assert (move.to, move.broker) == ("http://other", "other")
+    assert 0 <= move.after_ms <= 10_000
+    assert [(one.connection, one.code) for one in broker.all_of(Close)] == [(2, CLOSE_DRAINING)]
+    broker.arrive(3, "carol")
+    (error,) = broker.messages(Error)
+    assert error.temporary
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_limits(count: int) -> None:
+    """A user has so many connections and subscriptions, those being asked for included, and no more."""
+    broker = Broker(Limits(max_connections_per_user=1, max_subscriptions_per_user=count))
+    broker.arrive(1)
+    for at in range(count + 1):
+        broker.subscribe(1, f"type-{at}", request=at + 1)
+    (error,) = broker.messages(Error)
+    assert (error.code, error.request) == ("overloaded", count + 1)
+    broker.tell(SubscriberArrived(2, "ann", "other", "", 0, 1e9, [], 0.0))
+    assert "1 connections" in broker.messages(Error)[0].message
