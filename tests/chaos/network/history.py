@@ -187,11 +187,14 @@ def summary(violations: Iterable[Violation]) -> dict[str, int]:
 def _check_tenure(history: History, tenure: Tenure) -> Iterator[Violation]:
     for message in tenure.gone:
         yield Violation(Kind.HISTORY_GONE, f"{tenure} was told: {message}")
+    for life in tenure.lives:
+        if not tenure.gone and life.position.epoch != tenure.begin.epoch:
+            yield Violation(Kind.HISTORY_GONE, f"{tenure} began anew at {life.position} without a word")
     yield from _check_order(tenure)
     records: dict[str, Position] = {}
-    for got in tenure.got():
+    for epoch, got in ((life.position.epoch, got) for life in tenure.lives for got in life.got):
         yield from _check_content(history, tenure, got)
-        if not tenure.gone and got.position.epoch != tenure.begin.epoch:
+        if not tenure.gone and got.position.epoch != epoch:
             yield Violation(Kind.MISDELIVERED, f"{tenure} got {got.position}, of another history")
         if tenure.unsubscribed_s is not None and got.at_s > tenure.unsubscribed_s:
             late_s = got.at_s - tenure.unsubscribed_s
@@ -279,7 +282,7 @@ def _check_losses(history: History, seen: Mapping[int, list[tuple[int, float]]])
     for record in history.published.values():
         by_topic[record.topic].append(record)
     for tenure in history.tenures:
-        if tenure.gone:
+        if tenure.gone or any(life.position.epoch != tenure.begin.epoch for life in tenure.lives):
             continue  # That is a violation by itself; what is missing follows from it.
         mine = {got.position.sequence for got in tenure.got() if got.position.epoch == tenure.begin.epoch}
         others = seen.get(tenure.begin.epoch, [])

@@ -58,7 +58,8 @@ def _forget_positions() -> None:
 
 
 def _live_before_caught_up() -> None:
-    """Who has to be given history gets what is new at once, and the history after it."""
+    """Who has to be given history gets what is new at once, and the history after it; that takes its time."""
+    from tocsin.broker.cluster_link import ClusterLink
     from tocsin.broker.delivery import DeliveryDesk
 
     need_history = DeliveryDesk._need_history
@@ -68,7 +69,14 @@ def _live_before_caught_up() -> None:
         if frontend.session.connection is not None:
             frontend.backend.live[frontend.session.connection] = frontend.session
 
+    history = ClusterLink.history
+
+    async def slow(self: Any, after: Any) -> Any:
+        await asyncio.sleep(1)
+        return await history(self, after)
+
     DeliveryDesk._need_history = hasty  # type: ignore[method-assign]
+    ClusterLink.history = slow  # type: ignore[method-assign]
 
 
 def _trust_every_pull() -> None:
@@ -84,7 +92,7 @@ def _trust_every_pull() -> None:
 
     async def slow(self: Any, after: int, wait_s: float) -> Any:
         answer = await pull(self, after, wait_s)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.5)
         return answer
 
     DeliveryDesk.open = open_at_once  # type: ignore[method-assign]

@@ -18,6 +18,9 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
 
+    def close(self) -> None:
+        self._file.close()
+
     def write(self, event: str, who: str = "", tenure: int = 0, **more: Any) -> None:
         line = {"event": event, "at_s": time.monotonic(), "who": who, "tenure": tenure, **more}
         self._file.write(json.dumps(line) + "\n")

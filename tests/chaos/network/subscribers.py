@@ -311,6 +311,7 @@ async def main(config: Config) -> None:
     for task in world.tasks:
         if task.done() and not task.cancelled() and (exc := task.exception()) is not None:
             world.recorder.write("failed", task.get_name(), message=repr(exc))
+    world.recorder.close()
 
 
 async def _tell(world: World) -> None:
