@@ -2,7 +2,7 @@
 
 from tocsin.client.cluster import ClusterClient
 from tocsin.client.coordinator import CoordinatorClient
-from tocsin.client.failures import ConnectionEnded, NotConnected, Replaced, TokenRefused
+from tocsin.client.failures import ConnectionEnded, NotConnected, Refused, Replaced, TokenRefused
 from tocsin.client.http import ServerError
 from tocsin.client.notifications import Notification
 from tocsin.client.publisher import AsyncPublisher
@@ -17,6 +17,7 @@ __all__ = [
     "CoordinatorClient",
     "NotConnected",
     "Notification",
+    "Refused",
     "Replaced",
     "ServerError",
     "Subscriber",

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from tocsin import __version__
 from tocsin.client import events as ev
@@ -35,7 +35,10 @@ def connect_address(url: str) -> str:
 
 
 class Connection:
-    """`report` is told what happens, in order; `may_read` is awaited before each message is read."""
+    """`report` is told what happens, in order; `may_read` is awaited before each message is read.
+
+    `broke` is called with an error of our own, which nothing can be done about.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Connection:
         tls: ssl.SSLContext | None,
         report: Callable[[ev.Opened | ev.OpenFailed | ev.Closed | ev.Received], None],
         may_read: Callable[[], Awaitable[None]],
+        broke: Callable[[asyncio.Task[None]], None],
     ) -> None:
         self._link = link
         self._url = url
@@ -53,6 +57,7 @@ class Connection:
         #: None: close when everything before it is sent. Few and small: what is sent is paced by the session.
         self._outgoing: asyncio.Queue[messages.FromSubscriber | None] = asyncio.Queue()
         self._task = asyncio.create_task(self._run(), name=f"tocsin-link-{link}")
+        self._task.add_done_callback(broke)
 
     def send(self, message: messages.FromSubscriber) -> None:
         self._outgoing.put_nowait(message)
@@ -83,7 +88,7 @@ class Connection:
                 user_agent_header=f"tocsin/{__version__}",
                 **tls,
             )
-        except (OSError, TimeoutError, InvalidHandshake, InvalidURI, InvalidValue, ValueError) as exc:
+        except (OSError, TimeoutError, WebSocketException, InvalidValue, ValueError) as exc:
             self._report(ev.OpenFailed(self._link, str(exc) or type(exc).__name__))
             return
         sender = asyncio.create_task(self._send_all(socket))

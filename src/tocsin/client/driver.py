@@ -67,7 +67,7 @@ class Driver:
         self._subscribing: dict[int, asyncio.Future[Position]] = {}
         self._unsubscribing: dict[int, asyncio.Future[None]] = {}
         self.subscriptions: dict[int, Subscription] = {}
-        self._failure: TocsinError | None = None
+        self._failure: BaseException | None = None
         self._closed = False
 
     @property
@@ -183,7 +183,7 @@ class Driver:
                 self._connections[link].send(message)
             case ev.Connect(link, url):
                 log.debug("connecting to %s", url)
-                self._connections[link] = Connection(link, url, self._tls, self._report, self._may_read)
+                self._connections[link] = Connection(link, url, self._tls, self._report, self._may_read, self._check)
             case ev.Disconnect(link):
                 connection = self._connections.pop(link)
                 connection.close()
@@ -228,7 +228,7 @@ class Driver:
                     self.inbox.put(request, Ended(subscription, error), _OVERHEAD_BYTES)
                     self.inbox.end_lane(request, drop=False)
 
-    def _give_up(self, error: TocsinError) -> None:
+    def _give_up(self, error: BaseException) -> None:
         """Nobody waits any longer."""
         self.inbox.end()
         waiting: list[asyncio.Future[Any]] = [self._connected]
@@ -241,6 +241,13 @@ class Driver:
         task = self._loop.create_task(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        task.add_done_callback(self._check)
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        """A mistake of our own must not leave the application waiting."""
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            self._failure = self._failure or exc
+            self._give_up(exc)
 
     async def _ask_for_token(self) -> None:
         assert self._accounts is not None

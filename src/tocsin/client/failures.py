@@ -3,7 +3,7 @@
 What a broker or the coordinator refuses comes as the error that Tocsin has for its code, such as `NotFound`. Beside::
 
     TocsinError
-    ├── ServerError               a refusal under a code that this version does not know
+    ├── Refused                   under a code that this version does not know
     └── ConnectionEnded           this subscriber's connection is over for good
         ├── Replaced                another program connected as the same user and device
         ├── TokenRefused            the token is no longer good, and there is no password to get another
@@ -12,7 +12,6 @@ What a broker or the coordinator refuses comes as the error that Tocsin has for 
 
 from __future__ import annotations
 
-from tocsin.client.http import ServerError
 from tocsin.errors import (
     AlreadyExists,
     ClusterFailure,
@@ -28,6 +27,17 @@ from tocsin.errors import (
     Unauthorised,
     Unavailable,
 )
+from tocsin.protocol.messages import CLOSE_REPLACED
+
+
+class Refused(TocsinError):
+    """`refused_as` is the code that it came under."""
+
+    code = "refused"
+
+    def __init__(self, message: str, refused_as: str) -> None:
+        super().__init__(message)
+        self.refused_as = refused_as
 
 
 class ConnectionEnded(TocsinError):
@@ -78,5 +88,11 @@ def error_of(code: str, message: str, *, temporary: bool = False, retry_after_s:
         return _BY_CODE[code](message)
     if code == HistoryGone.code:
         return HistoryGone(message, earliest="")
-    told = {"code": code, "message": message, "temporary": temporary, "retry_after_s": retry_after_s}
-    return ServerError(0, told)
+    return Overloaded(message, retry_after_s=retry_after_s) if temporary else Refused(message, code)
+
+
+def ended(close_code: int, reason: str) -> ConnectionEnded:
+    """What a broker means by closing with a code from 4100 on."""
+    if close_code == CLOSE_REPLACED:
+        return Replaced(f"{reason}; another program connected as the same user and device: give each its own `device`")
+    return ConnectionEnded(f"the broker ended the connection for good: {reason}")

@@ -19,9 +19,10 @@ from typing import assert_never
 
 from tocsin.client import events as ev
 from tocsin.client.backoff import Backoff
-from tocsin.client.failures import ConnectionEnded, Replaced, TokenRefused, error_of
+from tocsin.client.failures import TokenRefused, ended, error_of
 from tocsin.client.ledger import Ledger
 from tocsin.client.links import Link, LinkState
+from tocsin.client.whereabouts import Whereabouts
 from tocsin.errors import TocsinError, Unauthorised
 from tocsin.protocol import messages
 
@@ -39,8 +40,6 @@ MAX_MOVES = 3
 MOVES_WITHIN_S = 10.0
 #: A token younger than this that is refused has not expired: another would be refused too.
 FRESH_TOKEN_S = 10.0
-#: How many brokers' addresses are worth remembering for when the coordinator is away.
-MAX_KNOWN = 16
 #: When a broker refuses a subscription for the time being and does not say for how long.
 _RETRY_ATTEMPT = 4
 
@@ -80,11 +79,7 @@ class Session:
         self._candidate: Link | None = None
         self._target: _Target | None = None
         self._moves_s: deque[float] = deque(maxlen=MAX_MOVES)
-        #: Addresses of brokers, latest first, and their names as far as they are known.
-        self._known: dict[str, str] = dict.fromkeys(options.brokers, "")
-        #: Names of brokers that failed since the last success.
-        self._avoid: dict[str, None] = {}
-        self._attempts = 0
+        self._whereabouts = Whereabouts(options.brokers, options.backoff, chance)
         self._retry_s: float | None = None
         #: Whether the coordinator has been asked for something and has not answered.
         self._asking = False
@@ -227,13 +222,9 @@ class Session:
 
     def _open(self, url: str, broker: str) -> Link:
         self._links_made += 1
-        self._remember(url, broker)
+        self._whereabouts.remember(url, broker)
         self._out.append(ev.Connect(self._links_made, url))
         return Link(self._links_made, url, broker, self._now_s)
-
-    def _remember(self, url: str, broker: str) -> None:
-        others = [(known, name) for known, name in self._known.items() if known != url]
-        self._known = {url: broker, **dict(others[: MAX_KNOWN - 1])}
 
     def _greet(self, link: Link) -> None:
         link.state = LinkState.GREETING
@@ -244,8 +235,8 @@ class Session:
         link.state = LinkState.LIVE
         link.broker, self._device = message.broker, message.device
         link.heard(self._now_s)
-        self._remember(link.url, message.broker)
-        self._avoid.clear()
+        self._whereabouts.remember(link.url, message.broker)
+        self._whereabouts.forgive()
         self.trouble = ""
         self._out.append(ev.TellConnected(message.subscriber, message.device, message.broker))
         self._ledger.welcomed(link, message.subscriptions)
@@ -282,8 +273,8 @@ class Session:
         if disconnect:
             self._out.append(ev.Disconnect(link.number))
         is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
-        if link.state is not LinkState.LIVE and link.broker and not is_unauthorised:
-            self._avoid[link.broker] = None
+        if link.state is not LinkState.LIVE and not is_unauthorised:
+            self._whereabouts.note_failure(link.broker)
         if link is self._candidate:
             self._candidate = None
         else:
@@ -293,14 +284,14 @@ class Session:
             self._ledger.confirm_left(self._links())
             return
         if link.state is LinkState.LIVE and self._now_s - link.opened_s > STEADY_AFTER_S:
-            self._attempts = 0
+            self._whereabouts.note_steady()
         if self._target is not None:
             target, self._target = self._target, None
             self._current = self._open(target.url, target.broker)
         elif is_unauthorised:
             self._need_token(reason)
         elif code >= messages.CLOSE_REPLACED:
-            self._fail(_ended(code, reason))
+            self._fail(ended(code, reason))
         else:
             self._pause(reason)
 
@@ -314,22 +305,20 @@ class Session:
             self._need_token("no token was given")
         elif self._options.has_coordinator:
             self._asking = True
-            self._out.append(ev.Place(self._token, self._device, tuple(self._avoid)))
+            self._out.append(ev.Place(self._token, self._device, self._whereabouts.failed))
         else:
             self._open_known()
 
     def _open_known(self) -> None:
-        urls = list(self._known)
-        if not urls:
+        known = self._whereabouts.next_known()
+        if known is None:
             self._pause(self.trouble)
-            return
-        url = urls[self._attempts % len(urls)]
-        self._current = self._open(url, self._known[url])
+        else:
+            self._current = self._open(*known)
 
     def _pause(self, reason: str) -> None:
         self.trouble = reason
-        self._retry_s = self._now_s + self._options.backoff.delay_s(self._attempts, self._chance)
-        self._attempts += 1
+        self._retry_s = self._now_s + self._whereabouts.pause_s()
 
     def _placed(self, broker: str, url: str) -> None:
         if self._current is None:
@@ -347,7 +336,7 @@ class Session:
             self._need_token(reason)
         elif temporary:
             # Rather one that failed before than none.
-            self._avoid.clear()
+            self._whereabouts.forgive()
             self._pause(self.trouble)
         else:
             self._fail(error)
@@ -450,9 +439,3 @@ class Session:
 def _told(link: Link, code: int, reason: str) -> str:
     said = link.complaint.message if link.complaint is not None else reason
     return f"{link.url}: {said or 'the connection ended'}" + (f" (close code {code})" if code else "")
-
-
-def _ended(code: int, reason: str) -> ConnectionEnded:
-    if code == messages.CLOSE_REPLACED:
-        return Replaced(f"{reason}; another program connected as the same user and device: give each its own `device`")
-    return ConnectionEnded(f"the broker ended the connection for good: {reason}")
