@@ -321,6 +321,18 @@ def test_sigterm_hands_everybody_over(network: Network, broker: ServerProcess) -
         assert time.monotonic() - began_s < 8
 
 
+def test_operators_drain_a_broker_and_take_it_back(network: Network, broker: ServerProcess) -> None:
+    """`draining` at the coordinator has the broker send its subscribers away; `active` has it take newcomers again."""
+    token = network.token("operated")
+    with network.broker("operated") as operated, network.hello(operated, token) as socket:
+        state = f"{network.coordinator.url}/v1/brokers/operated/state"
+        httpx.put(state, json={"state": "draining"}).raise_for_status()
+        assert socket.next_of("move")["broker"] != "operated"
+        wait_until(lambda: httpx.get(f"{operated.url}/healthz").status_code == 503, "draining")
+        httpx.put(state, json={"state": "active"}).raise_for_status()
+        wait_until(lambda: httpx.get(f"{operated.url}/healthz").status_code == 200, "ready again")
+
+
 def test_life_without_the_coordinator(live: Live, tmp_path: Path) -> None:
     """While the coordinator is dead, deliveries go on, and whoever has a token is let in; even after a restart."""
     with running_network(live, tmp_path) as network:

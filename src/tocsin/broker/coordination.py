@@ -16,7 +16,7 @@ from tocsin.broker.events import Claimed, Event, HandoverPlaced, KeptSession, Re
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
 from tocsin.errors import NotFound, TocsinError, Unavailable
-from tocsin.protocol.coordination import BrokerRegistration, Heartbeat
+from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker
 
@@ -47,6 +47,7 @@ class Coordination:
         self._happened: Callable[[Event], None] = lambda _: None
         self._revocations_seen = 0
         self._every_s = 1.0
+        self._state = BrokerState.ACTIVE
         self.is_draining = False
         self.connections: Callable[[], int] = lambda: 0
         key = store.fact(_KEY)
@@ -107,6 +108,18 @@ class Coordination:
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
             self._happened(Reported(known, report.ended, answer.lost, answer.revoked, now_s))
+            self._obey(answer.state, now_s)
+
+    def _obey(self, state: BrokerState, now_s: float) -> None:
+        """Drain, or stop draining, as operators want it."""
+        if state == self._state or self.is_draining:
+            return
+        if state is BrokerState.DRAINING:
+            self._happened(DrainStarted(is_ending=False, now_s=now_s))
+        elif self._state is BrokerState.DRAINING:
+            self._happened(DrainEnded())
+        log.info("the coordinator has changed our state", state=state)
+        self._state = state
 
     def take(self, report: Report) -> None:
         """What the machine wants told with the report that is being made."""

@@ -228,7 +228,15 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class DrainStarted:
+    """Everybody is to go elsewhere: an operator wants it, or, with `is_ending`, the process is about to end."""
+
+    is_ending: bool
     now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEnded:
+    """The operator has changed their mind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +271,7 @@ Event = (
     | Claimed
     | Reported
     | DrainStarted
+    | DrainEnded
     | HandoverPlaced
     | Ticked
 )

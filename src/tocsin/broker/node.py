@@ -137,7 +137,7 @@ class BrokerNode:
     async def drain(self) -> None:
         """Hand everybody over; returns when nobody is left, or the time is up and the rest has been closed."""
         self._coordination.is_draining = True
-        self.happened(DrainStarted(self._now_s()))
+        self.happened(DrainStarted(is_ending=True, now_s=self._now_s()))
         await self._coordination.report_now()
         if self._connections:
             try:

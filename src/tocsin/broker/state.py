@@ -22,6 +22,7 @@ from tocsin.broker.events import (
     ConnectionId,
     ConnectionLost,
     CursorLost,
+    DrainEnded,
     DrainStarted,
     Event,
     FetchSession,
@@ -112,6 +113,7 @@ class BrokerState:
         self._acked: dict[Frontend, None] = {}
         self._is_started = False
         self._is_draining = False
+        self._is_ending = False
         self._next_sweep_s = 0.0
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Started: self._started,
@@ -133,6 +135,7 @@ class BrokerState:
             Claimed: self._claimed,
             Reported: self._reported,
             DrainStarted: self._drain_started,
+            DrainEnded: self._drain_ended,
             HandoverPlaced: self._handover_placed,
             Ticked: self._ticked,
         }
@@ -403,13 +406,17 @@ class BrokerState:
 
     # Leaving
 
-    def _drain_started(self, _event: DrainStarted) -> None:
+    def _drain_started(self, event: DrainStarted) -> None:
         self._is_draining = True
+        self._is_ending = self._is_ending or event.is_ending
         for arrival in self._arriving.values():
             self._out.append(Close(arrival.connection, CLOSE_DRAINING, "this broker is shutting down"))
         self._arriving.clear()
         if self._connections:
             self._out.append(PlaceElsewhere([one.subscriber for one in self._connections.values()]))
+
+    def _drain_ended(self, _event: DrainEnded) -> None:
+        self._is_draining = self._is_ending
 
     def _handover_placed(self, event: HandoverPlaced) -> None:
         spread_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
@@ -417,8 +424,9 @@ class BrokerState:
             assert session.connection is not None
             placement = event.placements.get(session.subscriber)
             if placement is None:
-                # There is nowhere to go yet; it carries on when there is.
-                self._close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
+                # There is nowhere to go. If it has to go all the same, it carries on when there is.
+                if self._is_ending:
+                    self._close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
                 continue
             broker, url = placement
             after_ms = self._chance.randrange(spread_ms + 1)

@@ -22,6 +22,7 @@ from tocsin.broker.events import (
     CursorLost,
     Deliver,
     Delivery,
+    DrainEnded,
     DrainStarted,
     Event,
     FetchHistory,
@@ -392,7 +393,7 @@ def test_draining() -> None:
     """Those with a place to go are sent there, the rest is closed, and nobody new is taken."""
     broker = Broker()
     broker.live("ann", "bob")
-    broker.tell(DrainStarted(1.0))
+    broker.tell(DrainStarted(is_ending=True, now_s=1.0))
     assert broker.all_of(PlaceElsewhere) == [PlaceElsewhere(["ann/d", "bob/d"])]
     broker.tell(HandoverPlaced({"ann/d": ("other", "http://other")}))
     (move,) = broker.messages(Move)
@@ -402,6 +403,21 @@ def test_draining() -> None:
     broker.arrive(3, "carol")
     (error,) = broker.messages(Error)
     assert error.temporary
+
+
+def test_draining_for_an_operator() -> None:
+    """Those who have nowhere to go stay; when the operator has changed their mind, newcomers are taken again."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.tell(DrainStarted(is_ending=False, now_s=1.0))
+    broker.tell(HandoverPlaced({"ann/d": ("other", "http://other")}))
+    assert broker.messages(Move)
+    assert not broker.all_of(Close)
+    broker.arrive(3, "carol")
+    assert broker.messages(Error)
+    broker.tell(DrainEnded())
+    broker.arrive(4, "carol")
+    assert broker.messages(Welcome)
 
 
 @pytest.mark.parametrize("count", [1, 3])
