@@ -12,7 +12,17 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from tocsin.broker.coordinator_link import CoordinatorLink, to_wire
-from tocsin.broker.events import Claimed, Event, HandoverPlaced, KeptSession, Report, ReportDue, Reported
+from tocsin.broker.events import (
+    Claimed,
+    DrainEnded,
+    DrainStarted,
+    Event,
+    HandoverPlaced,
+    KeptSession,
+    Report,
+    ReportDue,
+    Reported,
+)
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
 from tocsin.errors import NotFound, TocsinError, Unavailable
