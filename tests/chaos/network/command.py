@@ -12,7 +12,7 @@ from chaos.network.planted import BUGS, Bug
 from chaos.process import ClusterProcess
 
 #: A planted bug is looked for in a small network whose subscribers are restless.
-_SMALL = Scale(subscribers=40, processes=1, publish_every_s=0.1, act_every_s=5.0, away_s=4.0, rest_s=1.0)
+_SMALL = Scale(subscribers=40, processes=1, publish_every_s=0.1, act_every_s=5.0, away_s=4.0, rest_s=1.0, stall_s=10.0)
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ CLUSTER, COORDINATOR = "cluster", "coordinator"
 PUBLISHERS = 2
 #: How long a patient kill waits until something is delivered again.
 _PATIENT_FOR_S = 60.0
-_SETTLE_WITHIN_S = 120.0
+_SETTLE_WITHIN_S = 180.0
 _MAX_LISTED = 20
 
 
@@ -74,6 +74,8 @@ class Scale:
     away_s: float = 8.0
     #: How long it goes on at least after the last kill.
     rest_s: float = 3.0
+    #: When all is up, how long nothing may move before what is missing counts as lost.
+    stall_s: float = 60.0
 
 
 @dataclass(slots=True)
@@ -267,8 +269,7 @@ class Run:
         last = Publisher(self.history, self._cluster, author, f"{self._seed}/last", 1.0)
         last.deliver(f"{self._name}-last", [author.record(last_of(topic), topic) for topic in topics_of(self._name)])
         last.close()
-        is_calm = self._await(lambda: not self._total("missing"), "last records", _SETTLE_WITHIN_S)
-        if is_calm:
+        if self._await_last_records():
             self.report.calm_after_s = time.monotonic() - begin_s
         else:
             self._notice(Kind.NEVER_CALM, f"{self._total('missing')} subscriptions lack their topic's last record")
@@ -276,9 +277,16 @@ class Run:
         for process in self._subscribers:
             process.finish()
 
+    def _await_last_records(self) -> bool:
+        """Whether everybody got them. As long as some more come, it is worth waiting."""
+        while missing := self._total("missing"):
+            if not self._await(lambda before=missing: self._total("missing") != before, "more", self._scale.stall_s):
+                return False
+        return True
+
     def _check_ownership(self) -> None:
         """Heartbeats tell the coordinator who is where; until they have, nothing is wrong yet."""
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + self._scale.stall_s
         while (found := check_ownership(self._ownership())) and time.monotonic() < deadline_s:
             time.sleep(0.3)
         for violation in found:
@@ -392,6 +400,7 @@ def run(
                 this.carry_out()
             except (Misbehaved, httpx.TransportError, ServerError) as exc:
                 this._notice(Kind.MISBEHAVED, f"{type(exc).__name__}: {exc}")
+                this.history.is_complete = False
             finally:
                 this.end()
                 if cluster is not None and cluster.up.is_set():

@@ -127,6 +127,8 @@ class History:
     tenures: list[Tenure] = field(default_factory=list)
     #: Messages on a connection for subscriptions that the broker never named there, or had ended.
     strays: list[str] = field(default_factory=list)
+    #: Whether the run was carried out to its end. If it was not, much may have been under way.
+    is_complete: bool = True
     #: Seen while it ran.
     noticed: list[Violation] = field(default_factory=list)
 
@@ -286,10 +288,14 @@ def _check_losses(history: History, seen: Mapping[int, list[tuple[int, float]]])
             continue  # That is a violation by itself; what is missing follows from it.
         mine = {got.position.sequence for got in tenure.got() if got.position.epoch == tenure.begin.epoch}
         others = seen.get(tenure.begin.epoch, [])
+        lasts = tenure.lasts and history.is_complete
         for sequence, at_s in others[bisect_right(others, tenure.begin.sequence, key=lambda one: one[0]) :]:
-            if sequence not in mine and (why := _why_entitled(tenure, sequence, at_s, max(mine, default=0))):
+            if sequence in mine:
+                continue
+            why = "and holds it to the end" if lasts else _why_entitled(tenure, sequence, at_s, max(mine, default=0))
+            if why:
                 yield Violation(Kind.LOST, f"{tenure} did not get {sequence}, which others got, {why}")
-        if tenure.lasts:
+        if lasts:
             records = {record for got in tenure.got() for record in records_of(got.payload)}
             for record in by_topic[tenure.topic]:
                 is_due = record.is_acknowledged and record.begun_s > tenure.lives[0].begun_s
@@ -300,9 +306,7 @@ def _check_losses(history: History, seen: Mapping[int, list[tuple[int, float]]])
 
 
 def _why_entitled(tenure: Tenure, sequence: int, at_s: float, last: int) -> str:
-    """Why a tenure must have got what another got; empty if it need not have."""
-    if tenure.lasts:
-        return "and holds it to the end"
+    """Why a tenure that ended must have got what another got; empty if it need not have."""
     if sequence < last:
         return f"though it got {last}"
     life = tenure.lives[-1]

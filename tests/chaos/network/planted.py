@@ -67,6 +67,7 @@ def _live_before_caught_up() -> None:
     def hasty(self: Any, frontend: Any) -> None:
         need_history(self, frontend)
         if frontend.session.connection is not None:
+            frontend.live = True
             frontend.backend.live[frontend.session.connection] = frontend.session
 
     history = ClusterLink.history

@@ -241,6 +241,16 @@ def test_whoever_left_shortly_after_need_not_have_it() -> None:
     assert check(history) == []
 
 
+def test_a_run_that_was_broken_off_proves_no_loss_at_its_end() -> None:
+    """What was under way then is not lost; what is missing in between is."""
+    history = clean()
+    history.is_complete = False
+    ann(history).lives[1].got.pop()
+    assert check(history) == []
+    _lost_though_a_later_one_came(history)
+    assert kinds(history) == {Kind.LOST}
+
+
 def test_unknown_records_may_be_missing_everywhere() -> None:
     """A publish without an answer may have come to nothing: nobody has to have got its record."""
     history = clean()
