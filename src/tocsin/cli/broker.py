@@ -22,7 +22,7 @@ def run_broker(
     capacity: Annotated[float | None, typer.Option(help="What it carries, relative to others. [default: 1]")] = None,
     cluster_url: Annotated[str | None, typer.Option(help="Data cluster. [default: http://127.0.0.1:8600]")] = None,
     coordinator_url: Annotated[str | None, typer.Option(help="Coordinator. [default: http://127.0.0.1:8500]")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with a [broker] table of settings.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings, in a table named broker.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
 ) -> None:
     """Run a broker: subscribers connect to it, by WebSocket or Server-Sent Events.

@@ -20,7 +20,7 @@ def run_cluster(
     import_folder: Annotated[
         list[Path] | None, typer.Option(help="LOAD and FOLDER feeds may read below this folder too; may be repeated.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with a [cluster] table of settings.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings, in a table named cluster.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
 ) -> None:
     """Run the data cluster: datasets, feeds, channels and results, with its HTTP API.

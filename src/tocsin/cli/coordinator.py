@@ -52,7 +52,7 @@ def run_coordinator(
         str | None,
         typer.Option(help="nearest, round-robin, random or least-resulting-load. [default: least-resulting-load]"),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with a [coordinator] table of settings.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings, in a table named coordinator.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
 ) -> None:
     """Run the coordinator: users and tokens, brokers and where subscribers go, with its HTTP API.

@@ -36,7 +36,9 @@ def run_up(
     cluster_port: Annotated[int, typer.Option(help="The data cluster's port.")] = 8600,
     coordinator_port: Annotated[int, typer.Option(help="The coordinator's port.")] = 8500,
     broker_port: Annotated[int, typer.Option(help="The first broker's port; the others follow.")] = 8701,
-    config: Annotated[Path | None, typer.Option(help="TOML file with [cluster], [coordinator], [broker].")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of settings, in a table for each kind of process.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a data cluster, a coordinator and brokers, each a process of its own, until Ctrl-C.

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cluster.channels import parameters
 from tocsin.errors import StatementError
 from tocsin.protocol.calls import parse_call, write_call
 
@@ -24,13 +23,6 @@ def test_parse_undoes_write(channel: str, values: dict[str, object]) -> None:
     read = parse_call(write_call(channel, values))
     assert read == (channel, values)
     assert [type(value) for value in read[1].values()] == [type(value) for value in values.values()]
-
-
-@given(NAMES, PARAMETERS)
-def test_the_cluster_reads_calls_alike(channel: str, values: dict[str, object]) -> None:
-    """A call means the same to clients, brokers and the cluster."""
-    text = write_call(channel, values)
-    assert parameters.parse_call(text) == parse_call(text)
 
 
 @pytest.mark.parametrize(

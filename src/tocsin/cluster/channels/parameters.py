@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from math import isfinite
 
-from sqlglot.tokenizer_core import TokenType
-
-from tocsin.cluster.channels.dialect import Source, is_name, read_number, tokenize
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Channel, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
@@ -30,66 +27,6 @@ def check_values(channel: Channel, values: Mapping[str, object] | Sequence[objec
             raise InvalidValue(f"{channel.name} takes {_signature(channel)}: {len(declared)} values, not {len(values)}")
         given = list(values)
     return tuple(_check(channel, parameter, value) for parameter, value in zip(declared, given, strict=True))
-
-
-def parse_call(text: str) -> tuple[str, dict[str, ParameterValue]]:
-    """A channel and its parameter values, written as a call.
-
-    >>> parse_call('EmergenciesOfType(etype => "flood")')
-    ('EmergenciesOfType', {'etype': 'flood'})
-    """
-    source = Source(text)
-    tokens = tokenize(source)
-    place = 0
-
-    def take(wanted: str, *kinds: TokenType) -> str:
-        nonlocal place
-        token = tokens[place] if place < len(tokens) else None
-        if token is None or (kinds and token.token_type not in kinds) or (not kinds and token.text != wanted):
-            where = token.start if token is not None else max(len(text) - 1, 0)
-            raise source.error(f"expected {wanted}; write Channel(name => 'text', other => 5)", where)
-        place += 1
-        return token.text
-
-    def name(what: str) -> str:
-        start = tokens[place].start if place < len(tokens) else max(len(text) - 1, 0)
-        word = tokens[place].text if place < len(tokens) else ""
-        if not is_name(word) or tokens[place].token_type is TokenType.STRING:
-            raise source.error(f"expected {what}; write Channel(name => 'text', other => 5)", start)
-        return take(word)
-
-    channel = name("the name of a channel")
-    take("(")
-    values: dict[str, ParameterValue] = {}
-    while place < len(tokens) and tokens[place].text != ")":
-        start = tokens[place].start
-        parameter = name("the name of a parameter")
-        if parameter.lower() in {known.lower() for known in values}:
-            raise source.error(f"the parameter {parameter} is given twice", start)
-        take("=>")
-        negative = tokens[place].text == "-" if place < len(tokens) else False
-        if negative:
-            take("-")
-        kind = tokens[place].token_type if place < len(tokens) else None
-        kinds = (
-            (TokenType.NUMBER,) if negative else (TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)
-        )
-        written = take("a string in quotes, a number, true or false", *kinds)
-        if kind is TokenType.STRING:
-            values[parameter] = written
-        elif kind is TokenType.NUMBER:
-            try:
-                values[parameter] = read_number(("-" if negative else "") + written)
-            except ValueError:
-                raise source.error(f"{written} is not a finite number", start) from None
-        else:
-            values[parameter] = kind is TokenType.TRUE
-        if place < len(tokens) and tokens[place].text != ")":
-            take(",")
-    take(")")
-    if place < len(tokens):
-        raise source.error("nothing may follow the call", tokens[place].start)
-    return channel, values
 
 
 def _by_name(channel: Channel, values: Mapping[str, object]) -> list[object]:

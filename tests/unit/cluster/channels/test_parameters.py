@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cluster.channels.parameters import check_values, parse_call
-from tocsin.errors import InvalidValue, StatementError
+from tocsin.cluster.channels.parameters import check_values
+from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Channel, ChannelKind, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
 
@@ -105,34 +105,3 @@ def test_any_value_is_taken_or_refused_and_taking_is_stable(value: object) -> No
         except InvalidValue:
             continue
         assert check_values(takes(type_), once) == once
-
-
-def test_calls_are_read() -> None:
-    """The command line's way to name a subscription."""
-    text = "EmergenciesNear (etype => \"flood\", who => 'it\\'s', radius => -1.5e3, n => 5, all => TRUE)"
-    values = {"etype": "flood", "who": "it's", "radius": -1500.0, "n": 5, "all": True}
-    assert parse_call(text) == ("EmergenciesNear", values)
-    assert parse_call("Everything()") == ("Everything", {})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "C",
-        "C(",
-        "C(a => 1",
-        "C(a)",
-        "C(1)",
-        "C(a => b)",
-        "C(a => 1e999)",
-        "C(a => 1) x",
-        "C(a => 1, a => 2)",
-        "C(a => 'x)",
-        "(a => 1)",
-    ],
-)
-def test_calls_that_are_not_calls_are_refused(text: str) -> None:
-    """With a hint of how to write one."""
-    with pytest.raises(StatementError):
-        parse_call(text)
