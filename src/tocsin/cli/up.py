@@ -37,7 +37,7 @@ def run_up(
     coordinator_port: Annotated[int, typer.Option(help="The coordinator's port.")] = 8500,
     broker_port: Annotated[int, typer.Option(help="The first broker's port; the others follow.")] = 8701,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file of settings, in a table for each kind of process.")
+        Path | None, typer.Option(help="TOML file of settings, a table for each kind of process.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
