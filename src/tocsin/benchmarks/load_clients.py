@@ -53,7 +53,9 @@ class Connect(msgspec.Struct, frozen=True, tag="connect"):
 
 
 class Wait(msgspec.Struct, frozen=True, tag="wait"):
-    """Answer when `messages` came in all, counted from the beginning, or after `timeout_s` with what came by then."""
+    """Answer when `messages` came in all, counted from the beginning; or, with what came by then, when a connection has
+    failed or after `timeout_s`.
+    """
 
     messages: int
     timeout_s: float
@@ -142,7 +144,7 @@ class _Subscribers:
                 deadline = time.monotonic() + command.timeout_s
                 counted = self._counted()
                 # An event would have to be thought of at each message, which is where time is short.
-                while counted.messages < command.messages and time.monotonic() < deadline:
+                while counted.messages < command.messages and not counted.failures and time.monotonic() < deadline:
                     await asyncio.sleep(_LOOK_EVERY_S)
                     counted = self._counted()
                 return counted
