@@ -216,4 +216,4 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
 
 TestCoordinatorMachine = CoordinatorMachine.TestCase
-TestCoordinatorMachine.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
+TestCoordinatorMachine.settings = settings(stateful_step_count=30, deadline=None)

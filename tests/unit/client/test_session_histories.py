@@ -332,4 +332,4 @@ class World(RuleBasedStateMachine):
 
 TestWorld = World.TestCase
 # Histories are long: one hundred of them, as elsewhere, meet too little.
-TestWorld.settings = settings(max_examples=max(200, settings().max_examples), stateful_step_count=60, deadline=None)
+TestWorld.settings = settings(stateful_step_count=60, deadline=None)
