@@ -218,8 +218,8 @@ class Run:
             }
             module = self._modules[Where.CLIENT]
             self._subscribers.append(SubscriberProcess(process, self._folder, module, config))
-        # All of them have been there once.
-        self._await(lambda: self._total("settled") >= 0.8 * count, "subscribing", _SETTLE_WITHIN_S)
+        if not self._await(lambda: self._total("settled") >= 0.8 * count, "subscribing", _SETTLE_WITHIN_S):
+            raise Misbehaved("the subscribers could not subscribe, with everything up")
 
     # Killing
 

@@ -58,7 +58,7 @@ _wire: ContextVar[Wire] = ContextVar("wire")
 
 
 class _WatchedConnection(Connection):
-    def __init__(self, link: int, url: str, tls: Any, report: Callable[[Any], None], may_read: Any) -> None:
+    def __init__(self, link: int, url: str, tls: Any, report: Callable[[Any], None], *others: Any) -> None:
         wire, known = _wire.get(), dict[int, str]()
 
         def watched(event: ev.Opened | ev.OpenFailed | ev.Closed | ev.Received) -> None:
@@ -66,7 +66,7 @@ class _WatchedConnection(Connection):
                 wire.watch(known, event.message)
             report(event)
 
-        super().__init__(link, url, tls, watched, may_read)
+        super().__init__(link, url, tls, watched, *others)
 
 
 def follow(wire: Wire) -> None:
