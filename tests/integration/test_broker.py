@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -222,6 +224,28 @@ def test_limits(network: Network) -> None:
         with socket_to(broker) as big:
             big.send(type="hello", token="x" * 3000)
             assert closed_with(big) == 1009
+
+
+def test_silence(network: Network) -> None:
+    """Who answers pings stays, however quiet; who neither says hello nor answers is closed."""
+    token = network.token("quiet")
+    with (
+        network.broker("listening", idle_after_s=1, hello_timeout_s=2) as broker,
+        network.hello(broker, token) as quiet,
+        socket_to(broker) as shy,
+    ):
+        assert closed_with(shy) == CLOSE_REFUSED
+        with socket.create_connection((broker.host, broker.port)) as deaf:
+            key = "dGhlIHNhbXBsZSBub25jZQ=="
+            headers = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
+            head = f"GET /v1/connect HTTP/1.1\r\nHost: {broker.host}\r\n{headers}Sec-WebSocket-Version: 13\r\n\r\n"
+            hello = json.dumps({"type": "hello", "token": token, "device": "deaf"}).encode()
+            masked = bytes([0x81, 0xFE]) + len(hello).to_bytes(2, "big") + bytes(4) + hello
+            deaf.sendall(head.encode() + masked)
+            wait_until(lambda: status(broker)["connections"] == 2, "both have said hello")
+            wait_until(lambda: status(broker)["connections"] == 1, "who does not answer is closed")
+        quiet.send(type="ping", request=1)
+        assert quiet.next_of("pong")["request"] == 1
 
 
 def test_only_good_tokens(network: Network, broker: ServerProcess) -> None:

@@ -108,7 +108,10 @@ class BrokerNode:
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._connections: dict[ConnectionId, Connection] = {}
-        self._silent: dict[ConnectionId, Connection] = {}
+        #: Those who have not said hello yet, and since when.
+        self._silent: dict[ConnectionId, tuple[Connection, float]] = {}
+        #: Since when an answer to a ping is waited for.
+        self._pinged: dict[ConnectionId, float] = {}
         self._last_connection = 0
         self._pull = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -160,7 +163,7 @@ class BrokerNode:
     # From connections
 
     def opened(self, connection: Connection) -> None:
-        self._silent[connection.id] = connection
+        self._silent[connection.id] = (connection, self._now_s())
         self._connections[connection.id] = connection
         self._empty.clear()
 
@@ -189,6 +192,7 @@ class BrokerNode:
     def lost(self, connection: Connection) -> None:
         if self._connections.pop(connection.id, None) is not None:
             self._silent.pop(connection.id, None)
+            self._pinged.pop(connection.id, None)
             self.happened(ConnectionLost(connection.id, self._now_s()))
         if not self._connections:
             self._empty.set()
@@ -391,13 +395,19 @@ class BrokerNode:
 
     def _look_for_silence(self, now_s: float) -> None:
         """Ping those from whom nothing came for long; close those who say no hello, or do not answer pings."""
-        for connection in list(self._connections.values()):
-            silent_s = now_s - connection.heard_at_s
-            if connection.id in self._silent and silent_s > self._settings.hello_timeout_s:
+        patience_s = self._settings.idle_after_s
+        for connection, opened_at_s in list(self._silent.values()):
+            if now_s - opened_at_s > self._settings.hello_timeout_s:
                 self._drop(connection, CLOSE_REFUSED, "no hello within the time allowed")
-            elif silent_s > 2 * self._settings.idle_after_s:
+        for connection in list(self._connections.values()):
+            pinged_at_s = self._pinged.get(connection.id)
+            if pinged_at_s is not None and connection.heard_at_s >= pinged_at_s:
+                del self._pinged[connection.id]
+                pinged_at_s = None
+            if pinged_at_s is not None and now_s - pinged_at_s > patience_s:
                 self._drop(connection, CLOSE_IDLE, "no answer to pings")
-            elif self._settings.idle_after_s < silent_s <= self._settings.idle_after_s + 1:
+            elif pinged_at_s is None and now_s - connection.heard_at_s > patience_s:
+                self._pinged[connection.id] = now_s
                 connection.ping()
 
     def _now_s(self) -> float:
