@@ -241,7 +241,9 @@ def test_silence(network: Network) -> None:
             head = f"GET /v1/connect HTTP/1.1\r\nHost: {broker.host}\r\n{headers}Sec-WebSocket-Version: 13\r\n\r\n"
             hello = json.dumps({"type": "hello", "token": token, "device": "deaf"}).encode()
             masked = bytes([0x81, 0xFE]) + len(hello).to_bytes(2, "big") + bytes(4) + hello
-            deaf.sendall(head.encode() + masked)
+            deaf.sendall(head.encode())
+            assert deaf.recv(1000).startswith(b"HTTP/1.1 101")
+            deaf.sendall(masked)
             wait_until(lambda: status(broker)["connections"] == 2, "both have said hello")
             wait_until(lambda: status(broker)["connections"] == 1, "who does not answer is closed")
         quiet.send(type="ping", request=1)
