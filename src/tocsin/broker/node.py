@@ -13,21 +13,18 @@ from typing import Any
 
 import structlog
 
+from tocsin.broker.cluster_calls import ClusterCalls
 from tocsin.broker.cluster_link import ClusterLink
 from tocsin.broker.connections import Connection
 from tocsin.broker.coordination import Coordination
 from tocsin.broker.events import (
     Acknowledged,
     Acquire,
-    Ask,
-    BackendsAcquired,
-    BackendsReleased,
     Close,
     ConnectionCongested,
     ConnectionFlushed,
     ConnectionId,
     ConnectionLost,
-    CursorLost,
     Deliver,
     DrainStarted,
     Event,
@@ -35,17 +32,12 @@ from tocsin.broker.events import (
     FetchSession,
     ForgetSession,
     ForgetSubscription,
-    Held,
-    HistoryLost,
-    HistoryPulled,
     Instruction,
     PlaceElsewhere,
     Release,
     Report,
-    ResultsPulled,
     Send,
     SessionFetched,
-    Started,
     StorePositions,
     StoreSession,
     StoreSubscription,
@@ -58,7 +50,7 @@ from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.sessions import NAMELESS
 from tocsin.broker.state import BrokerState
 from tocsin.broker.store import SessionStore
-from tocsin.errors import HistoryGone, InvalidValue, NotFound, TocsinError, Unauthorised, Unavailable
+from tocsin.errors import InvalidValue, TocsinError, Unauthorised
 from tocsin.protocol.coordination import is_name
 from tocsin.protocol.messages import (
     CLOSE_IDLE,
@@ -78,13 +70,7 @@ from tocsin.settings import BrokerSettings
 
 log = structlog.get_logger(__name__)
 
-#: A cluster that is told to stop waits for pulls that wait, so none waits for long.
-_PULL_WAIT_S = 3.0
 _TICK_EVERY_S = 0.1
-_FIRST_PAUSE_S = 0.1
-_LAST_PAUSE_S = 2.0
-#: How long a subscriber waits for the cluster before it is told to try again.
-_ACQUIRE_PATIENCE_S = 10.0
 
 
 class BrokerNode:
@@ -101,7 +87,7 @@ class BrokerNode:
         self._settings = settings
         self._state = state
         self._store = store
-        self._cluster = cluster
+        self._cluster = ClusterCalls(cluster, clock, metrics, self.happened)
         self._coordination = coordination
         self._clock = clock
         self._metrics = metrics
@@ -113,7 +99,6 @@ class BrokerNode:
         #: Since when an answer to a ping is waited for.
         self._pinged: dict[ConnectionId, float] = {}
         self._last_connection = 0
-        self._pull = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
 
@@ -130,12 +115,10 @@ class BrokerNode:
     async def run(self) -> None:
         """Register, then pull until cancelled."""
         self._spawn(self._coordination.run(self.happened))
-        cursor = await self._until_answered(self._cluster.register, "register at the cluster")
-        held = await self._until_answered(self._cluster.held, "ask the cluster what we hold")
-        self.happened(Started(self._store.sessions(), held, cursor, self._now_s()))
-        log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=len(held))
+        await self._cluster.start(self._store)
+        log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=self._state.backends)
         self._spawn(self._tick())
-        await self._follow()
+        await self._cluster.follow(lambda: self._state.through)
 
     async def drain(self) -> None:
         """Hand everybody over; returns when nobody is left, or the time is up and the rest has been closed."""
@@ -269,11 +252,11 @@ class BrokerNode:
                     if (known := self._connections.get(connection)) is not None:
                         self._drop(known, code, reason)
                 case Acquire(asks):
-                    self._spawn(self._acquire(asks))
+                    self._spawn(self._cluster.acquire(asks))
                 case Release(ids):
-                    self._spawn(self._release(ids))
+                    self._spawn(self._cluster.release(ids))
                 case FetchHistory(after):
-                    self._spawn(self._fetch_history(dict(after)))
+                    self._spawn(self._cluster.fetch_history(dict(after), self._state.through))
                 case FetchSession(subscriber):
                     self._spawn(self._fetch_session(subscriber))
                 case Report():
@@ -295,91 +278,11 @@ class BrokerNode:
         self.lost(connection)
         connection.close(code, reason)
 
-    # The cluster
-
-    async def _follow(self) -> None:
-        """Pull results, for ever."""
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            self._pull += 1
-            number = self._pull
-            try:
-                deliveries, through, size_bytes = await self._cluster.pull(self._state.through, _PULL_WAIT_S)
-            except HistoryGone as exc:
-                self.happened(CursorLost(int(exc.earliest or 0), self._now_s()))
-            except NotFound:
-                # The cluster has been told to forget us, or has lost its memory: what we know of it is void.
-                raise
-            except TocsinError as exc:
-                self._metrics.pulls.labels("failed").inc()
-                log.warning("could not pull; trying again", reason=exc.message)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
-            else:
-                pause_s = _FIRST_PAUSE_S
-                self._metrics.pulls.labels("done").inc()
-                self._metrics.bytes_in += size_bytes
-                self.happened(ResultsPulled(number, deliveries, through, self._now_s()))
-
-    async def _acquire(self, asks: Sequence[Ask]) -> None:
-        acquired, refused = await self._acquire_or_split(list(asks), self._now_s() + _ACQUIRE_PATIENCE_S)
-        self.happened(BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
-
-    async def _acquire_or_split(
-        self, asks: list[Ask], deadline_s: float
-    ) -> tuple[list[tuple[Ask, Held]], list[tuple[Ask, TocsinError]]]:
-        """Hold all that can be held: the cluster takes all or none, so the wrong ones are found by halving."""
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            try:
-                held = await self._cluster.acquire(asks)
-                return list(zip(asks, held, strict=True)), []
-            except Unavailable as exc:
-                if self._now_s() >= deadline_s:
-                    return [], [(ask, exc) for ask in asks]
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
-            except TocsinError as exc:
-                if len(asks) == 1:
-                    return [], [(asks[0], exc)]
-                break
-        middle = len(asks) // 2
-        first = await self._acquire_or_split(asks[:middle], deadline_s)
-        second = await self._acquire_or_split(asks[middle:], deadline_s)
-        return first[0] + second[0], first[1] + second[1]
-
-    async def _release(self, ids: Sequence[int]) -> None:
-        await self._until_answered(lambda: self._cluster.release(ids), "release subscriptions")
-        self.happened(BackendsReleased(self._now_s()))
-
-    async def _fetch_history(self, after: dict[int, int]) -> None:
-        try:
-            deliveries, through = await self._until_answered(lambda: self._cluster.history(after), "pull history")
-        except HistoryGone as exc:
-            if len(after) == 1:
-                self.happened(
-                    HistoryLost(after, int(exc.earliest) if exc.earliest.isdecimal() else self._state.through)
-                )
-            else:
-                for one, at in after.items():
-                    await self._fetch_history({one: at})
-        else:
-            self.happened(HistoryPulled(after, deliveries, through))
+    # Others
 
     async def _fetch_session(self, subscriber: str) -> None:
         session = await self._coordination.session(subscriber)
         self.happened(SessionFetched(subscriber, session, self._now_s()))
-
-    async def _until_answered(self, call: Any, what: str) -> Any:
-        """The answer to `call`, however long the cluster is away."""
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            try:
-                return await call()
-            except Unavailable as exc:
-                log.warning("trying again", what=what, reason=exc.message)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
     # Time
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tocsin.broker.cache import ResultCache
 from tocsin.broker.delivery import DeliveryDesk
+from tocsin.broker.door import Door
 from tocsin.broker.events import (
     Acknowledged,
     BackendsAcquired,
@@ -25,7 +26,6 @@ from tocsin.broker.events import (
     DrainEnded,
     DrainStarted,
     Event,
-    FetchSession,
     ForgetSession,
     HandoverPlaced,
     HistoryLost,
@@ -51,7 +51,7 @@ from tocsin.broker.limits import Limits, Quotas
 from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Frontend, Session, behind
 from tocsin.broker.subscribing import SubscriptionDesk
-from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
+from tocsin.errors import InvalidValue, Unauthorised
 from tocsin.model.position import Position
 from tocsin.protocol.messages import (
     CLOSE_DRAINING,
@@ -103,17 +103,13 @@ class BrokerState:
         self._holdings = Holdings(self._out)
         self._deliveries = DeliveryDesk(self._holdings, self.cache, self._out, chunk_bytes=limits.max_queued_bytes)
         self._quotas = Quotas(limits)
+        self._door = Door(self._quotas, self._out)
         self._reports = ReportDesk()
         self._subscriptions = SubscriptionDesk(self._holdings, self._deliveries, self._quotas, self._reports, self._out)
         self._sessions: dict[SubscriberId, Session] = {}
         self._connections: dict[ConnectionId, Session] = {}
-        #: Said hello while the coordinator is asked for their session.
-        self._arriving: dict[SubscriberId, SubscriberArrived] = {}
         self._congested: dict[Session, None] = {}
         self._acked: dict[Frontend, None] = {}
-        self._is_started = False
-        self._is_draining = False
-        self._is_ending = False
         self._next_sweep_s = 0.0
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Started: self._started,
@@ -135,7 +131,7 @@ class BrokerState:
             Claimed: self._claimed,
             Reported: self._reported,
             DrainStarted: self._drain_started,
-            DrainEnded: self._drain_ended,
+            DrainEnded: lambda _: self._door.stop_draining(),
             HandoverPlaced: self._handover_placed,
             Ticked: self._ticked,
         }
@@ -180,16 +176,16 @@ class BrokerState:
 
     @property
     def is_draining(self) -> bool:
-        return self._is_draining
+        return self._door.is_draining
 
     @property
     def is_started(self) -> bool:
-        return self._is_started
+        return self._door.is_started
 
     # Starting
 
     def _started(self, event: Started) -> None:
-        self._is_started = True
+        self._door.is_started = True
         self._deliveries.start(event.cursor)
         for held in event.held:
             self._deliveries.open(self._holdings.add(held, next_pull=0))
@@ -207,31 +203,18 @@ class BrokerState:
     def _subscriber_arrived(self, event: SubscriberArrived) -> None:
         subscriber = f"{event.user}/{event.device}"
         session = self._sessions.get(subscriber)
-        if (refusal := self._refuse_arrival(event.user, session)) is not None:
-            self._out.append(Send(event.connection, error_message(refusal)))
-            self._out.append(Close(event.connection, CLOSE_DRAINING, refusal.message))
-        elif session is not None:
+        replaces = session is not None and session.connection is not None
+        if not self._door.admits(event, len(self._connections), replaces=replaces):
+            return
+        if session is not None:
             self._connect(session, event)
         else:
-            if (earlier := self._arriving.get(subscriber)) is not None:
-                self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
-            else:
-                self._out.append(FetchSession(subscriber))
-            self._arriving[subscriber] = event
-
-    def _refuse_arrival(self, user: str, session: Session | None) -> TocsinError | None:
-        if not self._is_started:
-            return Unavailable("this broker is starting", retry_after_s=1)
-        if self._is_draining:
-            return Unavailable("this broker is shutting down; ask the coordinator for another", retry_after_s=0.1)
-        if session is not None and session.connection is not None:
-            return None  # It replaces a connection.
-        return self._quotas.refuse_connection(user, len(self._connections))
+            self._door.keep_waiting(subscriber, event)
 
     def _session_fetched(self, event: SessionFetched) -> None:
-        arrival = self._arriving.pop(event.subscriber, None)
+        arrival = self._door.take(event.subscriber)
         if arrival is None:
-            return  # It has gone again.
+            return
         session = Session(event.subscriber)
         self._sessions[event.subscriber] = session
         self._out.append(StoreSession(session.subscriber, session.generation))
@@ -275,13 +258,10 @@ class BrokerState:
             self._reports.claim(session)
 
     def _connection_lost(self, event: ConnectionLost) -> None:
-        session = self._connections.get(event.connection)
-        if session is not None:
+        if (session := self._connections.get(event.connection)) is not None:
             self._disconnect(session)
-            return
-        for subscriber, arrival in list(self._arriving.items()):
-            if arrival.connection == event.connection:
-                del self._arriving[subscriber]
+        else:
+            self._door.lose(event.connection)
 
     def _disconnect(self, session: Session) -> None:
         assert session.connection is not None
@@ -407,16 +387,9 @@ class BrokerState:
     # Leaving
 
     def _drain_started(self, event: DrainStarted) -> None:
-        self._is_draining = True
-        self._is_ending = self._is_ending or event.is_ending
-        for arrival in self._arriving.values():
-            self._out.append(Close(arrival.connection, CLOSE_DRAINING, "this broker is shutting down"))
-        self._arriving.clear()
+        self._door.drain(is_ending=event.is_ending)
         if self._connections:
             self._out.append(PlaceElsewhere([one.subscriber for one in self._connections.values()]))
-
-    def _drain_ended(self, _event: DrainEnded) -> None:
-        self._is_draining = self._is_ending
 
     def _handover_placed(self, event: HandoverPlaced) -> None:
         spread_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
@@ -425,7 +398,7 @@ class BrokerState:
             placement = event.placements.get(session.subscriber)
             if placement is None:
                 # There is nowhere to go. If it has to go all the same, it carries on when there is.
-                if self._is_ending:
+                if self._door.is_ending:
                     self._close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
                 continue
             broker, url = placement

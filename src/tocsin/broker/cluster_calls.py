@@ -1,0 +1,140 @@
+"""The broker's dealings with the data cluster: calls that are repeated until they are answered, told as events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from tocsin.broker.cluster_link import ClusterLink
+from tocsin.broker.events import (
+    Ask,
+    BackendsAcquired,
+    BackendsReleased,
+    CursorLost,
+    Event,
+    Held,
+    HistoryLost,
+    HistoryPulled,
+    ResultsPulled,
+    Started,
+)
+from tocsin.broker.metrics import BrokerMetrics
+from tocsin.broker.store import SessionStore
+from tocsin.errors import HistoryGone, NotFound, TocsinError, Unavailable
+from tocsin.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+#: A cluster that is told to stop waits for pulls that wait, so none waits for long.
+_PULL_WAIT_S = 3.0
+_FIRST_PAUSE_S = 0.1
+_LAST_PAUSE_S = 2.0
+#: How long a subscriber waits for the cluster before it is told to try again.
+_ACQUIRE_PATIENCE_S = 10.0
+
+_Answer = TypeVar("_Answer")
+
+
+class ClusterCalls:
+    def __init__(
+        self, link: ClusterLink, clock: Clock, metrics: BrokerMetrics, happened: Callable[[Event], None]
+    ) -> None:
+        self._link = link
+        self._clock = clock
+        self._metrics = metrics
+        self._happened = happened
+        self._pull = 0
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def start(self, store: SessionStore) -> None:
+        """Make the cluster know us, and tell what we hold there."""
+        cursor = await self._until_answered(self._link.register, "register at the cluster")
+        held = await self._until_answered(self._link.held, "ask the cluster what we hold")
+        self._happened(Started(store.sessions(), held, cursor, self._now_s()))
+
+    async def follow(self, through: Callable[[], int]) -> None:
+        """Pull results, for ever; raises NotFound if the cluster does not know us any more."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._pull += 1
+            number = self._pull
+            try:
+                deliveries, reached, size_bytes = await self._link.pull(through(), _PULL_WAIT_S)
+            except HistoryGone as exc:
+                self._happened(CursorLost(int(exc.earliest or 0), self._now_s()))
+            except NotFound:
+                # The cluster has been told to forget us, or has lost its memory: what we know of it is void.
+                raise
+            except TocsinError as exc:
+                self._metrics.pulls.labels("failed").inc()
+                log.warning("could not pull; trying again", reason=exc.message)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            else:
+                pause_s = _FIRST_PAUSE_S
+                self._metrics.pulls.labels("done").inc()
+                self._metrics.bytes_in += size_bytes
+                self._happened(ResultsPulled(number, deliveries, reached, self._now_s()))
+
+    async def acquire(self, asks: Sequence[Ask]) -> None:
+        acquired, refused = await self._acquire_or_split(list(asks), self._now_s() + _ACQUIRE_PATIENCE_S)
+        self._happened(BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
+
+    async def release(self, ids: Sequence[int]) -> None:
+        await self._until_answered(lambda: self._link.release(ids), "release subscriptions")
+        self._happened(BackendsReleased(self._now_s()))
+
+    async def fetch_history(self, after: dict[int, int], through: int) -> None:
+        try:
+            deliveries, reached = await self._until_answered(lambda: self._link.history(after), "pull history")
+        except HistoryGone as exc:
+            if len(after) == 1:
+                earliest = int(exc.earliest) if exc.earliest.isdecimal() else through
+                self._happened(HistoryLost(after, earliest))
+            else:
+                for one, at in after.items():
+                    await self.fetch_history({one: at}, through)
+        else:
+            self._happened(HistoryPulled(after, deliveries, reached))
+
+    async def _acquire_or_split(
+        self, asks: list[Ask], deadline_s: float
+    ) -> tuple[list[tuple[Ask, Held]], list[tuple[Ask, TocsinError]]]:
+        """Hold all that can be held: the cluster takes all or none, so the wrong ones are found by halving."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                held = await self._link.acquire(asks)
+                return list(zip(asks, held, strict=True)), []
+            except Unavailable as exc:
+                if self._now_s() >= deadline_s:
+                    return [], [(ask, exc) for ask in asks]
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            except TocsinError as exc:
+                if len(asks) == 1:
+                    return [], [(asks[0], exc)]
+                break
+        middle = len(asks) // 2
+        first = await self._acquire_or_split(asks[:middle], deadline_s)
+        second = await self._acquire_or_split(asks[middle:], deadline_s)
+        return first[0] + second[0], first[1] + second[1]
+
+    async def _until_answered(self, call: Callable[[], Awaitable[_Answer]], what: str) -> _Answer:
+        """The answer to `call`, however long the cluster is away."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await call()
+            except Unavailable as exc:
+                log.warning("trying again", what=what, reason=exc.message)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_s()

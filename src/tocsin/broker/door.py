@@ -1,0 +1,65 @@
+"""Who is let in: those who have said hello, until they have a session here."""
+
+from __future__ import annotations
+
+from tocsin.broker.events import Close, ConnectionId, FetchSession, Instruction, Send, SubscriberArrived, SubscriberId
+from tocsin.broker.limits import Quotas
+from tocsin.errors import TocsinError, Unavailable
+from tocsin.protocol.messages import CLOSE_DRAINING, CLOSE_REPLACED, error_message
+
+
+class Door:
+    """Closed until the broker has started, while it drains, and when it ends."""
+
+    def __init__(self, quotas: Quotas, out: list[Instruction]) -> None:
+        self._quotas = quotas
+        self._out = out
+        #: Said hello while the coordinator is asked for their session.
+        self._waiting: dict[SubscriberId, SubscriberArrived] = {}
+        self.is_started = False
+        self.is_draining = False
+        self.is_ending = False
+
+    def admits(self, arrival: SubscriberArrived, connections: int, *, replaces: bool) -> bool:
+        """Whether there is room for one more; if not, it is told why, and sent away."""
+        refusal = self._refusal(arrival.user, connections, replaces=replaces)
+        if refusal is None:
+            return True
+        self._out.append(Send(arrival.connection, error_message(refusal)))
+        self._out.append(Close(arrival.connection, CLOSE_DRAINING, refusal.message))
+        return False
+
+    def keep_waiting(self, subscriber: SubscriberId, arrival: SubscriberArrived) -> None:
+        """Nothing is known of it here: ask whether somebody else kept a session for it."""
+        if (earlier := self._waiting.get(subscriber)) is not None:
+            self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
+        else:
+            self._out.append(FetchSession(subscriber))
+        self._waiting[subscriber] = arrival
+
+    def take(self, subscriber: SubscriberId) -> SubscriberArrived | None:
+        """The one who waits, who is let in now; None if it has gone again."""
+        return self._waiting.pop(subscriber, None)
+
+    def lose(self, connection: ConnectionId) -> None:
+        for subscriber, arrival in list(self._waiting.items()):
+            if arrival.connection == connection:
+                del self._waiting[subscriber]
+
+    def drain(self, *, is_ending: bool) -> None:
+        """Let nobody in any more, nor those who wait."""
+        self.is_draining = True
+        self.is_ending = self.is_ending or is_ending
+        for arrival in self._waiting.values():
+            self._out.append(Close(arrival.connection, CLOSE_DRAINING, "this broker is shutting down"))
+        self._waiting.clear()
+
+    def stop_draining(self) -> None:
+        self.is_draining = self.is_ending
+
+    def _refusal(self, user: str, connections: int, *, replaces: bool) -> TocsinError | None:
+        if not self.is_started:
+            return Unavailable("this broker is starting", retry_after_s=1)
+        if self.is_draining:
+            return Unavailable("this broker is shutting down; ask the coordinator for another", retry_after_s=0.1)
+        return None if replaces else self._quotas.refuse_connection(user, connections)
