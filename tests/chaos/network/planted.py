@@ -93,7 +93,7 @@ def _trust_every_pull() -> None:
 
     async def slow(self: Any, after: int, wait_s: float) -> Any:
         answer = await pull(self, after, wait_s)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(4)
         return answer
 
     DeliveryDesk.open = open_at_once  # type: ignore[method-assign]
