@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.network.harness import Kill, Report, Scale, a_cluster, plan_kills, run
+from chaos.network.harness import Kill, Report, Scale, a_cluster, plan_kills, prepare, run
 from chaos.network.planted import BUGS, Bug
 from chaos.process import ClusterProcess
 
@@ -49,6 +49,7 @@ def carry_out(
     if bugs:
         # None of them is in the cluster, so one serves them all.
         with a_cluster() as cluster:
+            prepare(cluster)
             for name in bugs:
                 outcome.planted[name] = _look_for(BUGS[name], seed, tries, cluster)
     return outcome

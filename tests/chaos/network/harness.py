@@ -146,7 +146,16 @@ class Run:
     """Use `run()`."""
 
     def __init__(
-        self, folder: Path, name: str, seed: str, scale: Scale, kills: Sequence[Kill], bug: str, cluster: ClusterProcess
+        self,
+        folder: Path,
+        name: str,
+        seed: str,
+        scale: Scale,
+        kills: Sequence[Kill],
+        bug: str,
+        cluster: ClusterProcess,
+        *,
+        is_guest: bool,
     ) -> None:
         self.history = History()
         self.report = Report(seed, bug)
@@ -156,6 +165,7 @@ class Run:
         self._kills = kills
         self._folder = folder
         self._cluster = cluster
+        self._is_guest = is_guest
         where = BUGS[bug].where if bug else None
         planted = ["chaos.network.planted", bug]
         tocsin = {one: planted if where is one else ["tocsin"] for one in Where}
@@ -195,6 +205,8 @@ class Run:
         self._say("starting")
         for server in self._servers().values():
             server.start()
+        if not self._is_guest:
+            prepare(self._cluster)
         for server in self._servers().values():
             server.wait_ready()
         tokens = {}
@@ -327,6 +339,7 @@ class Run:
     def end(self) -> None:
         for publisher in self._publishers:
             publisher.stop()
+            publisher.close()
         for process in self._subscribers:
             process.end()
         for server in self._servers().values():
@@ -334,7 +347,7 @@ class Run:
 
     def leave_cluster(self) -> None:
         """Let go of everything there, for a run that comes after."""
-        for broker in self._brokers.values():
+        for broker in self._brokers.values() if self._is_guest and self._cluster.up.is_set() else ():
             httpx.delete(f"{self._cluster.url}/v1/brokers/{broker.name}", timeout=30)
 
     # Parts
@@ -363,19 +376,23 @@ class Run:
 
 @contextmanager
 def a_cluster() -> Iterator[ClusterProcess]:
-    """A cluster with the channels of a run, in a folder of its own."""
+    """A cluster that is starting, in a folder of its own."""
     folder = Path(tempfile.mkdtemp(prefix="tocsin-chaos-"))
     cluster = ClusterProcess(folder)
     try:
         cluster.start()
-        if not cluster.wait_ready():
-            raise Misbehaved(f"the cluster was not ready in time: {cluster.last_words()}")
-        with ClusterClient(cluster.url) as client:
-            client.sql(STATEMENTS)
         yield cluster
     finally:
         cluster.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(cluster: ClusterProcess) -> None:
+    """Returns when it is ready and has the channels of a run."""
+    if not cluster.wait_ready():
+        raise Misbehaved(f"the cluster was not ready in time: {cluster.last_words()}")
+    with ClusterClient(cluster.url) as client:
+        client.sql(STATEMENTS)
 
 
 def run(
@@ -387,7 +404,10 @@ def run(
     cluster: ClusterProcess | None = None,
     keep: Callable[[Report], bool] = lambda _: False,
 ) -> Report:
-    """Carry out a run in a folder of its own, which is kept, and named, when `keep` says so of the report."""
+    """Carry out a run in a folder of its own, which is kept, and named, when `keep` says so of the report.
+
+    `cluster` has been prepared, or the run has one of its own.
+    """
     begin_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="tocsin-chaos-network-"))
     is_kept = False
@@ -395,7 +415,8 @@ def run(
         with ExitStack() as stack:
             here = cluster or stack.enter_context(a_cluster())
             # Of its own for each run at a cluster: topics, brokers and idempotency keys.
-            this = Run(folder, folder.name.rpartition("-")[2], seed, scale, kills, bug, here)
+            name = folder.name.rpartition("-")[2]
+            this = Run(folder, name, seed, scale, kills, bug, here, is_guest=cluster is not None)
             try:
                 this.carry_out()
             except (Misbehaved, httpx.TransportError, ServerError) as exc:
@@ -403,8 +424,7 @@ def run(
                 this.history.is_complete = False
             finally:
                 this.end()
-                if cluster is not None and cluster.up.is_set():
-                    this.leave_cluster()
+                this.leave_cluster()
             report = this.finish()
         report.seconds = time.monotonic() - begin_s
         is_kept = keep(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -121,7 +122,8 @@ class SubscriberProcess:
         self.status: dict[str, int] = {}
         self._who: dict[str, Any] = {}
         self._answered = threading.Event()
-        threading.Thread(target=self._listen, name=f"subscribers-{number}", daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, name=f"subscribers-{number}", daemon=True)
+        self._listener.start()
 
     def tell(self, command: str) -> None:
         assert self._process.stdin is not None
@@ -145,9 +147,15 @@ class SubscriberProcess:
         self._process.wait(60)
 
     def end(self) -> None:
+        """Leave nothing behind, whatever happened."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+        self._listener.join(10)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):  # what was still to be told
+                    pipe.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -41,7 +41,8 @@ class Publisher:
         self.close()
 
     def close(self) -> None:
-        self._client.close()
+        if not self._thread.is_alive():
+            self._client.close()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._chance.expovariate(1 / self._pause_s)):
