@@ -267,7 +267,7 @@ class Device:
                 number += 1
                 if self._ack_every and number % self._ack_every == 0:
                     await notification.ack()
-                if self._pause_s:
+                if self._pause_s and not self._world.calm.is_set():
                     await asyncio.sleep(self._pause_s)  # The application at its work.
         except TocsinError as exc:
             self._note("failed", message=f"{hold.channel}({hold.topic}): {type(exc).__name__}: {exc}")
