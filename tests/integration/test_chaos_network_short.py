@@ -9,7 +9,8 @@ import json
 
 import pytest
 
-from chaos.network.harness import BROKERS, CLUSTER, COORDINATOR, Kill, Scale, run
+from chaos.network.harness import run
+from chaos.network.plans import BROKERS, CLUSTER, COORDINATOR, Kill, Scale
 
 KILLS = [
     Kill((BROKERS[0],), after_s=1.0, down_s=3.0),

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.network.harness import Kill, Report, Scale, a_cluster, plan_kills, prepare, run
+from chaos.network.harness import a_cluster, prepare, run
+from chaos.network.plans import Kill, Scale, plan_kills
 from chaos.network.planted import BUGS, Bug
+from chaos.network.report import Report
 from chaos.process import ClusterProcess
 
 #: A planted bug is looked for in a small network whose subscribers are restless.
@@ -68,8 +70,8 @@ def print_table(seed: str, outcome: Outcome) -> None:
     if outcome.real is not None:
         count = len(outcome.real.violations)
         verdict = f"{count} VIOLATIONS" if count else "no violation"
-    found = sum(one for one, _ in outcome.planted.values())
-    print(f"\nreal network: {verdict}; planted bugs found: {found} of {len(outcome.planted)}")
+    count = sum(one for one, _ in outcome.planted.values())
+    print(f"\nreal network: {verdict}; planted bugs found: {count} of {len(outcome.planted)}")
     print(f"again: make chaos CHAOS='--part network --seed {seed}'")
 
 

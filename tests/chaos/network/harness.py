@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -27,9 +24,11 @@ from chaos.network.history import (
     summary,
 )
 from chaos.network.nodes import Server, SubscriberProcess
+from chaos.network.plans import BROKERS, CLUSTER, COORDINATOR, Kill, Scale
 from chaos.network.planted import BUGS, Where
 from chaos.network.publishing import Publisher
 from chaos.network.recording import replay
+from chaos.network.report import Report
 from chaos.network.workload import (
     PASSWORD,
     STATEMENTS,
@@ -43,103 +42,10 @@ from chaos.network.workload import (
 from chaos.process import ClusterProcess, Misbehaved, Target
 from tocsin.client import ClusterClient, CoordinatorClient, ServerError
 
-BROKERS = ("broker-1", "broker-2", "broker-3")
-CLUSTER, COORDINATOR = "cluster", "coordinator"
 PUBLISHERS = 2
 #: How long a patient kill waits until something is delivered again.
 _PATIENT_FOR_S = 60.0
 _SETTLE_WITHIN_S = 180.0
-_MAX_LISTED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    #: What is killed at the same moment.
-    targets: tuple[str, ...]
-    #: How long all may work before.
-    after_s: float
-    #: How long they stay down.
-    down_s: float
-    #: Whether something must have been delivered since the last kill.
-    patient: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    subscribers: int = 300
-    processes: int = 2
-    #: Between two requests of a publisher, and between two things that a subscriber does, on average.
-    publish_every_s: float = 0.2
-    act_every_s: float = 20.0
-    away_s: float = 8.0
-    #: How long it goes on at least after the last kill.
-    rest_s: float = 3.0
-    #: When all is up, how long nothing may move before what is missing counts as lost.
-    stall_s: float = 60.0
-
-
-@dataclass(slots=True)
-class Report:
-    seed: str
-    bug: str
-    subscribers: int = 0
-    kills: Counter[str] = field(default_factory=Counter)
-    records_acknowledged: int = 0
-    records_unknown: int = 0
-    tenures: int = 0
-    lives: int = 0
-    notifications: int = 0
-    repeated_after_return: int = 0
-    #: Held at the cluster in the end, and of them those that no subscriber holds.
-    backends: int = 0
-    backends_of_nobody: int = 0
-    calm_after_s: float = 0.0
-    violations: list[Violation] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "bug": self.bug or None,
-            "subscribers": self.subscribers,
-            "kills": sum(self.kills.values()),
-            "kills_by_target": dict(sorted(self.kills.items())),
-            "records_acknowledged": self.records_acknowledged,
-            "records_unknown": self.records_unknown,
-            "subscriptions": self.tenures,
-            "lives": self.lives,
-            "notifications": self.notifications,
-            "repeated_after_return": self.repeated_after_return,
-            "backends": self.backends,
-            "backends_of_nobody": self.backends_of_nobody,
-            "calm_after_s": round(self.calm_after_s, 1),
-            "violations": len(self.violations),
-            "violations_by_kind": summary(self.violations),
-            "violations_listed": [f"{one.kind}: {one.what}" for one in _some_of_each(self.violations)],
-            "seconds": round(self.seconds, 1),
-        }
-
-
-def plan_kills(seed: str, count: int, targets: Sequence[str] = (*BROKERS, COORDINATOR, CLUSTER)) -> list[Kill]:
-    """Each in its turn, at random moments; now and then two at once, or one that has just been started again."""
-    chance = random.Random(f"{seed}/kills")
-    kills: list[Kill] = []
-    turns: list[str] = []
-    while len(kills) < count:
-        turns = turns or chance.sample(list(targets), len(targets))
-        hit = {turns.pop()}
-        if chance.random() < 0.15:
-            hit.add(chance.choice(targets))
-        again = bool(kills) and chance.random() < 0.1
-        kills.append(
-            Kill(
-                kills[-1].targets if again else tuple(sorted(hit)),
-                after_s=chance.uniform(0.1, 1.5) if again else chance.uniform(0.5, 5.0),
-                down_s=chance.choice((0.0, chance.uniform(0.1, 1.5), chance.uniform(3.0, 7.0))),
-                patient=not again and chance.random() < 0.8,
-            )
-        )
-    return kills
 
 
 class Run:
@@ -292,9 +198,13 @@ class Run:
     def _await_last_records(self) -> bool:
         """Whether everybody got them. As long as some more come, it is worth waiting."""
         while missing := self._total("missing"):
-            if not self._await(lambda before=missing: self._total("missing") != before, "more", self._scale.stall_s):
+            has_moved = partial(self._has_fewer, missing)
+            if not self._await(has_moved, "last records", self._scale.stall_s):
                 return False
         return True
+
+    def _has_fewer(self, missing: int) -> bool:
+        return self._total("missing") < missing
 
     def _check_ownership(self) -> None:
         """Heartbeats tell the coordinator who is where; until they have, nothing is wrong yet."""
@@ -439,15 +349,3 @@ def run(
 def _held(cluster_url: str, broker: str) -> set[int]:
     answer = httpx.get(f"{cluster_url}/v1/brokers/{broker}/subscriptions", params={"limit": 10_000}, timeout=30)
     return {one["id"] for one in answer.json()["subscriptions"]}
-
-
-def _some_of_each(violations: Sequence[Violation]) -> list[Violation]:
-    """So that a thousand of one kind don't hide the one of another."""
-    each = max(1, _MAX_LISTED // max(1, len({one.kind for one in violations})))
-    seen: Counter[Kind] = Counter()
-    chosen = []
-    for one in violations:
-        seen[one.kind] += 1
-        if seen[one.kind] <= each:
-            chosen.append(one)
-    return chosen[:_MAX_LISTED]

@@ -34,9 +34,16 @@ class Bug:
     plant: Callable[[], None]
     #: One of these must be found.
     kinds: frozenset[Kind]
-    #: What is killed (`harness.BROKERS` and so on), one after the other.
+    #: What is killed (`plans.BROKERS` and so on), one after the other.
     targets: tuple[str, ...] = ("broker-1", "broker-2", "broker-3")
     kills: int = 3
+
+
+def _replace(owner: Any, name: str, bad: Any) -> None:
+    """A bug in what is not there any more would never be found."""
+    if not hasattr(owner, name):
+        raise AttributeError(f"{owner} has no {name}: plant this bug where it is done now")
+    setattr(owner, name, bad)
 
 
 def _forget_positions() -> None:
@@ -54,7 +61,7 @@ def _forget_positions() -> None:
         ]
         restore(self, session, replace(kept, subscriptions=subscriptions))
 
-    SubscriptionDesk.restore = forgetful  # type: ignore[method-assign]
+    _replace(SubscriptionDesk, "restore", forgetful)
 
 
 def _live_before_caught_up() -> None:
@@ -76,8 +83,8 @@ def _live_before_caught_up() -> None:
         await asyncio.sleep(1)
         return await history(self, after)
 
-    DeliveryDesk._need_history = hasty  # type: ignore[method-assign]
-    ClusterLink.history = slow  # type: ignore[method-assign]
+    _replace(DeliveryDesk, "_need_history", hasty)
+    _replace(ClusterLink, "history", slow)
 
 
 def _trust_every_pull() -> None:
@@ -96,8 +103,8 @@ def _trust_every_pull() -> None:
         await asyncio.sleep(4)
         return answer
 
-    DeliveryDesk.open = open_at_once  # type: ignore[method-assign]
-    ClusterLink.pull = slow  # type: ignore[method-assign]
+    _replace(DeliveryDesk, "open", open_at_once)
+    _replace(ClusterLink, "pull", slow)
 
 
 def _catch_up_skips_one() -> None:
@@ -110,7 +117,7 @@ def _catch_up_skips_one() -> None:
         found = list(found)
         return add(frontend, found[1:] if len(found) > 1 else found, wires, room_bytes)
 
-    delivery._add = skipping
+    _replace(delivery, "_add", skipping)
 
 
 def _forget_the_absent() -> None:
@@ -123,15 +130,15 @@ def _forget_the_absent() -> None:
         make(self, *arguments, **named)
         object.__setattr__(self, "device_retention_s", 0.0)
 
-    Limits.__init__ = stingy  # type: ignore[method-assign]
+    _replace(Limits, "__init__", stingy)
 
 
 def _claim_before_holding() -> None:
     """A newcomer's session is claimed before its subscriptions are held here, and who loses it lets go at once."""
     from tocsin.broker import state
-    from tocsin.broker.node import BrokerNode
+    from tocsin.broker.cluster_link import ClusterLink
 
-    state._LINGER_S = 0.0
+    _replace(state, "_LINGER_S", 0.0)
 
     def claim(self: Any, session: Any) -> None:
         if session.generation:
@@ -146,15 +153,15 @@ def _claim_before_holding() -> None:
         if (session := self._sessions.get(event.subscriber)) is not None:
             claim(self, session)
 
-    acquire = BrokerNode._acquire
+    acquire = ClusterLink.acquire
 
-    async def slow(self: Any, asks: Any) -> None:
+    async def slow(self: Any, asks: Any) -> Any:
         await asyncio.sleep(2)
-        await acquire(self, asks)
+        return await acquire(self, asks)
 
-    state.BrokerState._claim_when_whole = claim  # type: ignore[method-assign]
-    state.BrokerState._session_fetched = hasty  # type: ignore[method-assign]
-    BrokerNode._acquire = slow  # type: ignore[method-assign]
+    _replace(state.BrokerState, "_claim_when_whole", claim)
+    _replace(state.BrokerState, "_session_fetched", hasty)
+    _replace(ClusterLink, "acquire", slow)
 
 
 def _mix_up_shelves() -> None:
@@ -170,7 +177,7 @@ def _mix_up_shelves() -> None:
             return [one for one in other if one.sequence > sequence] or found
         return found
 
-    ResultCache.after = careless  # type: ignore[method-assign]
+    _replace(ResultCache, "after", careless)
 
 
 def _ignore_permission() -> None:
@@ -178,7 +185,7 @@ def _ignore_permission() -> None:
     from tocsin.broker.events import Ask
 
     of = Ask.of
-    Ask.of = staticmethod(lambda channel, parameters, permission: of(channel, parameters, ""))  # type: ignore[method-assign, assignment]
+    _replace(Ask, "of", staticmethod(lambda channel, parameters, permission: of(channel, parameters, "")))
 
 
 def _unsubscribe_says_so_only() -> None:
@@ -189,7 +196,7 @@ def _unsubscribe_says_so_only() -> None:
     def lazy(self: Any, session: Any, subscription: int, request: int, now_s: float) -> None:
         self._tell(session, Unsubscribed(subscription, request))
 
-    SubscriptionDesk.unsubscribe = lazy  # type: ignore[method-assign]
+    _replace(SubscriptionDesk, "unsubscribe", lazy)
 
 
 def _believe_everybody() -> None:
@@ -202,7 +209,7 @@ def _believe_everybody() -> None:
         changes, _ = reported(self, *arguments)
         return changes, []
 
-    Sessions.reported = meek  # type: ignore[method-assign]
+    _replace(Sessions, "reported", meek)
 
 
 def _keep_repeats() -> None:
@@ -216,7 +223,7 @@ def _keep_repeats() -> None:
         self.received = max(position, last, key=lambda one: one.sequence)
         return True
 
-    Held.take = gullible  # type: ignore[method-assign]
+    _replace(Held, "take", gullible)
 
 
 def _acknowledge_on_arrival() -> None:
@@ -240,8 +247,8 @@ def _acknowledge_on_arrival() -> None:
         if isinstance(told, ev.Deliver):
             self._loop.call_soon(self.tell, ev.Acknowledged(told.request, told.position))
 
-    Driver._report = eager  # type: ignore[method-assign]
-    Driver._tell_application = acknowledging  # type: ignore[method-assign]
+    _replace(Driver, "_report", eager)
+    _replace(Driver, "_tell_application", acknowledging)
 
 
 _LOST = frozenset({Kind.LOST})

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import ClientConnection, connect
 
-import tocsin.client.connection
-import tocsin.client.driver
+from tocsin.client import connection, driver
 from tocsin.client import events as ev
 from tocsin.client.connection import Connection
 from tocsin.protocol import messages
@@ -76,12 +75,12 @@ def follow(wire: Wire) -> None:
 
 def install() -> None:
     """Watch all connections of this process."""
-    connect = tocsin.client.connection.connect
 
     async def remembered(*arguments: Any, **options: Any) -> ClientConnection:
         socket = await connect(*arguments, **options)
         _wire.get().opened(socket)
         return socket
 
-    tocsin.client.connection.connect = remembered  # type: ignore[assignment, misc]
-    tocsin.client.driver.Connection = _WatchedConnection  # type: ignore[misc]
+    for module, name, watched in ((connection, "connect", remembered), (driver, "Connection", _WatchedConnection)):
+        assert hasattr(module, name), f"{module} opens no connections any more"
+        setattr(module, name, watched)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from chaos.network.harness import BROKERS, CLUSTER, COORDINATOR, plan_kills
 from chaos.network.history import (
     GRACE_S,
     Got,
@@ -25,6 +26,8 @@ from chaos.network.history import (
     check_ownership,
     summary,
 )
+from chaos.network.nodes import environment
+from chaos.network.plans import BROKERS, CLUSTER, COORDINATOR, plan_kills
 from chaos.network.planted import BUGS
 from chaos.network.recording import Recorder, replay
 from chaos.network.workload import Author, last_of, one_hold, permission_of, topics_of
@@ -351,7 +354,9 @@ def test_everything_held_is_published_to() -> None:
 
 
 def test_planted_bugs_can_be_planted() -> None:
-    """Each names what it does to whom, and what would show that it was found."""
+    """Each finds what it spoils, and names what would show that it was found. In a process of its own: it stays bad."""
+    program = "from chaos.network.planted import BUGS\nfor bug in BUGS.values(): bug.plant()"
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment({}))
     assert len(BUGS) >= 6
     for bug in BUGS.values():
         assert bug.kinds

@@ -1,0 +1,58 @@
+"""What a run is to be: how large, and what is killed when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+BROKERS = ("broker-1", "broker-2", "broker-3")
+CLUSTER, COORDINATOR = "cluster", "coordinator"
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    #: What is killed at the same moment.
+    targets: tuple[str, ...]
+    #: How long all may work before.
+    after_s: float
+    #: How long they stay down.
+    down_s: float
+    #: Whether something must have been delivered since the last kill.
+    patient: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    subscribers: int = 300
+    processes: int = 2
+    #: Between two requests of a publisher, and between two things that a subscriber does, on average.
+    publish_every_s: float = 0.2
+    act_every_s: float = 20.0
+    away_s: float = 8.0
+    #: How long it goes on at least after the last kill.
+    rest_s: float = 3.0
+    #: When all is up, how long nothing may move before what is missing counts as lost.
+    stall_s: float = 60.0
+
+
+def plan_kills(seed: str, count: int, targets: Sequence[str] = (*BROKERS, COORDINATOR, CLUSTER)) -> list[Kill]:
+    """Each in its turn, at random moments; now and then two at once, or one that has just been started again."""
+    chance = random.Random(f"{seed}/kills")
+    kills: list[Kill] = []
+    turns: list[str] = []
+    while len(kills) < count:
+        turns = turns or chance.sample(list(targets), len(targets))
+        hit = {turns.pop()}
+        if chance.random() < 0.15:
+            hit.add(chance.choice(targets))
+        again = bool(kills) and chance.random() < 0.1
+        kills.append(
+            Kill(
+                kills[-1].targets if again else tuple(sorted(hit)),
+                after_s=chance.uniform(0.1, 1.5) if again else chance.uniform(0.5, 5.0),
+                down_s=chance.choice((0.0, chance.uniform(0.1, 1.5), chance.uniform(3.0, 7.0))),
+                patient=not again and chance.random() < 0.8,
+            )
+        )
+    return kills
