@@ -93,11 +93,14 @@ class SubscriberSocket(asyncio.Protocol):
                 self._answer(event)
             elif isinstance(event, Frame):
                 self._take(event)
+        if self._core.state is not State.OPEN:
+            self._lose()
         self._flush_core()
         if self._core.close_expected():
             self._transport.close()
 
     def eof_received(self) -> None:
+        self._lose()
         self._core.receive_eof()
         self._flush_core()
 
@@ -112,9 +115,7 @@ class SubscriberSocket(asyncio.Protocol):
             self._listener.flushed(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 why it was lost changes nothing
-        if self._is_open:
-            self._is_open = False
-            self._listener.lost(self)
+        self._lose()
 
     def shutdown(self) -> None:
         """uvicorn is ending and wants its connections closed."""
@@ -154,6 +155,12 @@ class SubscriberSocket(asyncio.Protocol):
 
     # Parts
 
+    def _lose(self) -> None:
+        """Nothing may be written from now on: the core is about to end our side, or has."""
+        if self._is_open:
+            self._is_open = False
+            self._listener.lost(self)
+
     def _answer(self, request: Request) -> None:
         path = urlsplit(request.path)
         if path.path != PATH:
@@ -182,8 +189,7 @@ class SubscriberSocket(asyncio.Protocol):
         if not self._is_open:
             return
         if frame.opcode is Opcode.CLOSE:
-            self._is_open = False
-            self._listener.lost(self)
+            self._lose()
         elif frame.opcode is Opcode.TEXT or (frame.opcode is Opcode.CONT and self._parts):
             self._parts.append(bytes(frame.data))
             if frame.fin:

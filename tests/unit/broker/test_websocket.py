@@ -1,0 +1,126 @@
+"""A subscriber's connection that ends in a way of its own harms nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from websockets.client import ClientProtocol
+from websockets.uri import parse_uri
+
+from tocsin.broker.websocket import SubscriberSocket
+from tocsin.protocol.messages import Pong
+
+
+class Transport(asyncio.Transport):
+    """Refuses to write after the end, as real ones do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.is_ended = False
+        self.is_closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.is_ended:
+            raise RuntimeError("Cannot call write() after write_eof()")
+        self.written += data
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.is_ended = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def opened(self, connection: object) -> None:
+        self.told.append("opened")
+
+    def received(self, connection: object, text: bytes) -> None:
+        self.told.append(f"received {text.decode()}")
+
+    def congested(self, connection: object) -> None:
+        self.told.append("congested")
+
+    def flushed(self, connection: object) -> None:
+        self.told.append("flushed")
+
+    def lost(self, connection: object) -> None:
+        self.told.append("lost")
+
+
+@pytest.fixture
+def client() -> ClientProtocol:
+    return ClientProtocol(parse_uri("ws://127.0.0.1/v1/connect"))
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def transport() -> Transport:
+    return Transport()
+
+
+@pytest.fixture
+def socket(client: ClientProtocol, listener: Listener, transport: Transport) -> SubscriberSocket:
+    """A connection that is open."""
+    opened = SubscriberSocket(
+        1,
+        listener,
+        origins=lambda _origin, _host: True,
+        max_message_bytes=1000,
+        max_queued_bytes=1000,
+        rate_per_s=10,
+        burst=10,
+    )
+    opened.connection_made(transport)
+    client.send_request(client.connect())
+    opened.data_received(b"".join(client.data_to_send()))
+    assert listener.told == ["opened"]
+    return opened
+
+
+def _half_closed(socket: SubscriberSocket, client: ClientProtocol) -> None:
+    socket.eof_received()
+
+
+def _broke_the_protocol(socket: SubscriberSocket, client: ClientProtocol) -> None:
+    socket.data_received(b"\xff\xff nonsense")
+
+
+def _said_goodbye(socket: SubscriberSocket, client: ClientProtocol) -> None:
+    client.receive_data(bytes(socket._transport.written))
+    client.send_close(1000)
+    socket.data_received(b"".join(client.data_to_send()))
+
+
+@pytest.mark.parametrize("end", [_half_closed, _broke_the_protocol, _said_goodbye])
+def test_nothing_is_written_to_who_has_ended(
+    end: object, socket: SubscriberSocket, client: ClientProtocol, listener: Listener
+) -> None:
+    """Results may come before the transport is gone: they go nowhere, and raise nothing."""
+    assert callable(end)
+    end(socket, client)
+    assert listener.told == ["opened", "lost"]
+    assert socket.deliver([b"result"]) == 0
+    socket.send(Pong())
+    socket.ping()
+    socket.resume_writing()
+    socket.connection_lost(None)
+    assert listener.told == ["opened", "lost"]
