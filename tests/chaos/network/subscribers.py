@@ -195,7 +195,8 @@ class Device:
                 ("break", "die", "leave", "again", "swap", "more", "stop"), (20, 15, 25, 20, 10, 7, 3)
             )[0]
             if choice == "break":
-                here.cut()  # The subscriber finds a way back by itself.
+                # The subscriber finds a way back by itself.
+                chance.choice((here.cut, here.half_close))()
             elif choice in ("die", "leave"):
                 return choice == "die"
             elif choice == "again":

@@ -5,6 +5,8 @@ The SDK drops what it did not ask for, so that the application never sees a brok
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -24,13 +26,20 @@ class Wire:
         self._on_stray = on_stray
         self._sockets: list[ClientConnection] = []
 
-    def opened(self, socket: ClientConnection) -> None:
-        self._sockets.append(socket)
+    def opened(self, opened: ClientConnection) -> None:
+        self._sockets.append(opened)
 
     def cut(self) -> None:
         """End the connections without a word, as when a process dies or a cable is pulled."""
-        for socket in self._sockets:
-            socket.transport.abort()
+        for opened in self._sockets:
+            opened.transport.abort()
+        self._sockets.clear()
+
+    def half_close(self) -> None:
+        """Say no more, and go on listening: an end of which the other side learns without a goodbye."""
+        for opened in self._sockets:
+            with contextlib.suppress(OSError):  # It has ended already.
+                opened.transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
         self._sockets.clear()
 
     def watch(self, known: dict[int, str], message: messages.FromBroker) -> None:
@@ -77,9 +86,9 @@ def install() -> None:
     """Watch all connections of this process."""
 
     async def remembered(*arguments: Any, **options: Any) -> ClientConnection:
-        socket = await connect(*arguments, **options)
-        _wire.get().opened(socket)
-        return socket
+        opened = await connect(*arguments, **options)
+        _wire.get().opened(opened)
+        return opened
 
     for module, name, watched in ((connection, "connect", remembered), (driver, "Connection", _WatchedConnection)):
         assert hasattr(module, name), f"{module} opens no connections any more"
