@@ -14,8 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,6 @@ import httpx
 import pytest
 import schemathesis
 import uvicorn
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import booleans
 from schemathesis.checks import not_a_server_error
@@ -46,6 +39,7 @@ from tocsin.coordinator.server import make_app, serve
 from tocsin.errors import InvalidValue
 from tocsin.settings import CoordinatorSettings
 from tocsin.testing.processes import free_port, stop
+from unit.runtime.certificates import write_certificate
 from unit.runtime.test_tokens import ATTACKS
 
 _PATIENCE_S = 60.0
@@ -213,20 +207,11 @@ def test_a_silent_broker_is_dead_and_comes_back(tmp_path: Path) -> None:
 
 def test_tls_takes_two_settings(tmp_path: Path) -> None:
     """A certificate and its key; only one of them, or what is neither, is told plainly before anything is served."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "coordinator")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (tmp_path / "cert.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-    (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    with running(tmp_path, tls_certificate=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem") as coordinator:
-        trusting = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    certificate, key = write_certificate(tmp_path)
+    with running(tmp_path, tls_certificate=certificate, tls_key=key) as coordinator:
+        trusting = ssl.create_default_context(cafile=certificate)
         assert httpx.get(f"{coordinator.url}/healthz", verify=trusting).json() == {"state": "ready"}
-    cert = str(tmp_path / "cert.pem")
+    cert = str(certificate)
     for certificate_file, key_file, told in ((cert, "", "both"), (cert, cert, "can't be used"), ("no", "no", "can't")):
         with pytest.raises(InvalidValue, match=told):
             serve(CoordinatorSettings(tmp_path / "data", tls_certificate=certificate_file, tls_key=key_file))

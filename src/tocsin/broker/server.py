@@ -32,6 +32,7 @@ from tocsin.protocol.coordination import BrokerRegistration, is_name
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import raise_open_files
 from tocsin.runtime.http import LimitBodies, answer_errors
+from tocsin.runtime.tls import check_tls
 from tocsin.settings import BrokerSettings
 
 log = structlog.get_logger(__name__)
@@ -136,8 +137,7 @@ def serve(settings: BrokerSettings) -> None:
 
 
 async def _serve(settings: BrokerSettings) -> None:
-    if bool(settings.tls_certificate) != bool(settings.tls_key):
-        raise InvalidValue("TLS takes both tls_certificate and tls_key")
+    check_tls(settings.tls_certificate, settings.tls_key)
     node, metrics = make_node(settings)
     failed = False
 

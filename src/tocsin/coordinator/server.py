@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,9 +13,9 @@ from tocsin import __version__
 from tocsin.coordinator.api import brokers, operations, subscribers, users
 from tocsin.coordinator.api.faces import MAX_BODY_BYTES
 from tocsin.coordinator.node import CoordinatorNode
-from tocsin.errors import InvalidValue
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.http import LimitBodies, answer_errors
+from tocsin.runtime.tls import check_tls
 from tocsin.settings import CoordinatorSettings
 
 log = structlog.get_logger(__name__)
@@ -53,7 +52,7 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None) -> Fa
 
 def serve(settings: CoordinatorSettings) -> None:
     """Run a coordinator until it is told to stop."""
-    _check_tls(settings)
+    check_tls(settings.tls_certificate, settings.tls_key)
     uvicorn.run(
         make_app(settings),
         host=settings.host,
@@ -66,13 +65,3 @@ def serve(settings: CoordinatorSettings) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=10,
     )
-
-
-def _check_tls(settings: CoordinatorSettings) -> None:
-    if bool(settings.tls_certificate) != bool(settings.tls_key):
-        raise InvalidValue("TLS takes both settings, tls_certificate and tls_key")
-    if settings.tls_certificate:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
-        except OSError as exc:
-            raise InvalidValue(f"tls_certificate and tls_key can't be used: {exc}") from exc
