@@ -79,6 +79,6 @@ def socket_to(broker: ServerProcess, **options: Any) -> Iterator[Socket]:
 
 
 @contextmanager
-def running_network(live: Live, folder: Path) -> Iterator[Network]:
-    with running_coordinator(folder / "coordinator", {"dead_after_s": 2}) as coordinator:
+def running_network(live: Live, folder: Path, **settings: Any) -> Iterator[Network]:
+    with running_coordinator(folder / "coordinator", {"dead_after_s": 2, **settings}) as coordinator:
         yield Network(live, coordinator, folder)

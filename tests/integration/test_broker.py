@@ -178,6 +178,19 @@ def test_carry_on_at_another_broker(network: Network, broker: ServerProcess) -> 
             wait_until(lambda: status(broker)["sessions"] == sessions, "the first broker has let go")
 
 
+def test_subscriptions_are_reported_at_once(live: Live, tmp_path: Path) -> None:
+    """Another broker could carry a subscription on moments after it was made, however rare heartbeats are."""
+    with (
+        running_network(live, tmp_path, heartbeat_every_s=30, dead_after_s=90) as network,
+        network.broker("prompt") as broker,
+        network.hello(broker, network.token("prompt")) as socket,
+    ):
+        socket.subscribe("AlertsOf", topic="prompt")
+        began_s = time.monotonic()
+        wait_until(lambda: _stored(network, "prompt", "prompt/phone"), "the coordinator knows of it")
+        assert time.monotonic() - began_s < 10
+
+
 def test_slow_consumer(network: Network) -> None:
     """Who does not read is closed with a position to carry on from, and loses nothing; memory stays bounded."""
     token = network.token("slow")

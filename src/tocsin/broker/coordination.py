@@ -7,6 +7,7 @@ key that tokens are checked with is kept on disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -34,6 +35,8 @@ log = structlog.get_logger(__name__)
 
 _KEY = "coordinator public key"
 _RETRY_S = 0.5
+#: Changes are told together: with thousands of arrivals, ten reports a second.
+_GATHER_S = 0.1
 #: A newcomer's session is asked for this long at most; then it goes on with what it brings itself.
 _SESSION_PATIENCE_S = 2.0
 
@@ -54,6 +57,7 @@ class Coordination:
         self._metrics = metrics
         self._report: Report | None = None
         self._reporting = asyncio.Lock()
+        self._changed = asyncio.Event()
         self._happened: Callable[[Event], None] = lambda _: None
         self._revocations_seen = 0
         self._every_s = 1.0
@@ -79,13 +83,24 @@ class Coordination:
                     await self._register()
                     is_registered = True
                 await self.report_once()
-                await asyncio.sleep(self._every_s)
+                await self._until_due()
             except NotFound:
                 is_registered = False  # It does not know us any more.
                 await asyncio.sleep(_RETRY_S)
             except TocsinError as exc:
                 log.warning("no word from the coordinator; trying again", reason=exc.message)
                 await asyncio.sleep(_RETRY_S)
+
+    def report_soon(self) -> None:
+        """Something has changed that another broker would need to know if we died now."""
+        self._changed.set()
+
+    async def _until_due(self) -> None:
+        """Wait for the next report's time, or for a change; changes of a moment go together."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), self._every_s)
+            await asyncio.sleep(_GATHER_S)
+        self._changed.clear()
 
     async def report_now(self) -> None:
         """One report out of turn, if the coordinator can be reached."""

@@ -233,14 +233,7 @@ class BrokerNode:
             self._is_busy = False
 
     def _perform(self, instructions: Sequence[Instruction]) -> None:
-        changes = [
-            one
-            for one in instructions
-            if isinstance(one, StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions)
-        ]
-        if changes:
-            # Before anything is answered: what a subscriber is told outlives us.
-            self._store.apply(changes)
+        self._keep(instructions)
         for one in instructions:
             match one:
                 case Deliver(connection, wires, confirm):
@@ -264,11 +257,29 @@ class BrokerNode:
                 case PlaceElsewhere(subscribers):
                     self._spawn(self._coordination.place_elsewhere(subscribers))
 
+    def _keep(self, instructions: Sequence[Instruction]) -> None:
+        """Store what is to be stored, before anything is answered: what a subscriber is told outlives us."""
+        changes = [
+            one
+            for one in instructions
+            if isinstance(one, StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions)
+        ]
+        if changes:
+            self._store.apply(changes)
+            if not all(isinstance(one, StorePositions) for one in changes):
+                self._coordination.report_soon()
+
     def _deliver(self, connection: ConnectionId, wires: Sequence[bytes], *, confirm: bool) -> None:
         known = self._connections.get(connection)
         if known is None:
             return
-        self._metrics.bytes_out += known.deliver(wires)
+        try:
+            self._metrics.bytes_out += known.deliver(wires)
+        except Exception as exc:
+            log.error("a connection could not be written to", exc_info=exc)
+            self._events.append(ConnectionLost(connection, self._now_s()))
+            self._connections.pop(connection, None)
+            return
         if confirm and not known.is_congested():
             self._events.append(ConnectionFlushed(connection))
 

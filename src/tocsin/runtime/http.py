@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge
+from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge, Unauthorised
 
 
 class ErrorDetail(BaseModel):
@@ -114,7 +114,11 @@ def answer_errors(app: FastAPI) -> None:
 
     def tocsin_error(_request: Request, exc: Exception) -> Response:
         assert isinstance(exc, TocsinError)
-        headers = {"Retry-After": str(math.ceil(exc.retry_after_s))} if isinstance(exc, Overloaded) else None
+        headers = {}
+        if isinstance(exc, Overloaded):
+            headers["Retry-After"] = str(math.ceil(exc.retry_after_s))
+        if isinstance(exc, Unauthorised):
+            headers["WWW-Authenticate"] = "Bearer"
         return reply_error(exc, headers)
 
     def validation_error(_request: Request, exc: Exception) -> Response:
