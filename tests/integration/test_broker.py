@@ -29,6 +29,7 @@ from websockets.sync.client import connect
 from integration.live import PATIENCE_S, Live, wait_until
 from integration.network import Network, Socket, running_network, socket_to
 from tocsin.broker.store import SessionStore
+from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
 from tocsin.testing.processes import ServerProcess, stop
 
@@ -176,6 +177,27 @@ def test_carry_on_at_another_broker(network: Network, broker: ServerProcess) -> 
                 received += ids(socket, 1)
             assert received[-2:] == ["2", "3"]
             wait_until(lambda: status(broker)["sessions"] == sessions, "the first broker has let go")
+
+
+def test_history_that_is_gone_is_told(network: Network) -> None:
+    """Who stays away for longer than results are kept is told from where it goes on, and then goes on."""
+    token = network.token("late")
+    with network.broker("forgetful") as broker:
+        with network.hello(broker, token) as socket:
+            began = socket.subscribe("AlertsOf", topic="late")
+        seat = network.live.broker("witness")
+        seat.subscribe("AlertsOf", topic="late")
+        alert(network, "late", "1", "2")
+        last = Position.parse(seat.take(2)[1]["position"])
+        broker.process.kill()  # What is in its memory would still be delivered.
+        broker.process.wait()
+    assert network.live.cluster.results.retain(oldest_us=time.time_ns() // 1000, max_bytes=1 << 40)
+    with network.broker("forgetful") as broker, network.hello(broker, token) as socket:
+        gone = socket.next_of("history_gone")
+        assert gone["subscription"] == began["subscription"]
+        assert Position.parse(gone["position"]) >= last
+        alert(network, "late", "3")
+        assert ids(socket, 1) == ["3"]
 
 
 def test_subscriptions_are_reported_at_once(live: Live, tmp_path: Path) -> None:
