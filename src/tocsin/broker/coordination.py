@@ -150,12 +150,13 @@ class Coordination:
         """What the machine wants told with the report that is being made."""
         self._report = report
 
-    async def session(self, subscriber: str) -> KeptSession | None:
+    async def session(self, subscriber: str) -> tuple[KeptSession | None, bool]:
+        """What is known of a subscriber, and whether the coordinator could be asked."""
         try:
-            return await asyncio.wait_for(self._link.session(subscriber), _SESSION_PATIENCE_S)
+            return await asyncio.wait_for(self._link.session(subscriber), _SESSION_PATIENCE_S), True
         except (TocsinError, TimeoutError) as exc:
             log.warning("a newcomer's session could not be asked for", reason=str(exc))
-            return None
+            return None, False
 
     async def place_elsewhere(self, subscribers: Sequence[str]) -> None:
         try:

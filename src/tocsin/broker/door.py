@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.broker.events import Close, ConnectionId, FetchSession, Instruction, Send, SubscriberArrived, SubscriberId
 from tocsin.broker.limits import Quotas
+from tocsin.broker.sessions import NAMELESS
 from tocsin.errors import TocsinError, Unavailable
 from tocsin.protocol.messages import CLOSE_DRAINING, CLOSE_REPLACED, error_message
 
@@ -25,8 +26,7 @@ class Door:
         refusal = self._refusal(arrival.user, connections, replaces=replaces)
         if refusal is None:
             return True
-        self._out.append(Send(arrival.connection, error_message(refusal)))
-        self._out.append(Close(arrival.connection, CLOSE_DRAINING, refusal.message))
+        self._send_away(arrival, refusal)
         return False
 
     def keep_waiting(self, subscriber: SubscriberId, arrival: SubscriberArrived) -> None:
@@ -37,9 +37,17 @@ class Door:
             self._out.append(FetchSession(subscriber))
         self._waiting[subscriber] = arrival
 
-    def take(self, subscriber: SubscriberId) -> SubscriberArrived | None:
-        """The one who waits, who is let in now; None if it has gone again."""
-        return self._waiting.pop(subscriber, None)
+    def take(self, subscriber: SubscriberId, *, is_certain: bool) -> SubscriberArrived | None:
+        """The one who waits, who is let in now; None if it has gone again, or has to come again later.
+
+        While the coordinator can't be asked what was kept for a device, those are let in who bring their positions, and
+        those for whom nothing can have been kept. To the others we might deny what they missed.
+        """
+        arrival = self._waiting.pop(subscriber, None)
+        if arrival is None or is_certain or _brings_all(arrival):
+            return arrival
+        self._send_away(arrival, Unavailable("what was kept for you can't be found out now", retry_after_s=1))
+        return None
 
     def lose(self, connection: ConnectionId) -> None:
         for subscriber, arrival in list(self._waiting.items()):
@@ -57,9 +65,19 @@ class Door:
     def stop_draining(self) -> None:
         self.is_draining = self.is_ending
 
+    def _send_away(self, arrival: SubscriberArrived, refusal: TocsinError) -> None:
+        self._out.append(Send(arrival.connection, error_message(refusal)))
+        self._out.append(Close(arrival.connection, CLOSE_DRAINING, refusal.message))
+
     def _refusal(self, user: str, connections: int, *, replaces: bool) -> TocsinError | None:
         if not self.is_started:
             return Unavailable("this broker is starting", retry_after_s=1)
         if self.is_draining:
             return Unavailable("this broker is shutting down; ask the coordinator for another", retry_after_s=0.1)
         return None if replaces else self._quotas.refuse_connection(user, connections)
+
+
+def _brings_all(arrival: SubscriberArrived) -> bool:
+    if arrival.device.startswith(NAMELESS):
+        return True
+    return bool(arrival.subscriptions) and all(one.position for one in arrival.subscriptions)

@@ -106,10 +106,11 @@ class SubscriberArrived:
 
 @dataclass(frozen=True, slots=True)
 class SessionFetched:
-    """What the coordinator knows of a subscriber; None if nothing, or if it could not be asked."""
+    """What the coordinator knows of a subscriber; None if nothing. It is certain only if the coordinator answered."""
 
     subscriber: SubscriberId
     session: KeptSession | None
+    is_certain: bool
     now_s: float
 
 

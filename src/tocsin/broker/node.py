@@ -292,8 +292,8 @@ class BrokerNode:
     # Others
 
     async def _fetch_session(self, subscriber: str) -> None:
-        session = await self._coordination.session(subscriber)
-        self.happened(SessionFetched(subscriber, session, self._now_s()))
+        session, is_certain = await self._coordination.session(subscriber)
+        self.happened(SessionFetched(subscriber, session, is_certain, self._now_s()))
 
     # Time
 

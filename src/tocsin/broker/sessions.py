@@ -61,6 +61,10 @@ class Session:
     #: claimed and nobody is welcomed.
     restoring: set[Ask] = field(default_factory=set)
 
+    #: From our store, but never claimed: another broker may have carried it on since, and what that one reported has to
+    #: be taken in before the session can be ours.
+    is_unconfirmed: bool = False
+
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None
     is_welcomed: bool = False

@@ -26,6 +26,7 @@ from tocsin.broker.events import (
     DrainEnded,
     DrainStarted,
     Event,
+    FetchSession,
     ForgetSession,
     HandoverPlaced,
     HistoryLost,
@@ -70,6 +71,8 @@ from tocsin.protocol.messages import (
 _LINGER_S = 30.0
 #: How often sessions and tokens are looked through for those whose time has come.
 _SWEEP_EVERY_S = 5.0
+#: Sessions that the coordinator is asked about with one report.
+_MAX_CONFIRMED = 200
 #: When draining, moves are spread over this part of the time there is.
 _MOVE_SPREAD = 0.5
 
@@ -111,6 +114,7 @@ class BrokerState:
         self._congested: dict[Session, None] = {}
         self._acked: dict[Frontend, None] = {}
         self._next_sweep_s = 0.0
+        self._has_unconfirmed = False
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Started: self._started,
             SubscriberArrived: self._subscriber_arrived,
@@ -193,6 +197,9 @@ class BrokerState:
             session = Session(kept.subscriber, kept.generation, left_at_s=event.now_s)
             self._sessions[session.subscriber] = session
             self._subscriptions.restore(session, kept)
+            if not session.generation:
+                session.is_unconfirmed = self._has_unconfirmed = True
+                self._out.append(FetchSession(session.subscriber))
             self._claim_when_whole(session)
         for backend in self._holdings.backends():
             if not backend.frontends:
@@ -212,15 +219,30 @@ class BrokerState:
             self._door.keep_waiting(subscriber, event)
 
     def _session_fetched(self, event: SessionFetched) -> None:
-        arrival = self._door.take(event.subscriber)
+        known = self._sessions.get(event.subscriber)
+        if known is not None:
+            self._confirm(known, event)
+            return
+        arrival = self._door.take(event.subscriber, is_certain=event.is_certain)
         if arrival is None:
             return
-        session = Session(event.subscriber)
+        session = Session(event.subscriber, is_unconfirmed=not event.is_certain)
+        self._has_unconfirmed = self._has_unconfirmed or session.is_unconfirmed
         self._sessions[event.subscriber] = session
         self._out.append(StoreSession(session.subscriber, session.generation))
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
         self._connect(session, arrival)
+
+    def _confirm(self, session: Session, event: SessionFetched) -> None:
+        """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
+        if not session.is_unconfirmed or not event.is_certain:
+            return  # Asked again with the next report.
+        session.is_unconfirmed = False
+        if event.session is not None:
+            self._subscriptions.restore(session, event.session)
+        self._deliveries.bring_forward(session)
+        self._claim_when_whole(session)
 
     def _connect(self, session: Session, arrival: SubscriberArrived) -> None:
         if session.connection is not None:
@@ -254,7 +276,7 @@ class BrokerState:
         """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
         if session.generation:
             self._reports.changed(session)
-        elif not session.restoring and not session.waiting:
+        elif not session.restoring and not session.waiting and not session.is_unconfirmed:
             self._reports.claim(session)
 
     def _connection_lost(self, event: ConnectionLost) -> None:
@@ -361,6 +383,10 @@ class BrokerState:
     # The coordinator
 
     def _report_due(self, _event: ReportDue) -> None:
+        if self._has_unconfirmed:
+            unconfirmed = [one for one in self._sessions.values() if one.is_unconfirmed]
+            self._has_unconfirmed = bool(unconfirmed)
+            self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
         self._out.append(self._reports.next_report())
 
     def _claimed(self, event: Claimed) -> None:

@@ -37,8 +37,11 @@ class SubscriptionDesk:
         self._out = out
 
     def restore(self, session: Session, kept: KeptSession) -> None:
-        """Carry a session's subscriptions on, from our own store or from another broker."""
+        """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
+        known = {one.ask for one in session.frontends.values()} | session.restoring
         for one in kept.subscriptions:
+            if one.ask in known:
+                continue
             backend = self._holdings.get(one.position.epoch)
             if backend is not None and one.ask in backend.spellings:
                 self._attach(session, backend, one.ask, one.position)

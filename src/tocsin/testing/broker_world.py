@@ -218,6 +218,7 @@ class BrokerWorld:
     def __init__(self, rng: random.Random, *, brokers: int = 2, clients: int = 3, cache_max_bytes: int = 2_000) -> None:
         self.rng = rng
         self.now_s = 0.0
+        self.is_calm = False
         self.cluster = FakeCluster()
         self.coordinator = FakeCoordinator()
         self._cache_max_bytes = cache_max_bytes
@@ -313,8 +314,10 @@ class BrokerWorld:
                 deliveries, through = self.cluster.history(dict(after), self.rng.choice((1, 3, 1000)))
                 self._tell(broker, HistoryPulled(dict(after), deliveries, through))
             case FetchSession(subscriber):
-                session = self.coordinator.sessions.get(subscriber)
-                self._tell(broker, SessionFetched(subscriber, session, self.now_s))
+                # Now and then the coordinator can't be asked.
+                is_certain = self.is_calm or self.rng.random() < 0.8
+                session = self.coordinator.sessions.get(subscriber) if is_certain else None
+                self._tell(broker, SessionFetched(subscriber, session, is_certain, self.now_s))
             case Report() as report:
                 if report.claims:
                     self._tell(broker, Claimed(self.coordinator.claim(broker.name, list(report.claims))))
@@ -343,6 +346,7 @@ class BrokerWorld:
 
     def settle(self) -> None:
         """Let everybody come back and everything be answered, until nothing happens any more."""
+        self.is_calm = True
         quiet = 0
         while quiet < _QUIET_ROUNDS:
             seen = sum(len(wish.seen) for client in self.clients for wish in client.wishes.values())

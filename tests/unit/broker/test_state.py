@@ -97,7 +97,7 @@ class Broker:
     def arrive(self, connection: int, user: str = "ann", *subscriptions: Subscribe, permission: str = "") -> None:
         self.tell(SubscriberArrived(connection, user, "d", permission, 1000, 3600.0, list(subscriptions), self.now_s))
         if self.all_of(FetchSession):
-            self.tell(SessionFetched(f"{user}/d", None, self.now_s))
+            self.tell(SessionFetched(f"{user}/d", None, is_certain=True, now_s=self.now_s))
 
     def subscribe(self, connection: int, etype: str, *, request: int = 1, position: str = "") -> None:
         message = Subscribe("OfType", {"etype": etype}, position, request)
@@ -305,7 +305,7 @@ def test_stranger_is_claimed_once_all_is_held() -> None:
     broker.tell(SubscriberArrived(1, "ann", "d", "", 1000, 3600.0, [], 0.0))
     assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
     kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90))])
-    broker.tell(SessionFetched("ann/d", kept, 0.0))
+    broker.tell(SessionFetched("ann/d", kept, is_certain=True, now_s=0.0))
     assert not broker.messages(Welcome)
     broker.tell(ReportDue())
     assert broker.all_of(Report)[0].claims == []
@@ -334,6 +334,39 @@ def test_what_can_not_be_held_for_the_moment_is_tried_again() -> None:
     assert not broker.messages(Welcome)
     broker.acquired(flood=7)
     assert broker.messages(Welcome)
+
+
+def test_nobody_is_let_in_to_less_than_was_kept() -> None:
+    """While the coordinator can't be asked, a device that brings no positions has to come again; one that does, or that
+    has no name, is let in, and claimed only when the coordinator has answered."""
+    broker = Broker()
+    broker.tell(SubscriberArrived(1, "ann", "d", "", 0, 1e9, [], 0.0))
+    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
+    assert broker.messages(Error)[0].temporary
+    assert broker.all_of(Close)
+    broker.tell(SubscriberArrived(2, "bob", "~x", "", 0, 1e9, [], 0.0))
+    broker.tell(SessionFetched("bob/~x", None, is_certain=False, now_s=0.0))
+    assert broker.messages(Welcome)
+    broker.tell(ReportDue())
+    assert broker.all_of(FetchSession) == [FetchSession("bob/~x")]
+    assert broker.all_of(Report)[0].claims == []
+    broker.tell(SessionFetched("bob/~x", None, is_certain=True, now_s=0.0))
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[0].claims == ["bob/~x"]
+
+
+def test_what_was_never_claimed_is_claimed_with_what_others_added() -> None:
+    """A session from our store that we had not claimed may have gone on elsewhere: that is taken in first."""
+    broker = Broker(sessions=[KeptSession("ann/d", 0, [])])
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90))])
+    broker.tell(SessionFetched("ann/d", kept, is_certain=True, now_s=0.0))
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[0].claims == []
+    broker.acquired(flood=7)
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[0].claims == ["ann/d"]
 
 
 def test_lost_session() -> None:
@@ -367,7 +400,7 @@ def test_nameless_devices_are_kept_for_a_short_while() -> None:
     """A device without a name is forgotten after a minute, one with a name after a week."""
     broker = Broker()
     broker.tell(SubscriberArrived(1, "ann", "~x", "", 0, 1e9, [], 0.0))
-    broker.tell(SessionFetched("ann/~x", None, 0.0))
+    broker.tell(SessionFetched("ann/~x", None, is_certain=True, now_s=0.0))
     broker.arrive(2, "bob")
     broker.tell(ConnectionLost(1, 0.0))
     broker.tell(ConnectionLost(2, 0.0))
