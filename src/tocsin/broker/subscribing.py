@@ -44,7 +44,7 @@ class SubscriptionDesk:
                 continue
             backend = self._holdings.get(one.position.epoch)
             if backend is not None and one.ask in backend.spellings:
-                self._attach(session, backend, one.ask, one.position)
+                self._carry_on(session, backend, one.ask, one.position)
             else:
                 session.restoring.add(one.ask)
                 self._holdings.want(one.ask, Waiter(session, one.position, 0, restoring=True))
@@ -124,7 +124,7 @@ class SubscriptionDesk:
         if waiter.restoring:
             if ask in session.restoring:  # else the session has ended meanwhile
                 session.restoring.discard(ask)
-                self._attach(session, backend, ask, waiter.position)
+                self._carry_on(session, backend, ask, waiter.position)
             return
         session.waiting -= 1
         self._quotas.count_subscription(session.user, -1)
@@ -142,6 +142,14 @@ class SubscriptionDesk:
             else:
                 session.restoring.discard(ask)
                 self._out.append(ForgetSubscription(session.subscriber, ask))
+
+    def _carry_on(self, session: Session, backend: Backend, ask: Ask, position: Position | None) -> None:
+        """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
+        if session.arrival is not None and session.arrival.permission != ask.permission:
+            return
+        frontend = self._attach(session, backend, ask, position)
+        if session.is_welcomed:
+            self._subscribed(frontend, 0)
 
     def _attach(self, session: Session, backend: Backend, ask: Ask, position: Position | None) -> Frontend:
         """Make `session` hold `backend`, after `position` if that lies in its history, else from now on."""

@@ -369,6 +369,24 @@ def test_what_was_never_claimed_is_claimed_with_what_others_added() -> None:
     assert broker.all_of(Report)[0].claims == ["ann/d"]
 
 
+def test_nothing_comes_unannounced() -> None:
+    """What is found to have been kept after the welcome is told before it is delivered; not what one may not see."""
+    broker = Broker()
+    message = Subscribe("OfType", {"etype": "fire"}, "8-50", 1)
+    broker.tell(SubscriberArrived(1, "ann", "d", "", 0, 1e9, [message], 0.0))
+    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
+    broker.acquired(fire=8)
+    secret = Ask.of("OfType", {"etype": "secret"}, "staff")
+    kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90)), Kept(secret, Position(9, 90))])
+    broker.tell(SessionFetched("ann/d", kept, is_certain=True, now_s=0.0))
+    pairs = [
+        (_FLOOD, Held(7, "OfType", {"etype": "flood"}, "", 100)),
+        (secret, Held(9, "OfType", {"etype": "secret"}, "staff", 100)),
+    ]
+    broker.tell(BackendsAcquired(pairs, [], 1, 0.0))
+    assert [(one.subscription, one.position, one.request) for one in broker.messages(Subscribed)] == [(7, "7-90", 0)]
+
+
 def test_lost_session() -> None:
     """Another broker has it: the connection is closed, all is forgotten, and the hold is kept a while longer."""
     broker = Broker(sessions=[KeptSession("ann/d", 2, [])])
