@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
@@ -33,15 +34,17 @@ from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
 from tocsin.testing.processes import ServerProcess, stop
 
+_SCHEMA = """
+    CREATE ACTIVE DATASET Alerts (id STRING, topic STRING, text STRING, PRIMARY KEY (id));
+    CREATE FEED alerts INTO Alerts FROM HTTP;
+    CREATE CONTINUOUS CHANNEL AlertsOf (topic STRING) AS
+      SELECT a.* FROM Alerts a WHERE is_new(a) AND a.topic = :topic
+"""
+
 
 @pytest.fixture(scope="module")
 def network(live: Live, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    live.sql(
-        """CREATE ACTIVE DATASET Alerts (id STRING, topic STRING, text STRING, PRIMARY KEY (id));
-        CREATE FEED alerts INTO Alerts FROM HTTP;
-        CREATE CONTINUOUS CHANNEL AlertsOf (topic STRING) AS
-          SELECT a.* FROM Alerts a WHERE is_new(a) AND a.topic = :topic"""
-    )
+    live.sql(_SCHEMA)
     with running_network(live, tmp_path_factory.mktemp("network")) as running:
         yield running
 
@@ -179,25 +182,27 @@ def test_carry_on_at_another_broker(network: Network, broker: ServerProcess) -> 
             wait_until(lambda: status(broker)["sessions"] == sessions, "the first broker has let go")
 
 
-def test_history_that_is_gone_is_told(network: Network) -> None:
+def test_history_that_is_gone_is_told(serve: Callable[..., AbstractContextManager[Live]], tmp_path: Path) -> None:
     """Who stays away for longer than results are kept is told from where it goes on, and then goes on."""
-    token = network.token("late")
-    with network.broker("forgetful") as broker:
-        with network.hello(broker, token) as socket:
-            began = socket.subscribe("AlertsOf", topic="late")
-        seat = network.live.broker("witness")
-        seat.subscribe("AlertsOf", topic="late")
-        alert(network, "late", "1", "2")
-        last = Position.parse(seat.take(2)[1]["position"])
-        broker.process.kill()  # What is in its memory would still be delivered.
-        broker.process.wait()
-    assert network.live.cluster.results.retain(oldest_us=time.time_ns() // 1000, max_bytes=1 << 40)
-    with network.broker("forgetful") as broker, network.hello(broker, token) as socket:
-        gone = socket.next_of("history_gone")
-        assert gone["subscription"] == began["subscription"]
-        assert Position.parse(gone["position"]) >= last
-        alert(network, "late", "3")
-        assert ids(socket, 1) == ["3"]
+    with serve() as live, running_network(live, tmp_path / "network") as network:
+        live.sql(_SCHEMA)
+        token = network.token("late")
+        with network.broker("forgetful") as broker:
+            with network.hello(broker, token) as socket:
+                began = socket.subscribe("AlertsOf", topic="late")
+            seat = live.broker("witness")
+            seat.subscribe("AlertsOf", topic="late")
+            alert(network, "late", "1", "2")
+            last = Position.parse(seat.take(2)[1]["position"])
+            broker.process.kill()  # What is in its memory would still be delivered.
+            broker.process.wait()
+        assert live.cluster.results.retain(oldest_us=time.time_ns() // 1000, max_bytes=1 << 40)
+        with network.broker("forgetful") as broker, network.hello(broker, token) as socket:
+            gone = socket.next_of("history_gone")
+            assert gone["subscription"] == began["subscription"]
+            assert Position.parse(gone["position"]) >= last
+            alert(network, "late", "3")
+            assert ids(socket, 1) == ["3"]
 
 
 def test_subscriptions_are_reported_at_once(live: Live, tmp_path: Path) -> None:
