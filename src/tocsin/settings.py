@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
 
 from tocsin.errors import InvalidValue
 
@@ -21,8 +21,44 @@ _PREFIX = "TOCSIN_"
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSettings:
+class Settings:
+    """What all processes' settings share: where they come from."""
+
+    #: The process's own table in the TOML file.
+    TABLE: ClassVar[str]
+
+    @classmethod
+    def load(
+        cls,
+        file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Settings from a TOML file's table, the environment and `overrides`, in that order.
+
+        >>> ClusterSettings.load(environment={"TOCSIN_PORT": "9000"}).port
+        9000
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        values: dict[str, Any] = {}
+        if file is not None:
+            table = tomllib.loads(file.read_text()).get(cls.TABLE, {})
+            if unknown := sorted(set(table) - set(fields)):
+                known = ", ".join(sorted(fields))
+                raise InvalidValue(f"{file}: unknown settings {', '.join(unknown)}; known: {known}")
+            values.update(table)
+        for name, text in (os.environ if environment is None else environment).items():
+            if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() in fields:
+                values[name.removeprefix(_PREFIX).lower()] = text
+        values.update({name: value for name, value in (overrides or {}).items() if value is not None})
+        return cls(**{name: _convert(name, value, fields[name]) for name, value in values.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings(Settings):
     """How one data cluster runs. Sizes are in bytes, times in seconds."""
+
+    TABLE = "cluster"
 
     #: Where everything durable lives; removing it removes the cluster's whole memory.
     data_dir: Path = Path("data")
@@ -75,23 +111,12 @@ class ClusterSettings:
     notify_retry_last_s: float = 30
     log_level: str = "info"
 
-    @staticmethod
-    def load(
-        file: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> ClusterSettings:
-        """Settings from a TOML file's `[cluster]` table, the environment and `overrides`, in that order.
-
-        >>> ClusterSettings.load(environment={"TOCSIN_PORT": "9000"}).port
-        9000
-        """
-        return _load(ClusterSettings, "cluster", file, environment, overrides)
-
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorSettings:
+class CoordinatorSettings(Settings):
     """How the coordinator runs. Times are in seconds."""
+
+    TABLE = "coordinator"
 
     #: Where its database and its signing key live.
     data_dir: Path = Path("data/coordinator")
@@ -118,19 +143,12 @@ class CoordinatorSettings:
     tls_key: str = ""
     log_level: str = "info"
 
-    @staticmethod
-    def load(
-        file: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> CoordinatorSettings:
-        """Settings from a TOML file's `[coordinator]` table, the environment and `overrides`, in that order."""
-        return _load(CoordinatorSettings, "coordinator", file, environment, overrides)
-
 
 @dataclass(frozen=True, slots=True)
-class BrokerSettings:
+class BrokerSettings(Settings):
     """How one broker runs. Sizes are in bytes, times in seconds."""
+
+    TABLE = "broker"
 
     #: How the cluster and the coordinator know it.
     name: str = "broker-1"
@@ -179,39 +197,6 @@ class BrokerSettings:
     #: On SIGTERM: within this time everybody is handed over, and the process ends.
     drain_timeout_s: float = 20
     log_level: str = "info"
-
-    @staticmethod
-    def load(
-        file: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> BrokerSettings:
-        """Settings from a TOML file's `[broker]` table, the environment and `overrides`, in that order."""
-        return _load(BrokerSettings, "broker", file, environment, overrides)
-
-
-_Settings = TypeVar("_Settings", ClusterSettings, CoordinatorSettings, BrokerSettings)
-
-
-def _load(
-    kind: type[_Settings],
-    table_name: str,
-    file: Path | None,
-    environment: Mapping[str, str] | None,
-    overrides: Mapping[str, Any] | None,
-) -> _Settings:
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    values: dict[str, Any] = {}
-    if file is not None:
-        table = tomllib.loads(file.read_text()).get(table_name, {})
-        if unknown := sorted(set(table) - set(fields)):
-            raise InvalidValue(f"{file}: unknown settings {', '.join(unknown)}; known: {', '.join(sorted(fields))}")
-        values.update(table)
-    for name, text in (os.environ if environment is None else environment).items():
-        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() in fields:
-            values[name.removeprefix(_PREFIX).lower()] = text
-    values.update({name: value for name, value in (overrides or {}).items() if value is not None})
-    return kind(**{name: _convert(name, value, fields[name]) for name, value in values.items()})
 
 
 def _convert(name: str, value: Any, field: dataclasses.Field[Any]) -> Any:

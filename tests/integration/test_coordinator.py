@@ -21,17 +21,9 @@ import httpx
 import pytest
 import schemathesis
 import uvicorn
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.strategies import booleans
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 from typer.testing import CliRunner, Result
 
+from integration.documents import check_document
 from tocsin.cli.main import app
 from tocsin.client import CoordinatorClient, ServerError
 from tocsin.coordinator import passwords
@@ -379,47 +371,25 @@ def test_brokers_from_the_command_line(guarded: Coordinator, tocsin) -> None:  #
     assert json.loads(tocsin("brokers", "policy", before, "--json").stdout)["policy"] == before
 
 
-_CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
-
-
 def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
     """Whatever is sent: no failure of ours, and no status, content type or shape that the document does not tell."""
     known_names = {"name": "fuzz", "user": "fuzz", "device": "phone"}
     tokens: list[str] = []
     with serving(tmp_path) as url, CoordinatorClient(url) as client:
-        document = schemathesis.openapi.from_url(f"{url}/openapi.json")
-        operations = [found.ok() for found in document.get_all_operations()]
-        assert len(operations) == 21
-        # Removals last, so that the others find something to work on.
-        for operation in sorted(operations, key=lambda one: one.method.upper() == "DELETE"):
+
+        def prepare() -> None:
             if not any(one["name"] == "fuzz" for one in client.users()):
                 client.register("fuzz", _PASSWORD)
             tokens.append(client.log_in("fuzz", _PASSWORD)["token"])
             client.register_broker("fuzz", "http://127.0.0.1:1")
             client.claim("fuzz", ["fuzz/phone"])
 
-            @given(case=operation.as_strategy(), known=booleans())
-            @settings(
-                max_examples=25,
-                deadline=None,
-                derandomize=True,
-                database=None,
-                suppress_health_check=list(HealthCheck),
-                phases=[Phase.generate],
-            )
-            def send(case: schemathesis.Case, known: bool) -> None:
-                for name in case.path_parameters if known else ():
-                    case.path_parameters[name] = known_names[name]
-                headers = {"Authorization": f"Bearer {tokens[-1]}"} if known else None
-                case.validate_response(case.call(headers=headers), checks=_CHECKS)
+        def adapt(case: schemathesis.Case, known: bool) -> dict[str, str] | None:
+            for name in case.path_parameters if known else ():
+                case.path_parameters[name] = known_names[name]
+            return {"Authorization": f"Bearer {tokens[-1]}"} if known else None
 
-            send()
+        check_document(url, adapt, operations=21, examples=25, before_each=prepare)
         assert httpx.get(f"{url}/healthz").json() == {"state": "ready"}
 
 

@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.strategies import booleans
 from prometheus_client.parser import text_string_to_metric_families
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
+from integration.documents import check_document
 from integration.live import Live
 
 _DOCS = Path(__file__).parents[2] / "docs" / "reference"
@@ -115,38 +107,17 @@ def test_unknown_routes_and_methods_have_the_shape_of_errors(live: Live) -> None
 
 #: What paths may name, so that requests get past the first look-up.
 _KNOWN = {"feed": "op_records", "dataset": "OpRecords", "broker": "op-fuzz", "receipt": "0"}
-_CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 
 
 def test_the_api_does_what_its_document_says(busy: Live) -> None:
     """Whatever is sent: no failure of ours, and no status, content type or shape that the document does not tell."""
     busy.client.register_broker("op-fuzz")
-    document = schemathesis.openapi.from_url(f"{busy.url}/openapi.json")
-    operations = [found.ok() for found in document.get_all_operations()]
-    assert len(operations) == 16
-    for operation in operations:
 
-        @given(case=operation.as_strategy(), known=booleans())
-        @settings(
-            max_examples=60,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate],
-        )
-        def send(case: schemathesis.Case, known: bool) -> None:
-            for name in case.path_parameters if known else ():
-                case.path_parameters[name] = _KNOWN[name]
-            if case.query and "wait_s" in case.query:
-                case.query["wait_s"] = 0
-            case.validate_response(case.call(), checks=_CHECKS)
+    def adapt(case: schemathesis.Case, known: bool) -> None:
+        for name in case.path_parameters if known else ():
+            case.path_parameters[name] = _KNOWN[name]
+        if case.query and "wait_s" in case.query:
+            case.query["wait_s"] = 0
 
-        send()
+    check_document(busy.url, adapt, operations=16, examples=60)
     assert busy.http.get("/healthz").json() == {"state": "ready"}

@@ -21,8 +21,9 @@ import httpx
 
 from tocsin.benchmarks.load_clients import TOCSIN, Connect, LoadClients
 from tocsin.benchmarks.load_wire import Kept, Seat
-from tocsin.benchmarks.measuring import at_pace, machine, percentile, progress, raise_file_limit
+from tocsin.benchmarks.measuring import at_pace, machine, percentile, progress
 from tocsin.benchmarks.network import Network, running_network
+from tocsin.runtime.files import raise_open_files
 from tocsin.testing.processes import ClusterProcess
 
 _SCHEMA = """
@@ -57,7 +58,7 @@ def run(
         "topics": topics,
         "records_per_s": rate_per_s,
     }
-    raise_file_limit()
+    raise_open_files()
     chance = random.Random(seed)
     topic_of = [f"topic{chance.randrange(topics):03d}" for _ in range(int((warm_s + measure_s) * rate_per_s))]
     topic_held = {f"load-{number}": f"topic{number % topics:03d}" for number in range(subscribers)}

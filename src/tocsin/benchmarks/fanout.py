@@ -22,10 +22,11 @@ from msgspec.structs import replace
 from tocsin.benchmarks.fanout_peers import PEERS, Mosquitto, Nats, Peer, running_peer
 from tocsin.benchmarks.load_clients import NATS, TOCSIN, Connect, LoadClients
 from tocsin.benchmarks.load_wire import Seat
-from tocsin.benchmarks.measuring import at_pace, machine, median, progress, raise_file_limit
+from tocsin.benchmarks.measuring import at_pace, machine, median, progress
 from tocsin.benchmarks.network import Network, running_network
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import decode_result, notification_of
+from tocsin.runtime.files import raise_open_files
 from tocsin.testing.processes import ServerProcess
 
 MESSAGE_BYTES = 400
@@ -64,7 +65,7 @@ def run(
         "subscriptions": subscriptions,
         "executions_per_s": executions_per_s,
     }
-    idle_connections = min(idle_connections, raise_file_limit() - _FIRST_IDLE - _FILES_BESIDE)
+    idle_connections = min(idle_connections, raise_open_files() - _FIRST_IDLE - _FILES_BESIDE)
     topics = [f"topic{number:02d}" for number in range(subscriptions)]
     seats = [Seat(f"load-{number}", topics) for number in range(subscribers)]
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:

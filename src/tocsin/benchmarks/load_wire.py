@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import cast
 
@@ -52,7 +53,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     received_us: int
 
 
-class LoadConnection(asyncio.BufferedProtocol):
+class LoadConnection(asyncio.BufferedProtocol, ABC):
     """Counts messages and the bytes of their payloads. `ready` is done when it is subscribed, or has failed."""
 
     def __init__(self, seat: Seat) -> None:
@@ -95,13 +96,13 @@ class LoadConnection(asyncio.BufferedProtocol):
                 return
             self._rest = bytes(_whole[at:end])
 
+    @abstractmethod
     def _open(self) -> None:
         """Say what is said first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _take(self, at: int, end: int) -> int:
         """Take the messages in the buffer from `at` to `end`; answers where an unfinished one begins."""
-        raise NotImplementedError
 
     def _write(self, data: bytes) -> None:
         if self._transport:

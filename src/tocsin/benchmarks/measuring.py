@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import statistics
 import tempfile
 import time
@@ -61,13 +60,6 @@ def at_pace(rate_per_s: float, count: int) -> Iterator[int]:
         if (wait := begin + number / rate_per_s - time.perf_counter()) > 0:
             time.sleep(wait)
         yield number
-
-
-def raise_file_limit() -> int:
-    """As many open files as the system lets this process, and those it starts, have: each connection is one."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
 def percentile(values: Sequence[float], share: float) -> float:

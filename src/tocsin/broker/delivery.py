@@ -40,7 +40,6 @@ class DeliveryDesk:
         self._chunk_bytes = chunk_bytes
         #: Every result up to here has been pulled, and sent to those who are live.
         self.through = 0
-        self._pull = 0
         #: Held since a short time only: the pull that is under way may not know of them.
         self._untrusted: dict[int, Backend] = {}
         #: Sent more than has been pulled: they wait for the pulls to come up with them.
@@ -67,7 +66,6 @@ class DeliveryDesk:
     def take(self, event: ResultsPulled) -> None:
         """Send a pull's results to everyone who is live."""
         before = self.through
-        self._pull = event.pull
         for backend in [one for one in self._untrusted.values() if one.trusted_from_pull <= event.pull]:
             del self._untrusted[backend.id]
             self._cache.open(backend.id, before)

@@ -7,7 +7,7 @@ all of the session's subscriptions and claimed it, until it ends, or another bro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from tocsin.broker.cache import ResultCache
 from tocsin.broker.delivery import DeliveryDesk
@@ -53,6 +53,7 @@ from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Frontend, Session, behind
 from tocsin.broker.subscribing import SubscriptionDesk
 from tocsin.errors import InvalidValue, Unauthorised
+from tocsin.model.chance import Chance
 from tocsin.model.position import Position
 from tocsin.protocol.messages import (
     CLOSE_DRAINING,
@@ -75,12 +76,6 @@ _SWEEP_EVERY_S = 5.0
 _MAX_CONFIRMED = 200
 #: When draining, moves are spread over this part of the time there is.
 _MOVE_SPREAD = 0.5
-
-
-class Chance(Protocol):
-    """Where chance comes from: a seeded generator, such as `random.Random`."""
-
-    def randrange(self, stop: int, /) -> int: ...
 
 
 class BrokerState:

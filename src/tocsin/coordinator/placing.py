@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tocsin.coordinator.balancing.placement import Chance, Newcomer, PlacementPolicy, least_resulting_load
+from tocsin.coordinator.balancing.placement import Newcomer, PlacementPolicy, least_resulting_load
 from tocsin.coordinator.instructions import Note
 from tocsin.coordinator.loads import BrokerView, NetworkView
 from tocsin.errors import InvalidValue
+from tocsin.model.chance import Chance
 
 #: A placement counts for its broker until it must show in the broker's own figures.
 _RESERVED_HEARTBEATS = 2.0

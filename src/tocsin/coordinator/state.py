@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from tocsin.coordinator.balancing.placement import Chance, Newcomer, PlacementPolicy
+from tocsin.coordinator.balancing.placement import Newcomer, PlacementPolicy
 from tocsin.coordinator.events import (
     BrokerModeSet,
     BrokerRegistered,
@@ -51,6 +51,7 @@ from tocsin.coordinator.placing import Placing
 from tocsin.coordinator.records import BrokerRecord, Point, SessionRecord
 from tocsin.coordinator.sessions import Sessions
 from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
+from tocsin.model.chance import Chance
 from tocsin.protocol.coordination import BrokerState
 
 #: Fewer brokers than this can well all fail by themselves.

@@ -6,8 +6,6 @@ Each message is one JSON object with a `type`. docs/reference/protocol.md descri
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from tocsin.errors import InvalidValue, TocsinError
@@ -205,7 +203,3 @@ def notification_of(line: bytes) -> bytes:
     b'{"type":"notification","subscription":7}'
     """
     return _TYPE + line[1:]
-
-
-def to_builtins(message: FromBroker | FromSubscriber) -> Any:
-    return msgspec.to_builtins(message)

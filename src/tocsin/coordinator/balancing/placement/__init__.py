@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tocsin.coordinator.balancing.placement.at_random import at_random
-from tocsin.coordinator.balancing.placement.base import Chance, Newcomer, PlacementPolicy
+from tocsin.coordinator.balancing.placement.base import Newcomer, PlacementPolicy
 from tocsin.coordinator.balancing.placement.least_resulting_load import least_resulting_load
 from tocsin.coordinator.balancing.placement.nearest import nearest
 from tocsin.coordinator.balancing.placement.round_robin import round_robin
@@ -22,7 +22,6 @@ POLICIES: Mapping[str, PlacementPolicy] = MappingProxyType(
 
 __all__ = [
     "POLICIES",
-    "Chance",
     "Newcomer",
     "PlacementPolicy",
     "at_random",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from tocsin.coordinator.loads import NetworkView
 from tocsin.coordinator.records import Point, SubscriptionKey
+from tocsin.model.chance import Chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,6 @@ class Newcomer:
 
     place: Point | None = None
     subscriptions: tuple[SubscriptionKey, ...] = ()
-
-
-class Chance(Protocol):
-    """A `random.Random`, owned and seeded by whoever calls."""
-
-    def randrange(self, stop: int, /) -> int: ...
 
 
 #: The name of a broker in the view. The view shows at least one, and only such as may be chosen.

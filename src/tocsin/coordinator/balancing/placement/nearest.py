@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from tocsin.coordinator.balancing.placement.base import Chance, Newcomer
+from tocsin.coordinator.balancing.placement.base import Newcomer
 from tocsin.coordinator.balancing.placement.least_resulting_load import least_resulting_load
 from tocsin.coordinator.loads import NetworkView
+from tocsin.model.chance import Chance
 
 
 def nearest(view: NetworkView, newcomer: Newcomer, chance: Chance) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tocsin.coordinator.balancing.placement.base import Chance, Newcomer
+from tocsin.coordinator.balancing.placement.base import Newcomer
 from tocsin.coordinator.loads import NetworkView
+from tocsin.model.chance import Chance
 
 
 def round_robin(view: NetworkView, _newcomer: Newcomer, _chance: Chance) -> str:
