@@ -76,7 +76,7 @@ LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashe
 lock: setup ## Pin the newest versions that pyproject.toml allows
 	@$(PIP) install --quiet uv
 	@$(LOCK) --group build -o requirements-build.lock
-	@$(LOCK) pyproject.toml --extra java --group dev -c requirements-build.lock -o requirements.lock
+	@$(LOCK) pyproject.toml --extra java --extra hypergraph --group dev -c requirements-build.lock -o requirements.lock
 
 .PHONY: clean
 clean: ## Remove .venv and everything that tools leave behind

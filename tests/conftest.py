@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 #: Fastest first: a mistake in pure code is known within seconds, before Spark has started.
 _ORDER = ("unit", "golden", "property", "integration", "e2e")
 _TESTS = Path(__file__).parent
+
+# Compiled loops are kept on disk for the next run. numba looks only at the file that a loop is in, not at those of the
+# loops it calls, so a place of their own for every version of them all.
+_COMPILED = _TESTS.parent / "src" / "tocsin" / "coordinator" / "balancing"
+_VERSION = zlib.crc32(b"".join(path.read_bytes() for path in sorted(_COMPILED.rglob("*.py"))))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(_TESTS.parent / ".numba_cache" / f"{_VERSION:08x}"))
 
 # The same tests for the same code: a change never fails for what somebody else's dice found. `explore` rolls them anew.
 settings.register_profile("steady", derandomize=True, print_blob=True)

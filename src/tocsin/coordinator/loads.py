@@ -1,23 +1,24 @@
 """Loads: sessions become what each broker carries, and that becomes a view that policies decide on (pure).
 
 With data rates λ of backend subscriptions, a broker's incoming load is the sum of λ over the distinct ones it holds,
-its outgoing load the sum over all its subscribers' holds. Both are kept up to date session by session.
+its outgoing load the sum over the holds of its connected subscribers. Both are kept up to date session by session; when
+rates change, they are counted anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from tocsin.coordinator.rates import Rates
 from tocsin.coordinator.records import Point, SessionRecord, SubscriptionKey
 from tocsin.protocol.coordination import BrokerState
 
 _NOTHING: Mapping[SubscriptionKey, int] = MappingProxyType({})
 
 
-def rate_of(_subscription: SubscriptionKey) -> float:
-    """λ of a backend subscription. Nobody reports rates yet, so all weigh the same; this is the one place to change."""
+def _all_alike(_subscription: SubscriptionKey) -> float:
     return 1.0
 
 
@@ -46,6 +47,7 @@ class BrokerView:
     load: Load = Load()
     reserved: float = 0.0
     held: Mapping[SubscriptionKey, int] = field(default_factory=lambda: _NOTHING)
+    rate_of: Callable[[SubscriptionKey], float] = _all_alike
 
     @property
     def score(self) -> float:
@@ -59,7 +61,7 @@ class BrokerView:
 
     def added(self, subscriptions: Iterable[SubscriptionKey]) -> float:
         """How much a subscriber with these would add: once outgoing, and incoming for what is not held yet."""
-        return sum(rate_of(key) * (1 if key in self.held else 2) for key in subscriptions)
+        return sum(self.rate_of(key) * (1 if key in self.held else 2) for key in subscriptions)
 
     def resulting_score(self, subscriptions: Iterable[SubscriptionKey]) -> float:
         return self.score + self.added(subscriptions) / self.capacity
@@ -73,68 +75,106 @@ class NetworkView:
     last_placed: str = ""
 
 
+@dataclass(slots=True)
+class _Carried:
+    """What one broker carries. `version` is that of the rates which the sums were made with."""
+
+    held: dict[SubscriptionKey, int] = field(default_factory=dict)
+    #: Those among the holders who are connected.
+    sent: dict[SubscriptionKey, int] = field(default_factory=dict)
+    subscribers: int = 0
+    incoming: float = 0.0
+    outgoing: float = 0.0
+    version: int = 0
+
+
 class Loads:
     """Loads and numbers of subscribers by broker, kept current as sessions change."""
 
-    def __init__(self) -> None:
-        self._held: dict[str, dict[SubscriptionKey, int]] = {}
-        self._incoming: dict[str, float] = {}
-        self._outgoing: dict[str, float] = {}
-        self._subscribers: dict[str, int] = {}
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+        self._carried: dict[str, _Carried] = {}
 
     def replace(self, before: SessionRecord | None, after: SessionRecord | None) -> None:
         """A session is not `before` any more but `after`; None: it was not, or is no more."""
-        if before is not None and after is not None and before.owner == after.owner:
-            if before.subscriptions is after.subscriptions:
-                return
-            # Only what differs: most changes are of positions alone.
-            old = [held.key for held in before.subscriptions]
-            new = [held.key for held in after.subscriptions]
-            if old == new:
-                return
+        if before is not None and after is not None and _weighs_the_same(before, after):
+            return
         if before is not None and before.owner:
             self._remove(before)
         if after is not None and after.owner:
             self._add(after)
 
     def of(self, broker: str) -> Load:
-        return Load(self._incoming.get(broker, 0.0), self._outgoing.get(broker, 0.0))
+        carried = self._current(broker)
+        return Load(carried.incoming, carried.outgoing) if carried else Load()
 
     def held(self, broker: str) -> Mapping[SubscriptionKey, int]:
-        return MappingProxyType(self._held[broker]) if broker in self._held else _NOTHING
+        carried = self._carried.get(broker)
+        return MappingProxyType(carried.held) if carried else _NOTHING
 
     def subscribers(self, broker: str) -> int:
-        return self._subscribers.get(broker, 0)
+        carried = self._carried.get(broker)
+        return carried.subscribers if carried else 0
 
     @property
     def all_subscribers(self) -> int:
-        return sum(self._subscribers.values())
+        return sum(one.subscribers for one in self._carried.values())
+
+    def _current(self, broker: str) -> _Carried | None:
+        """What the broker carries, with the rates of now."""
+        carried = self._carried.get(broker)
+        if carried is not None and carried.version != self._rates.version:
+            rate_of = self._rates.of
+            carried.incoming = sum(map(rate_of, carried.held))
+            carried.outgoing = sum(count * rate_of(key) for key, count in carried.sent.items())
+            carried.version = self._rates.version
+        return carried
 
     def _add(self, session: SessionRecord) -> None:
-        owner = session.owner
-        held = self._held.setdefault(owner, {})
-        incoming, outgoing = self._incoming.get(owner, 0.0), self._outgoing.get(owner, 0.0)
+        if session.owner not in self._carried:
+            self._carried[session.owner] = _Carried(version=self._rates.version)
+        carried = self._current(session.owner)
+        assert carried is not None
         for one in session.subscriptions:
-            rate = rate_of(one.key)
-            count = held.get(one.key, 0)
-            held[one.key] = count + 1
-            outgoing += rate
+            rate = self._rates.of(one.key)
+            count = carried.held.get(one.key, 0)
+            carried.held[one.key] = count + 1
             if not count:
-                incoming += rate
-        self._incoming[owner], self._outgoing[owner] = incoming, outgoing
-        self._subscribers[owner] = self._subscribers.get(owner, 0) + 1
+                carried.incoming += rate
+            if session.connected:
+                carried.sent[one.key] = carried.sent.get(one.key, 0) + 1
+                carried.outgoing += rate
+        carried.subscribers += 1
 
     def _remove(self, session: SessionRecord) -> None:
-        owner = session.owner
-        held = self._held[owner]
+        carried = self._current(session.owner)
+        assert carried is not None
         for one in session.subscriptions:
-            rate = rate_of(one.key)
-            held[one.key] -= 1
-            self._outgoing[owner] -= rate
-            if not held[one.key]:
-                del held[one.key]
-                self._incoming[owner] -= rate
-        self._subscribers[owner] -= 1
-        if not self._subscribers[owner]:
+            rate = self._rates.of(one.key)
+            if _is_last(carried.held, one.key):
+                carried.incoming -= rate
+            if session.connected:
+                _is_last(carried.sent, one.key)
+                carried.outgoing -= rate
+        carried.subscribers -= 1
+        if not carried.subscribers:
             # Nothing is left, nor anything left over by rounding.
-            del self._held[owner], self._incoming[owner], self._outgoing[owner], self._subscribers[owner]
+            del self._carried[session.owner]
+
+
+def _weighs_the_same(before: SessionRecord, after: SessionRecord) -> bool:
+    """Most changes are of positions alone."""
+    if before.owner != after.owner or before.connected != after.connected:
+        return False
+    if before.subscriptions is after.subscriptions:
+        return True
+    return [held.key for held in before.subscriptions] == [held.key for held in after.subscriptions]
+
+
+def _is_last(counts: dict[SubscriptionKey, int], key: SubscriptionKey) -> bool:
+    """Count one less; whether that was the last."""
+    counts[key] -= 1
+    if counts[key]:
+        return False
+    del counts[key]
+    return True

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import structlog
 
-from tocsin.coordinator.balancing.placement.outsiders import all_policies
+from tocsin.coordinator.balancing.outsiders import with_outsiders
+from tocsin.coordinator.balancing.placement import POLICIES
 from tocsin.coordinator.commits import GroupCommit
 from tocsin.coordinator.events import Event, TimePassed
 from tocsin.coordinator.instructions import (
@@ -90,7 +91,7 @@ class CoordinatorNode:
         return Counter(report.state for report in self.state.brokers(self.now_s()))
 
     def _restored(self) -> CoordinatorState:
-        policies = all_policies()
+        policies = with_outsiders("placement", POLICIES)
         if self.settings.placement not in policies:
             known = ", ".join(sorted(policies))
             raise InvalidValue(f"setting placement: no policy called {self.settings.placement!r}; there are: {known}")

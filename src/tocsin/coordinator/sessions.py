@@ -13,6 +13,7 @@ from dataclasses import replace
 from tocsin.coordinator.events import ReportedSession
 from tocsin.coordinator.instructions import ForgetSession, StoreSession
 from tocsin.coordinator.loads import Loads
+from tocsin.coordinator.rates import Rates
 from tocsin.coordinator.records import SessionRecord, device_of, user_of
 
 _Changes = list[StoreSession | ForgetSession]
@@ -21,8 +22,8 @@ _Changes = list[StoreSession | ForgetSession]
 class Sessions:
     """All sessions, and the loads that follow from them. What has changed is returned, to be stored."""
 
-    def __init__(self, brokers: Iterable[str], records: Iterable[SessionRecord]) -> None:
-        self.loads = Loads()
+    def __init__(self, brokers: Iterable[str], records: Iterable[SessionRecord], rates: Rates) -> None:
+        self.loads = Loads(rates)
         self._by_subscriber: dict[str, SessionRecord] = {}
         #: For each broker there is, those that it no longer owns and has not been told of.
         self._to_lose: dict[str, set[str]] = {broker: set() for broker in brokers}

@@ -14,10 +14,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
+from tocsin.coordinator.balancing.balance import Balance
 from tocsin.coordinator.balancing.placement import Newcomer, PlacementPolicy
 from tocsin.coordinator.events import (
     BrokerModeSet,
@@ -48,6 +50,7 @@ from tocsin.coordinator.instructions import (
 )
 from tocsin.coordinator.loads import BrokerView, Load
 from tocsin.coordinator.placing import Placing
+from tocsin.coordinator.rates import Rates
 from tocsin.coordinator.records import BrokerRecord, Point, SessionRecord
 from tocsin.coordinator.sessions import Sessions
 from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
@@ -108,8 +111,11 @@ class CoordinatorState:
         chance: Chance,
         brokers: Iterable[BrokerRecord] = (),
         sessions: Iterable[SessionRecord] = (),
+        rates: Rates | None = None,
     ) -> None:
         self._limits = limits
+        #: Whoever learns how much comes for a subscription tells this.
+        self.rates = rates if rates is not None else Rates()
         self._placing = Placing(policies, policy, chance, limits.heartbeat_every_s)
         self._looked_s = now_s
         self._watching_since_s = now_s
@@ -118,7 +124,7 @@ class CoordinatorState:
             record.name: _Broker(replace(record, dead=False), now_s, was_dead=record.dead)
             for record in sorted(brokers, key=lambda one: one.name)
         }
-        self._sessions = Sessions(self._brokers, sessions)
+        self._sessions = Sessions(self._brokers, sessions, self.rates)
 
     # ── what can be seen ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,6 +139,20 @@ class CoordinatorState:
 
     def sessions(self) -> Iterator[SessionRecord]:
         return iter(self._sessions)
+
+    def balance(self) -> Balance:
+        """How the brokers stand that subscribers may be at."""
+        loads, present = self._sessions.loads, self._present()
+        names = [one.record.name for one in present]
+        return Balance.of(names, [loads.of(name).total for name in names], [one.record.capacity for one in present])
+
+    def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
+        """Who is where and holds what, to be planned with. Only ACTIVE brokers take subscribers."""
+        places = [
+            BrokerPlace(one.record.name, one.record.capacity, one.state is BrokerState.ACTIVE)
+            for one in self._present()
+        ]
+        return AssignmentView.of(places, self._sessions, self.rates.of, resting)
 
     @property
     def subscriber_count(self) -> int:
@@ -279,6 +299,7 @@ class CoordinatorState:
             broker.traffic.connections,
             loads.of(name),
             held=loads.held(name),
+            rate_of=self.rates.of,
         )
 
     # ── silence ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -319,6 +340,9 @@ class CoordinatorState:
         return self._silent_s(broker, now_s) >= self._limits.dead_after_s / 2
 
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _present(self) -> list[_Broker]:
+        return [one for one in self._brokers.values() if one.state in {BrokerState.ACTIVE, BrokerState.CORDONED}]
 
     def _known(self, name: str) -> _Broker:
         if (broker := self._brokers.get(name)) is None:

@@ -1,1 +1,1 @@
-"""How load is kept even, one policy per file (pure): where newcomers are placed."""
+"""How load is kept even, one policy per file (pure): placement of newcomers, migration, shuffle."""

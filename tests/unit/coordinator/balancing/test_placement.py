@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from tocsin.coordinator.balancing.outsiders import with_outsiders
 from tocsin.coordinator.balancing.placement import POLICIES, Newcomer
-from tocsin.coordinator.balancing.placement.outsiders import all_policies
 from tocsin.coordinator.loads import BrokerView, Load, NetworkView
 from tocsin.coordinator.records import SubscriptionKey
 
@@ -91,9 +91,9 @@ def test_outsiders_join_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
             return self.policy
 
     entries = [Entry("mine", min), Entry("random", max), Entry("broken", ImportError("no"))]
-    where = "tocsin.coordinator.balancing.placement.outsiders.entry_points"
+    where = "tocsin.coordinator.balancing.outsiders.entry_points"
     monkeypatch.setattr(where, lambda group: entries if group == "tocsin.placement" else [])
-    policies = all_policies()
+    policies = with_outsiders("placement", POLICIES)
     assert policies["mine"] is min  # type: ignore[comparison-overlap]
     assert policies["random"] is POLICIES["random"]
     assert "broken" not in policies

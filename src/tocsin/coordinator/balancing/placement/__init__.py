@@ -1,4 +1,4 @@
-"""Placement policies by name. Outsiders add theirs by the entry point group `tocsin.placement`; see `outsiders.py`."""
+"""Placement policies by name. Outsiders add theirs by the entry point group `tocsin.placement`; see `..outsiders`."""
 
 from __future__ import annotations
 

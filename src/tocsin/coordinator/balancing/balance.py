@@ -1,0 +1,40 @@
+"""How even the brokers' loads are (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How the brokers stand. `loads` are bytes per second; scores are loads for the brokers' capacities."""
+
+    brokers: tuple[str, ...]
+    loads: tuple[float, ...]
+    scores: tuple[float, ...]
+
+    @staticmethod
+    def of(brokers: Sequence[str], loads: Sequence[float], capacities: Sequence[float]) -> Balance:
+        scores = (load / capacity for load, capacity in zip(loads, capacities, strict=True))
+        return Balance(tuple(brokers), tuple(loads), tuple(scores))
+
+    @property
+    def total(self) -> float:
+        return sum(self.loads)
+
+    @property
+    def mean(self) -> float:
+        return sum(self.scores) / len(self.scores) if self.scores else 0.0
+
+    @property
+    def max(self) -> float:
+        return max(self.scores, default=0.0)
+
+    @property
+    def cov(self) -> float:
+        """The standard deviation of the scores over their mean; 0 if nobody carries anything."""
+        mean = self.mean
+        if mean <= 0:
+            return 0.0
+        return float((sum((one - mean) ** 2 for one in self.scores) / len(self.scores)) ** 0.5 / mean)

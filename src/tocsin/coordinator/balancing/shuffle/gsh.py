@@ -1,0 +1,31 @@
+"""Greedy shuffle: everybody anew, heaviest first, to the broker that is the least loaded so far (pure).
+
+Those who can't be moved stay, and their brokers begin with them. Of equal brokers the first by name is taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.coordinator.balancing.assignment import AssignmentView
+from tocsin.coordinator.balancing.compiled import compiled
+from tocsin.coordinator.balancing.load_table import LoadTable, join, least_loaded
+from tocsin.coordinator.balancing.proposal import Goal, Proposal
+
+_REASONS = ("everybody was assigned anew, heaviest first, to the least loaded broker",)
+
+
+def gsh(view: AssignmentView, _goal: Goal) -> Proposal:
+    """It moves whom it must: it knows no budget."""
+    if not view.takes.any():
+        return Proposal(view.owners, _REASONS)
+    table = LoadTable.empty(view)
+    _assign(table, table.heaviest_first(view.movable))
+    return Proposal(table.owners, _REASONS)
+
+
+@compiled
+def _assign(table: LoadTable, order: NDArray[np.int64]) -> None:
+    for subscriber in order:
+        join(table, subscriber, least_loaded(table))

@@ -1,0 +1,33 @@
+"""Sharing-aware shuffle: everybody to where brokers fetch least for the many, from where they are now (pure).
+
+After any greedy shuffle the loads are even, and what is left to gain is that fewer brokers fetch the same subscription.
+Beginning where everybody is costs nothing in quality, and spares the moves that would bring nothing.
+"""
+
+from __future__ import annotations
+
+from tocsin.coordinator.balancing.assignment import AssignmentView, Numbers
+from tocsin.coordinator.balancing.load_table import LoadTable
+from tocsin.coordinator.balancing.local_search import search
+from tocsin.coordinator.balancing.proposal import Goal, Proposal
+from tocsin.coordinator.balancing.shuffle.gsh import gsh
+
+REASONS = ("the destination shares more with it, and the loads become more even",)
+
+
+def sharing(view: AssignmentView, goal: Goal) -> Proposal:
+    """Never worse than where everybody is, nor, without a budget, than a greedy shuffle."""
+    if not view.takes.any():
+        return Proposal(view.owners, REASONS)
+    found = search(LoadTable.of(view), view.movable, goal.max_moves)
+    if goal.max_moves is None:
+        found = better_of_greedy(view, found)
+    return Proposal(found, REASONS)
+
+
+def better_of_greedy(view: AssignmentView, found: Numbers) -> Numbers:
+    """With few subscribers, or in a corner, searching may end above what greed alone finds; then search from there."""
+    greedy = LoadTable.of(view, gsh(view, Goal()).owners)
+    if greedy.max_score < LoadTable.of(view, found).max_score:
+        return search(greedy, view.movable)
+    return found

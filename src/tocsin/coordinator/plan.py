@@ -1,0 +1,153 @@
+"""Plans: who is to move where and why, and what it would bring (pure).
+
+`verify` shares no code with the policies: it counts every load anew, the slow and plain way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.coordinator.balancing.assignment import AssignmentView, Floats, Numbers
+from tocsin.coordinator.balancing.balance import Balance
+from tocsin.coordinator.balancing.bounds import lower_bound
+from tocsin.coordinator.balancing.load_table import LoadTable
+from tocsin.coordinator.balancing.proposal import Proposal
+
+#: Loads are sums of many floats, made in different orders.
+_TOLERANCE = 1e-6
+
+
+class Stage(StrEnum):
+    """What load is evened out by, from the gentlest on. Placement needs no plan."""
+
+    MIGRATION = "migration"
+    SHUFFLE = "shuffle"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`load` is what the subscriber is sent, in bytes per second."""
+
+    subscriber: str
+    source: str
+    destination: str
+    load: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A value: numbers refer to the view that it was made from. `lower_bound` is a score that no assignment beats."""
+
+    stage: Stage
+    policy: str
+    before: Balance
+    after: Balance
+    lower_bound: float
+    #: Subscribers to move, ascending, with where each goes and what it is sent.
+    movers: NDArray[np.int64]
+    destinations: Numbers
+    mover_loads: Floats
+    view: AssignmentView
+    proposal: Proposal
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        return self.before.brokers
+
+    @property
+    def migrations(self) -> int:
+        return len(self.movers)
+
+    @property
+    def gap(self) -> float:
+        """The highest score over the lower bound: 1 can't be beaten."""
+        return self.after.max / self.lower_bound if self.lower_bound > 0 else 1.0
+
+    def moves(self) -> Iterator[Move]:
+        """One by one: there may be a million."""
+        view = self.view
+        for mover, destination, load in zip(self.movers, self.destinations, self.mover_loads, strict=True):
+            yield Move(
+                view.subscribers[mover],
+                self.brokers[view.owners[mover]],
+                self.brokers[destination],
+                float(load),
+                self.proposal.reason(int(mover)),
+            )
+
+
+def make_plan(view: AssignmentView, stage: Stage, policy: str, proposal: Proposal) -> Plan:
+    before, after = LoadTable.of(view), LoadTable.of(view, proposal.owners)
+    movers = np.flatnonzero(proposal.owners != view.owners)
+    return Plan(
+        stage,
+        policy,
+        Balance.of(view.brokers, before.loads.tolist(), view.capacities.tolist()),
+        Balance.of(view.brokers, after.loads.tolist(), view.capacities.tolist()),
+        lower_bound(view),
+        movers,
+        proposal.owners[movers],
+        before.demands[movers],
+        view,
+        proposal,
+    )
+
+
+def verify(view: AssignmentView, plan: Plan) -> list[str]:
+    """What is wrong with a plan for this view, in words; nothing if it may be carried out."""
+    faults: list[str] = []
+    if plan.brokers != view.brokers:
+        return [f"the plan is for brokers {', '.join(plan.brokers)}; there are {', '.join(view.brokers)}"]
+    owner_of = dict(zip(view.subscribers, view.owners.tolist(), strict=True))
+    may_move = {name for name, movable in zip(view.subscribers, view.movable.tolist(), strict=True) if movable}
+    takes = {name for name, flag in zip(view.brokers, view.takes.tolist(), strict=True) if flag}
+    number_of = {name: number for number, name in enumerate(view.brokers)}
+    seen: set[str] = set()
+    for move in plan.moves():
+        if move.subscriber not in owner_of:
+            faults.append(f"{move.subscriber} is to move but is not there")
+            continue
+        if move.subscriber in seen:
+            faults.append(f"{move.subscriber} is to move twice")
+        seen.add(move.subscriber)
+        if view.brokers[owner_of[move.subscriber]] != move.source:
+            faults.append(f"{move.subscriber} is not at {move.source}")
+        if move.subscriber not in may_move:
+            faults.append(f"{move.subscriber} may not be moved")
+        if move.destination == move.source:
+            faults.append(f"{move.subscriber} is to move to where it is")
+        if move.destination not in takes:
+            faults.append(f"{move.destination} takes nobody, but {move.subscriber} is to go there")
+        else:
+            owner_of[move.subscriber] = number_of[move.destination]
+        if not move.reason:
+            faults.append(f"{move.subscriber} is to move without a reason")
+    if faults:
+        return faults
+    after = np.fromiter((owner_of[name] for name in view.subscribers), np.int64, len(view.subscribers))
+    faults += _balance_faults("before", plan.before, view, view.owners.astype(np.int64))
+    faults += _balance_faults("after", plan.after, view, after)
+    if plan.lower_bound > plan.after.max * (1 + _TOLERANCE):
+        faults.append(f"the lower bound {plan.lower_bound} is above what the plan reaches, {plan.after.max}")
+    return faults
+
+
+def _balance_faults(when: str, stated: Balance, view: AssignmentView, owners: NDArray[np.int64]) -> list[str]:
+    """A broker fetches each subscription that one of its subscribers holds, and sends it to all who are connected."""
+    holders = np.repeat(np.arange(len(view.subscribers)), np.diff(view.offsets))
+    fetched = np.unique(owners[holders] * max(1, len(view.subscriptions)) + view.holds)
+    loads = np.zeros(len(view.brokers))
+    np.add.at(loads, fetched // max(1, len(view.subscriptions)), view.rates[fetched % max(1, len(view.subscriptions))])
+    sent = view.connected[holders]
+    np.add.at(loads, owners[holders][sent], view.rates[view.holds[sent]])
+    return [
+        f"{name}'s load {when} is {true:.6g}, not {said:.6g}"
+        for name, true, said in zip(view.brokers, loads.tolist(), stated.loads, strict=True)
+        if abs(true - said) > _TOLERANCE * max(1.0, abs(true))
+    ]

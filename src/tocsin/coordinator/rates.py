@@ -1,0 +1,85 @@
+"""How many bytes per second each backend subscription brings: a moving average over a window of time (pure)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.coordinator.records import SubscriptionKey
+from tocsin.errors import InvalidValue
+
+_FIRST_ROOM = 1024
+
+
+class Rates:
+    """What has been observed is folded in, bucket by bucket; `version` changes whenever a rate may have changed.
+
+    The window should be a multiple of the channels' periods: then their rates do not ripple. One who has not been
+    observed for a whole bucket yet weighs as much as the others on average; 1 if there are no others.
+    """
+
+    def __init__(self, window_s: float = 60.0, bucket_s: float = 5.0) -> None:
+        if not 0 < bucket_s <= window_s:
+            raise InvalidValue(f"a bucket of {bucket_s} s does not fit in a window of {window_s} s")
+        self._bucket_s = bucket_s
+        self._buckets = max(1, round(window_s / bucket_s))
+        self._number_of: dict[SubscriptionKey, int] = {}
+        self._free: list[int] = []
+        self._bytes: NDArray[np.float64] = np.zeros((self._buckets, _FIRST_ROOM))
+        self._pending: NDArray[np.float64] = np.zeros(_FIRST_ROOM)
+        self._ages: NDArray[np.int64] = np.zeros(_FIRST_ROOM, np.int64)
+        self._rates: NDArray[np.float64] = np.ones(_FIRST_ROOM)
+        self._bucket: int | None = None
+        self._usual = 1.0
+        self.version = 0
+
+    def __len__(self) -> int:
+        return len(self._number_of)
+
+    def of(self, subscription: SubscriptionKey) -> float:
+        number = self._number_of.get(subscription)
+        return self._usual if number is None or not self._ages[number] else float(self._rates[number])
+
+    def observe(self, subscription: SubscriptionKey, size_bytes: float) -> None:
+        """So much has come for it, since the last `advance`."""
+        number = self._number_of.get(subscription)
+        if number is None:
+            number = self._take(subscription)
+        self._pending[number] += size_bytes
+
+    def forget(self, subscription: SubscriptionKey) -> None:
+        if (number := self._number_of.pop(subscription, None)) is not None:
+            self._bytes[:, number] = self._pending[number] = self._ages[number] = 0
+            self._free.append(number)
+
+    def advance(self, now_s: float) -> None:
+        """Fold in what was observed, if a bucket is over; call it at least once per bucket."""
+        bucket = int(now_s // self._bucket_s)
+        if self._bucket is None:
+            self._bucket = bucket
+        passed = bucket - self._bucket
+        if passed <= 0:
+            return
+        # What was observed belongs evenly to the buckets that are over; they take the places of the oldest.
+        for step in range(1, min(passed, self._buckets) + 1):
+            self._bytes[(bucket - step) % self._buckets] = self._pending / passed
+        self._pending[:] = 0
+        self._bucket = bucket
+        known = np.fromiter(self._number_of.values(), np.int64, len(self._number_of))
+        self._ages[known] = np.minimum(self._ages[known] + passed, self._buckets)
+        ages = np.maximum(self._ages, 1)
+        self._rates = self._bytes.sum(axis=0) / (ages * self._bucket_s)
+        if len(known):
+            self._usual = float(self._rates[known].mean()) or self._usual
+        self.version += 1
+
+    def _take(self, subscription: SubscriptionKey) -> int:
+        number = self._free.pop() if self._free else len(self._number_of)
+        if number >= len(self._pending):
+            room = len(self._pending)
+            self._bytes = np.concatenate([self._bytes, np.zeros((self._buckets, room))], axis=1)
+            self._pending = np.concatenate([self._pending, np.zeros(room)])
+            self._ages = np.concatenate([self._ages, np.zeros(room, np.int64)])
+            self._rates = np.concatenate([self._rates, np.ones(room)])
+        self._number_of[subscription] = number
+        return number

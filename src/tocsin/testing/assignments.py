@@ -1,0 +1,58 @@
+"""Small assignments by hand, for tests of balancing policies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
+from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+
+
+def assignment(
+    who: Mapping[str, tuple[str, str]],
+    rates: Mapping[str, float],
+    brokers: Collection[str | BrokerPlace] = (),
+    *,
+    away: Collection[str] = (),
+    resting: Collection[str] = (),
+) -> AssignmentView:
+    """`who` tells for each subscriber its broker and what it holds, words apart; brokers are those named, and more.
+
+    >>> assignment({"ann": ("a", "fire flood")}, {"fire": 2, "flood": 3}, ["b"]).brokers
+    ('a', 'b')
+    """
+    given = [one if isinstance(one, BrokerPlace) else BrokerPlace(one) for one in brokers]
+    names = {one.name for one in given}
+    places = given + [BrokerPlace(name) for name in sorted({broker for broker, _ in who.values()} - names)]
+    sessions = [
+        SessionRecord(
+            name, broker, 1, name not in away, tuple(Held(SubscriptionKey(key), "0-0") for key in holds.split())
+        )
+        for name, (broker, holds) in who.items()
+    ]
+    return AssignmentView.of(places, sessions, lambda key: float(rates[key]), resting)
+
+
+def random_assignment(
+    seed: int, *, subscribers: int, subscriptions: int, brokers: int, each: int, capacities: Collection[float] = ()
+) -> AssignmentView:
+    """Anybody anywhere, holding anything."""
+    draw = np.random.default_rng(seed)
+    lists = [np.unique(draw.integers(subscriptions, size=draw.integers(1, each + 1))) for _ in range(subscribers)]
+    offsets = np.zeros(subscribers + 1, np.int64)
+    np.cumsum([len(one) for one in lists], out=offsets[1:])
+    return AssignmentView(
+        tuple(f"b{number:03}" for number in range(brokers)),
+        np.array(list(capacities) or [1.0] * brokers, np.float64),
+        np.ones(brokers, np.bool_),
+        tuple(f"s{number:06}" for number in range(subscribers)),
+        draw.integers(brokers, size=subscribers).astype(np.int32),
+        np.ones(subscribers, np.bool_),
+        np.ones(subscribers, np.bool_),
+        tuple(f"k{number:06}" for number in range(subscriptions)),
+        draw.lognormal(0.0, 1.0, subscriptions),
+        offsets,
+        np.concatenate(lists).astype(np.int32) if subscribers else np.zeros(0, np.int32),
+    )

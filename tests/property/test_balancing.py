@@ -1,0 +1,134 @@
+"""What holds for every policy in every network: plans can be carried out, and never make what they are for worse."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
+from tocsin.coordinator.balancing.load_table import LoadTable, move
+from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.coordinator.balancing.proposal import Goal
+from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.coordinator.plan import Stage, make_plan, verify
+from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+
+EVERY = {
+    **{name: (Stage.MIGRATION, one) for name, one in MIGRATIONS.items()},
+    **{name: (Stage.SHUFFLE, one) for name, one in SHUFFLES.items()},
+}
+_CAPACITY = st.sampled_from([1.0, 1.0, 1.0, 0.5, 3.0])
+_RATE = st.one_of(st.sampled_from([0.0, 1.0, 1.0, 2.0]), st.floats(0, 1e6, allow_subnormal=False))
+
+
+@st.composite
+def networks(draw: st.DrawFn, most: int = 12, *, plain: bool = False) -> AssignmentView:
+    """With `plain`, everybody is here and may move, and all brokers take and are alike."""
+    brokers = [
+        BrokerPlace(f"b{number}", 1.0 if plain else draw(_CAPACITY), plain or draw(st.booleans()))
+        for number in range(draw(st.integers(1, 3 if plain else 5)))
+    ]
+    rates = draw(st.lists(_RATE, min_size=1, max_size=8))
+    keys = st.lists(st.integers(0, len(rates) - 1), max_size=5, unique=True)
+    sessions = [
+        SessionRecord(
+            f"s{number}",
+            draw(st.sampled_from(brokers)).name,
+            1,
+            plain or draw(st.integers(0, 9)) > 0,
+            tuple(Held(SubscriptionKey(str(key)), "0-0") for key in draw(keys)),
+        )
+        for number in range(draw(st.integers(0, most)))
+    ]
+    resting = [] if plain else [one.subscriber for one in sessions if draw(st.integers(0, 9)) == 0]
+    return AssignmentView.of(
+        draw(st.permutations(brokers)), draw(st.permutations(sessions)), lambda key: rates[int(key)], resting
+    )
+
+
+@st.composite
+def goals(draw: st.DrawFn) -> Goal:
+    return Goal(
+        draw(st.sampled_from([0.0, 0.05, 0.15, 0.5])),
+        draw(st.sampled_from([0.0, 3.0])),
+        draw(st.sampled_from([0.0, 0.3])),
+    )
+
+
+@pytest.mark.parametrize("policy", sorted(EVERY))
+@given(view=networks(), goal=goals())
+def test_every_plan_can_be_carried_out(policy: str, view: AssignmentView, goal: Goal) -> None:
+    """And every policy comes to an end, whatever it is given."""
+    stage, propose = EVERY[policy]
+    plan = make_plan(view, stage, policy, propose(view, goal))
+    assert verify(view, plan) == []
+
+
+@pytest.mark.parametrize("policy", sorted(MIGRATIONS))
+@given(view=networks(), goal=goals(), budget=st.integers(0, 6))
+def test_migration_never_raises_the_highest_score_and_keeps_to_its_budget(
+    policy: str, view: AssignmentView, goal: Goal, budget: int
+) -> None:
+    within = Goal(goal.cov_at_most, goal.mean_above, goal.idle_below, budget)
+    plan = make_plan(view, Stage.MIGRATION, policy, MIGRATIONS[policy](view, within))
+    assert plan.after.max <= plan.before.max * (1 + 1e-9)
+    assert plan.migrations <= budget
+
+
+@given(view=networks(), budget=st.integers(0, 6))
+def test_sharing_never_raises_the_highest_score_and_keeps_to_its_budget(view: AssignmentView, budget: int) -> None:
+    plan = make_plan(view, Stage.SHUFFLE, "sharing", SHUFFLES["sharing"](view, Goal(max_moves=budget)))
+    assert plan.after.max <= plan.before.max * (1 + 1e-9)
+    assert plan.migrations <= budget
+
+
+@given(view=networks())
+def test_sharing_is_never_worse_than_greed(view: AssignmentView) -> None:
+    greedy = make_plan(view, Stage.SHUFFLE, "gsh", SHUFFLES["gsh"](view, Goal()))
+    sharing = make_plan(view, Stage.SHUFFLE, "sharing", SHUFFLES["sharing"](view, Goal()))
+    assert sharing.after.max <= min(greedy.after.max, sharing.before.max) * (1 + 1e-9)
+
+
+def test_the_distance_to_the_true_optimum(record_property: pytest.RecordProperty) -> None:
+    """On networks small enough to try every assignment. What is seen goes into the test report."""
+    ratios: dict[str, list[float]] = {"gsh": [], "sharing": [], "bound": []}
+
+    @settings(max_examples=60)
+    @given(view=networks(6, plain=True))
+    def compare(view: AssignmentView) -> None:
+        owners = product(range(len(view.brokers)), repeat=len(view.subscribers))
+        best = min(LoadTable.of(view, np.array(one, np.int32)).max_score for one in owners)
+        plans = {
+            name: make_plan(view, Stage.SHUFFLE, name, SHUFFLES[name](view, Goal())) for name in ("gsh", "sharing")
+        }
+        assert plans["sharing"].after.max <= plans["gsh"].after.max * (1 + 1e-9)
+        assert plans["sharing"].lower_bound <= best * (1 + 1e-9)
+        assert all(plan.after.max >= best * (1 - 1e-9) for plan in plans.values())
+        if best > 0:
+            for name, plan in plans.items():
+                ratios[name].append(plan.after.max / best)
+            ratios["bound"].append(plans["gsh"].lower_bound / best)
+
+    compare()
+    for name, seen in ratios.items():
+        record_property(f"{name}_mean", round(float(np.mean(seen)), 4))
+        record_property(f"{name}_worst", round(float(min(seen) if name == "bound" else max(seen)), 4))
+    assert np.mean(ratios["sharing"]) <= np.mean(ratios["gsh"])
+    assert np.mean(ratios["sharing"]) < 1.1
+
+
+@given(view=networks(), moves=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 4)), max_size=30))
+def test_loads_kept_move_by_move_are_what_counting_anew_gives(
+    view: AssignmentView, moves: list[tuple[int, int]]
+) -> None:
+    table = LoadTable.of(view)
+    for subscriber, broker in moves:
+        if subscriber < len(view.subscribers):
+            move(table, subscriber, broker % len(view.brokers))
+    anew = LoadTable.of(view, table.owners)
+    assert np.allclose(table.loads, anew.loads, rtol=1e-9, atol=1e-6)
+    assert np.array_equal(table.holders, anew.holders)

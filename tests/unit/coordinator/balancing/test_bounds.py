@@ -1,0 +1,54 @@
+"""Lower bounds: never above what can be reached, and exact where they ought to be."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tocsin.coordinator.balancing.assignment import BrokerPlace
+from tocsin.coordinator.balancing.bounds import lower_bound
+from tocsin.coordinator.balancing.load_table import LoadTable
+from tocsin.testing.assignments import assignment, random_assignment
+
+RATES = {"fire": 2.0, "flood": 3.0, "smoke": 5.0}
+
+
+def test_everything_must_be_sent_and_fetched_once() -> None:
+    who = {f"s{number}": ("a", "fire") for number in range(100)}
+    assert lower_bound(assignment(who, RATES, ["b"])) >= (100 * 2 + 2) / 2
+
+
+def test_somebody_must_take_the_heaviest() -> None:
+    who = {"ann": ("a", "fire flood smoke"), "bob": ("a", "fire")}
+    assert lower_bound(assignment(who, RATES, ["b", "c", "d"])) == pytest.approx(2 * 10)
+
+
+def test_of_more_subscribers_than_brokers_two_meet() -> None:
+    rates = {f"k{number}": 10.0 for number in range(3)}
+    who = {f"s{number}": ("a", f"k{number}") for number in range(3)}
+    assert lower_bound(assignment(who, rates, ["b"])) >= 30
+    assert LoadTable.of(assignment(who, rates, ["b"]), np.array([0, 0, 1])).max_score == 40
+
+
+def test_larger_brokers_carry_more_for_the_same_score() -> None:
+    who = {f"s{number}": ("a", "fire") for number in range(100)}
+    small = lower_bound(assignment(who, RATES, ["a", "b"]))
+    large = lower_bound(assignment(who, RATES, [BrokerPlace("a", 10.0), BrokerPlace("b", 10.0)]))
+    assert large == pytest.approx(small / 10)
+
+
+def test_nobody_there_needs_nothing() -> None:
+    assert lower_bound(assignment({}, {}, ["a", "b"])) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_assignment_beats_the_bound(seed: int) -> None:
+    """All of them, for networks small enough."""
+    capacities = [1.0, 1.0] if seed % 2 else [1.0, 2.5]
+    view = random_assignment(seed, subscribers=7, subscriptions=4, brokers=2, each=3, capacities=capacities)
+    owners = (np.array(one, np.int32) for one in product(range(2), repeat=7))
+    best = min(LoadTable.of(view, one).max_score for one in owners)
+    assert lower_bound(view) <= best * (1 + 1e-9)
+    assert lower_bound(view) >= best / 2, "of little use otherwise"

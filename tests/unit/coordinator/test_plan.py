@@ -1,0 +1,79 @@
+"""Plans are values with reasons; `verify` finds what is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tocsin.coordinator.balancing.assignment import BrokerPlace
+from tocsin.coordinator.balancing.balance import Balance
+from tocsin.coordinator.balancing.proposal import Proposal
+from tocsin.coordinator.plan import Move, Plan, Stage, make_plan, verify
+from tocsin.testing.assignments import assignment
+
+RATES = {"fire": 8.0, "flood": 4.0}
+VIEW = assignment(
+    {"ann": ("a", "fire"), "bob": ("a", "flood"), "cid": ("b", "flood"), "dan": ("a", "flood")},
+    RATES,
+    ["a", "b", BrokerPlace("closed", takes=False)],
+    resting=["dan"],
+)
+
+
+def plan(*owners: int) -> Plan:
+    return make_plan(VIEW, Stage.MIGRATION, "mine", Proposal(np.array(owners, np.int32), ("because",)))
+
+
+def test_a_plan_says_who_moves_where_why_and_what_it_brings() -> None:
+    one = plan(0, 1, 1, 0)
+    assert list(one.moves()) == [Move("bob", "a", "b", 4.0, "because")]
+    assert one.before == Balance(("a", "b", "closed"), (12.0 + 16, 8.0, 0.0), (28.0, 8.0, 0.0))
+    assert one.after.loads == (12.0 + 12, 4.0 + 8, 0.0)
+    assert (one.migrations, one.after.max, one.after.total) == (1, 24.0, 36.0)
+    assert one.lower_bound <= 24
+    assert one.gap == 24 / one.lower_bound
+    assert verify(VIEW, one) == []
+
+
+def test_balance_is_the_scores_spread_over_their_mean() -> None:
+    balance = Balance.of(["a", "b"], [30.0, 40.0], [1.0, 4.0])
+    assert balance.scores == (30.0, 10.0)
+    assert (balance.mean, balance.max, balance.cov) == (20.0, 30.0, 0.5)
+    assert Balance.of(["a"], [0.0], [1.0]).cov == 0
+    assert Balance.of([], [], []).cov == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (plan(0, 2, 1, 0), "closed takes nobody, but bob is to go there"),
+        (plan(0, 0, 1, 1), "dan may not be moved"),
+        (
+            replace(plan(0, 1, 1, 0), movers=np.array([1, 1]), destinations=np.array([1, 1]), mover_loads=np.ones(2)),
+            "twice",
+        ),
+        (replace(plan(0, 1, 1, 0), destinations=np.array([0])), "bob is to move to where it is"),
+        (replace(plan(0, 1, 1, 0), proposal=Proposal(np.array([0, 1, 1, 0], np.int32), ("",))), "without a reason"),
+        (
+            replace(plan(0, 1, 1, 0), before=Balance.of(VIEW.brokers, [27, 8, 0], [1, 1, 1])),
+            "a's load before is 28, not 27",
+        ),
+        (
+            replace(plan(0, 1, 1, 0), after=Balance.of(VIEW.brokers, [24, 11, 0], [1, 1, 1])),
+            "b's load after is 12, not 11",
+        ),
+        (replace(plan(0, 1, 1, 0), lower_bound=25.0), "the lower bound 25.0 is above"),
+        (replace(plan(0, 1, 1, 0), before=Balance(("x",), (1.0,), (1.0,))), "the plan is for brokers x"),
+    ],
+)
+def test_whatever_is_wrong_with_a_plan_is_found(wrong: Plan, fault: str) -> None:
+    assert any(fault in one for one in verify(VIEW, wrong)), verify(VIEW, wrong)
+
+
+def test_a_plan_for_another_state_is_found_out() -> None:
+    later = replace(VIEW, owners=np.array([0, 1, 1, 0], np.int32))
+    assert "bob is not at a" in verify(later, plan(0, 1, 1, 0))
+    without_bob = assignment({"ann": ("a", "fire")}, RATES, ["a", "b", BrokerPlace("closed", takes=False)])
+    assert "bob is to move but is not there" in verify(without_bob, plan(0, 1, 1, 0))

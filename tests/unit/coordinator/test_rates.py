@@ -1,0 +1,95 @@
+"""Rates are moving averages over a window of time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.coordinator.rates import Rates
+from tocsin.coordinator.records import SubscriptionKey
+from tocsin.errors import InvalidValue
+
+FIRE, FLOOD = SubscriptionKey("fire"), SubscriptionKey("flood")
+
+
+def test_what_comes_regularly_has_a_steady_rate() -> None:
+    """Whatever its period, as long as the window is a multiple of it."""
+    rates = Rates(window_s=60, bucket_s=5)
+    seen = []
+    for now_s in range(0, 300, 5):
+        rates.advance(now_s)
+        if now_s >= 120:
+            seen.append((rates.of(FIRE), rates.of(FLOOD)))
+        if now_s % 60 == 0:
+            rates.observe(FIRE, 6000)
+        rates.observe(FLOOD, 50)
+    assert set(seen) == {(100.0, 10.0)}
+
+
+def test_a_change_shows_in_full_after_one_window() -> None:
+    rates = Rates(window_s=20, bucket_s=5)
+    for now_s in range(0, 65, 5):
+        rates.advance(now_s)
+        if now_s == 40:
+            assert rates.of(FIRE) == 10
+        if now_s == 50:
+            assert 10 < rates.of(FIRE) < 30
+        rates.observe(FIRE, 50 if now_s < 40 else 150)
+    assert rates.of(FIRE) == 30
+
+
+def test_those_of_whom_nothing_is_known_weigh_like_the_others() -> None:
+    rates = Rates(window_s=10, bucket_s=5)
+    assert rates.of(FIRE) == 1
+    rates.advance(0)
+    rates.observe(FIRE, 500)
+    assert rates.of(FIRE) == 1, "not for a whole bucket yet"
+    rates.advance(5)
+    assert (rates.of(FIRE), rates.of(FLOOD)) == (100, 100)
+
+
+def test_the_version_tells_when_rates_may_have_changed() -> None:
+    rates = Rates(window_s=10, bucket_s=5)
+    rates.advance(0)
+    before = rates.version
+    rates.observe(FIRE, 500)
+    rates.advance(4.9)
+    assert rates.version == before
+    rates.advance(5)
+    assert rates.version != before
+
+
+def test_after_a_long_silence_nothing_is_left() -> None:
+    rates = Rates(window_s=10, bucket_s=5)
+    rates.advance(0)
+    rates.observe(FIRE, 500)
+    rates.advance(5)
+    rates.advance(500)
+    assert rates.of(FIRE) == 0
+
+
+def test_the_forgotten_leave_no_trace_to_whoever_takes_their_place() -> None:
+    rates = Rates(window_s=10, bucket_s=5)
+    rates.advance(0)
+    rates.observe(FIRE, 500)
+    rates.advance(5)
+    rates.forget(FIRE)
+    rates.forget(FIRE)
+    assert len(rates) == 0
+    rates.observe(FLOOD, 5)
+    rates.advance(10)
+    assert rates.of(FLOOD) == 1
+
+
+def test_many_fit() -> None:
+    rates = Rates(window_s=10, bucket_s=5)
+    rates.advance(0)
+    keys = [SubscriptionKey(f"k{number}") for number in range(3000)]
+    for number, key in enumerate(keys):
+        rates.observe(key, number)
+    rates.advance(5)
+    assert [rates.of(key) for key in keys] == [number / 5 for number in range(3000)]
+
+
+def test_a_bucket_must_fit_in_the_window() -> None:
+    with pytest.raises(InvalidValue, match="a bucket of 20 s does not fit"):
+        Rates(window_s=10, bucket_s=20)
