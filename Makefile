@@ -62,6 +62,7 @@ bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench idle --json
 	@$(BIN)/tocsin bench fanout --json
 	@$(BIN)/tocsin bench end-to-end --json
+	@$(BIN)/tocsin bench balance --json
 
 .PHONY: format
 format: setup ## Format the code and mend what ruff can

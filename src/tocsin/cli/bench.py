@@ -114,6 +114,18 @@ def end_to_end(
     _print(run(seed, brokers, subscribers, topics, rate_per_s, warm_s, measure_s), as_json)
 
 
+@app.command()
+def balance(
+    seed: Seed = 0,
+    largest: Annotated[int, typer.Option(help="Subscribers of the last part.", min=1000)] = 1_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """How close plans come to the lower bound, and how long they take; beside the paper's policies."""
+    from tocsin.benchmarks.balance import run
+
+    _print(run(seed, largest), as_json)
+
+
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)

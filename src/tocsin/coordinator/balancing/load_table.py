@@ -32,6 +32,8 @@ class LoadTable(NamedTuple):
     owners: Numbers
     #: holders[k, j]: how many of broker j's subscribers hold subscription k.
     holders: NDArray[np.int32]
+    #: The same up to 2, which is all that a search needs to know: so small that it finds most of it in the cache.
+    up_to_two: NDArray[np.uint8]
     loads: Floats
 
     @staticmethod
@@ -46,6 +48,7 @@ class LoadTable(NamedTuple):
             demands_of(view),
             (view.owners if owners is None else owners).astype(np.int32, copy=True),
             np.zeros((len(view.subscriptions), len(view.brokers)), np.int32),
+            np.zeros((len(view.subscriptions), len(view.brokers)), np.uint8),
             np.zeros(len(view.brokers)),
         )
         _settle(table)
@@ -93,6 +96,7 @@ def join(table: LoadTable, subscriber: int, broker: int) -> None:
         if table.holders[subscription, broker] == 0:
             load += table.rates[subscription]
         table.holders[subscription, broker] += 1
+        table.up_to_two[subscription, broker] = min(table.holders[subscription, broker], 2)
     table.loads[broker] += load
     table.owners[subscriber] = broker
 
@@ -106,6 +110,7 @@ def leave(table: LoadTable, subscriber: int) -> None:
         table.holders[subscription, broker] -= 1
         if table.holders[subscription, broker] == 0:
             load += table.rates[subscription]
+        table.up_to_two[subscription, broker] = min(table.holders[subscription, broker], 2)
     table.loads[broker] -= load
     table.owners[subscriber] = NOWHERE
 

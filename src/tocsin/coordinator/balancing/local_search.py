@@ -17,8 +17,8 @@ from tocsin.coordinator.balancing.load_table import NOWHERE, LoadTable, mean_sco
 #: Powers of 2, 8 and 32: so many squarings.
 _SQUARINGS = (1, 3, 5)
 _MAX_ROUNDS = 10
-#: A round in which fewer than one of so many moved was the last.
-_FEW = 500
+#: A round that brought less than this, both in the mean and in the highest score, was the last with its power.
+_LEAST_PROGRESS = 0.0004
 #: Rounding must not pass for progress.
 _LEAST_GAIN = 1e-12
 _UNLIMITED = int(np.iinfo(np.int64).max)
@@ -32,15 +32,21 @@ def search(table: LoadTable, movable: Flags, max_moves: int | None = None) -> Nu
     order = table.heaviest_first(movable)
     best, lowest = table.owners.copy(), table.max_score
     left = _UNLIMITED if max_moves is None else max_moves
+    if lowest <= 0 or left <= 0:
+        return best
     for squarings in _SQUARINGS:
         for _ in range(_MAX_ROUNDS):
             if max_moves is not None:
                 order = order[np.argsort(-_gains(table, order, squarings), kind="stable")]
-            moved = _improve(table, order, squarings, min(left, max(1, left // 4) if max_moves is not None else left))
+            mean, highest = mean_score(table), table.max_score
+            moved = _improve(table, order, squarings, left if max_moves is None else max(1, left // 4))
             left -= moved
             if table.max_score < lowest:
                 best, lowest = table.owners.copy(), table.max_score
-            if moved * _FEW <= len(order) or left <= 0:
+            has_progressed = max(1 - mean_score(table) / mean, 1 - table.max_score / highest) > _LEAST_PROGRESS
+            if left <= 0:
+                return best
+            if not moved or not has_progressed:
                 break
     return best
 
@@ -52,9 +58,9 @@ def added_everywhere(table: LoadTable, subscriber: int, added: Floats) -> None:
     for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
         subscription = table.holds[at]
         rate = table.rates[subscription]
-        row = table.holders[subscription]
+        held = table.up_to_two[subscription]
         for broker in range(len(added)):
-            added[broker] += rate if row[broker] == 0 else 0.0
+            added[broker] += rate * (held[broker] == 0)
 
 
 @compiled
@@ -70,47 +76,54 @@ def removed_by(table: LoadTable, subscriber: int) -> float:
     owner = table.owners[subscriber]
     removed = table.demands[subscriber]
     for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
-        if table.holders[table.holds[at], owner] == 1:
+        if table.up_to_two[table.holds[at], owner] == 1:
             removed += table.rates[table.holds[at]]
     return float(removed)
 
 
 @compiled
 def _best_move(
-    table: LoadTable, subscriber: int, costs: Floats, added: Floats, scale: float, squarings: int
+    table: LoadTable, subscriber: int, costs: Floats, even: Floats, room: Floats, squarings: int
 ) -> tuple[int, float]:
-    """Where the costs fall most if the subscriber goes there, and by how much; NOWHERE if they fall nowhere."""
-    capacities, loads, source = table.capacities, table.loads, table.owners[subscriber]
-    added_everywhere(table, subscriber, added)
-    left = (loads[source] - removed_by(table, subscriber)) / capacities[source] / scale
+    """Where the costs fall most if the subscriber goes there, and by how much; NOWHERE if they fall nowhere.
+
+    In plain loops over all brokers, one for each step: so they are done for several brokers at a time.
+    """
+    brokers, loads, capacities, source = len(table.loads), table.loads, table.capacities, table.owners[subscriber]
+    added_everywhere(table, subscriber, room)
+    for broker in range(brokers):
+        room[broker] = (loads[broker] + room[broker]) / even[broker]
+    for _ in range(squarings):
+        for broker in range(brokers):
+            room[broker] *= room[broker]
+    for broker in range(brokers):
+        room[broker] = costs[broker] - capacities[broker] * room[broker]
+    left = (loads[source] - removed_by(table, subscriber)) / even[source]
     saved = costs[source] - capacities[source] * cost_of(left, squarings)
-    best, most = NOWHERE, _LEAST_GAIN
-    for broker in range(len(loads)):
-        cost = capacities[broker] * cost_of((loads[broker] + added[broker]) / capacities[broker] / scale, squarings)
-        gain = saved + costs[broker] - cost
-        if gain > most and table.takes[broker] and broker != source:
-            best, most = broker, gain
-    return best, most
+    best, most = NOWHERE, _LEAST_GAIN - saved
+    for broker in range(brokers):
+        if room[broker] > most and broker != source and table.takes[broker]:
+            best, most = broker, room[broker]
+    return best, saved + most
 
 
 @compiled
-def _costs(table: LoadTable, scale: float, squarings: int) -> Floats:
+def _costs(table: LoadTable, even: Floats, squarings: int) -> Floats:
     costs = np.empty(len(table.loads))
     for broker in range(len(costs)):
-        capacity = table.capacities[broker]
-        costs[broker] = capacity * cost_of(table.loads[broker] / capacity / scale, squarings)
+        costs[broker] = table.capacities[broker] * cost_of(table.loads[broker] / even[broker], squarings)
     return costs
 
 
 @compiled
 def _gains(table: LoadTable, order: NDArray[np.int64], squarings: int) -> Floats:
     """What each would gain by its best move, as things are."""
-    scale = mean_score(table)
+    even = table.capacities * mean_score(table)
     gains = np.zeros(len(order))
-    if scale > 0:
-        costs, added = _costs(table, scale, squarings), np.empty(len(table.loads))
+    if even[0] > 0:
+        costs, room = _costs(table, even, squarings), np.empty(len(even))
         for rank in range(len(order)):
-            broker, gain = _best_move(table, order[rank], costs, added, scale, squarings)
+            broker, gain = _best_move(table, order[rank], costs, even, room, squarings)
             gains[rank] = gain if broker != NOWHERE else 0.0
     return gains
 
@@ -118,20 +131,19 @@ def _gains(table: LoadTable, order: NDArray[np.int64], squarings: int) -> Floats
 @compiled
 def _improve(table: LoadTable, order: NDArray[np.int64], squarings: int, limit: int) -> int:
     """One round; how many moved."""
-    scale = mean_score(table)
+    even = table.capacities * mean_score(table)
     moved = 0
-    if scale <= 0:
+    if even[0] <= 0:
         return moved
-    costs, added = _costs(table, scale, squarings), np.empty(len(table.loads))
+    costs, room = _costs(table, even, squarings), np.empty(len(even))
     for subscriber in order:
         if moved >= limit:
             break
         source = table.owners[subscriber]
-        best, _ = _best_move(table, subscriber, costs, added, scale, squarings)
+        best, _ = _best_move(table, subscriber, costs, even, room, squarings)
         if best != NOWHERE:
             move(table, subscriber, best)
-            for broker in np.array([source, best]):
-                capacity = table.capacities[broker]
-                costs[broker] = capacity * cost_of(table.loads[broker] / capacity / scale, squarings)
+            costs[source] = table.capacities[source] * cost_of(table.loads[source] / even[source], squarings)
+            costs[best] = table.capacities[best] * cost_of(table.loads[best] / even[best], squarings)
             moved += 1
     return moved

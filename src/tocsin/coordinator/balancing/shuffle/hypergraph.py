@@ -53,7 +53,7 @@ def _parts(view: AssignmentView, movable: NDArray[np.int64]) -> Numbers:
     """One part per broker, in the order of brokers, of sizes that suit their capacities."""
     mtkahypar, initializer = _library()
     mtkahypar.set_seed(1)
-    context = initializer.context_from_preset(mtkahypar.PresetType.DETERMINISTIC_QUALITY)
+    context = initializer.context_from_preset(mtkahypar.PresetType.DETERMINISTIC)
     context.set_partitioning_parameters(len(view.brokers), _IMBALANCE, mtkahypar.Objective.KM1)
     context.logging = False
     weights = _whole(demands_of(view)[movable])
