@@ -24,6 +24,8 @@ from tocsin.errors import InvalidValue
 
 #: Who fills an idle broker: the others look for what is shared, and with an idle broker nothing is.
 _FILLS_IDLE = "ldm"
+#: Nobody is moved to lower the highest score by less than this share of it.
+_NOT_WORTH_MOVING = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class StageController:
 
     def plan(self, view: AssignmentView, verdict: Verdict) -> Plan:
         told = self.settings
-        goal = Goal(told.alpha, told.beta, told.idle_below if verdict.is_idle else 0.0, told.max_moves)
+        idle_below = told.idle_below if verdict.is_idle else 0.0
+        goal = Goal(told.alpha, told.beta, idle_below, told.max_moves, _NOT_WORTH_MOVING)
         if verdict.stage is Stage.SHUFFLE:
             plan = make_plan(view, Stage.SHUFFLE, told.shuffle, self._shuffles[told.shuffle](view, goal))
             if told.migration and plan.after.cov > told.alpha and plan.after.mean > told.beta:

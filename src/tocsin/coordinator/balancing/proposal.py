@@ -16,13 +16,15 @@ class Goal:
     """When migration may stop, and how much it may move.
 
     Migration goes on while the brokers' scores vary by more than `cov_at_most` and their mean is above `mean_above`, or
-    while a broker's score is below `idle_below` times the mean. A shuffle heeds the budget alone.
+    while a broker's score is below `idle_below` times the mean. A shuffle heeds the budget. It may also leave the
+    highest score above the lowest that it knows, by the share `spare_moves_within`, if that spares moves.
     """
 
     cov_at_most: float = 0.15
     mean_above: float = 0.0
     idle_below: float = 0.0
     max_moves: int | None = None
+    spare_moves_within: float = 0.0
 
     @property
     def thresholds(self) -> tuple[float, float, float]:

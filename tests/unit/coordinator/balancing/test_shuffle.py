@@ -89,6 +89,18 @@ def test_under_a_budget_sharing_moves_those_who_gain_most_and_never_raises_the_h
     assert reached[-1] < before
 
 
+def test_sharing_spares_moves_that_bring_next_to_nothing() -> None:
+    """Where everybody holds the same there is nothing to share: greed is a little more even, and moves nearly all."""
+    view = random_assignment(8, subscribers=2000, subscriptions=12, brokers=4, each=12)
+    greedy = gsh(view, Goal())
+    thrifty, strict = (sharing(view, Goal(spare_moves_within=within)) for within in (0.01, 0.0))
+    highest = [LoadTable.of(view, one.owners).max_score for one in (greedy, thrifty, strict)]
+    moves = [np.count_nonzero(one.owners != view.owners) for one in (greedy, thrifty)]
+    assert highest[1] < highest[0] * 1.01
+    assert highest[2] <= highest[0]
+    assert moves[1] < moves[0] / 2
+
+
 def test_the_hypergraph_beats_the_search_alone_where_there_are_communities() -> None:
     view = circles(8)
     alone = LoadTable.of(view, sharing(view, Goal()).owners)

@@ -34,7 +34,7 @@ def sharing_hypergraph(view: AssignmentView, goal: Goal) -> Proposal:
     owners = view.owners.copy()
     if len(view.brokers) > 1 and len(movable) >= 2 * len(view.brokers) and view.takes.all():
         owners[movable] = _named(view, movable, _parts(view, movable))
-    return Proposal(better_of_greedy(view, search(LoadTable.of(view, owners), view.movable)), REASONS)
+    return Proposal(better_of_greedy(view, search(LoadTable.of(view, owners), view.movable), goal), REASONS)
 
 
 @cache

@@ -21,13 +21,14 @@ def sharing(view: AssignmentView, goal: Goal) -> Proposal:
         return Proposal(view.owners, REASONS)
     found = search(LoadTable.of(view), view.movable, goal.max_moves)
     if goal.max_moves is None:
-        found = better_of_greedy(view, found)
+        found = better_of_greedy(view, found, goal)
     return Proposal(found, REASONS)
 
 
-def better_of_greedy(view: AssignmentView, found: Numbers) -> Numbers:
-    """With few subscribers, or in a corner, searching may end above what greed alone finds; then search from there."""
-    greedy = LoadTable.of(view, gsh(view, Goal()).owners)
-    if greedy.max_score < LoadTable.of(view, found).max_score:
+def better_of_greedy(view: AssignmentView, found: Numbers, goal: Goal) -> Numbers:
+    """With few subscribers, or where everything is held everywhere, searching may end a little above what greed alone
+    finds; then search from there, if it is worth moving everybody."""
+    greedy = LoadTable.of(view, gsh(view, goal).owners)
+    if greedy.max_score * (1 + goal.spare_moves_within) < LoadTable.of(view, found).max_score:
         return search(greedy, view.movable)
     return found
