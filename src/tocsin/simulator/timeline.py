@@ -1,0 +1,102 @@
+"""What a simulated run leaves behind: samples of the network, the plans made, and the totals."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How the network stood at one moment. Per-broker figures are in the order of the run's brokers."""
+
+    time_s: float
+    subscribers: tuple[int, ...]
+    """Who is connected."""
+    loads_bytes_per_s: tuple[float, ...]
+    """By the model: what a broker fetches and what it delivers, at the averaged rates."""
+    scores: tuple[float, ...]
+    """The loads for the brokers' capacities."""
+    in_bytes: tuple[float, ...]
+    """Counted: fetched since the last sample."""
+    out_bytes: tuple[float, ...]
+    """Counted: delivered since the last sample."""
+    deliveries: tuple[int, ...]
+    """Notifications delivered since the last sample."""
+    migrations: int
+    """Subscribers moved by plans, so far."""
+
+    @property
+    def mean(self) -> float:
+        """The mean score."""
+        return sum(self.scores) / len(self.scores) if self.scores else 0.0
+
+    @property
+    def max(self) -> float:
+        """The score of the most loaded broker."""
+        return max(self.scores, default=0.0)
+
+    @property
+    def cov(self) -> float:
+        """The coefficient of variation of the scores: 0 when even."""
+        mean = self.mean
+        if not mean:
+            return 0.0
+        return sqrt(sum((score - mean) ** 2 for score in self.scores) / len(self.scores)) / mean
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A plan that was begun, and what it promised."""
+
+    time_s: float
+    stage: str
+    policy: str
+    reason: str
+    moves: int
+    cov_before: float
+    cov_after: float
+    max_before: float
+    max_after: float
+    gap: float
+    """The highest score after, for the least that any placement could reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What happened in the whole run, and what was held at its end."""
+
+    control_messages: int
+    placements: int
+    logins: int
+    logouts: int
+    subscribes: int
+    unsubscribes: int
+    frontend_subscriptions: int
+    backend_subscriptions: int
+    deliveries: int
+    out_bytes: float
+    in_bytes: float
+    migrations: int
+    plans: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A scenario, run once: equal scenarios and seeds give equal runs. A policy's name is "" when off."""
+
+    scenario: str
+    label: str
+    seed: int
+    duration_s: float
+    placement: str
+    migration: str
+    shuffle: str
+    alpha: float
+    beta: float
+    gamma: float
+    theta: float
+    brokers: tuple[str, ...]
+    capacities: tuple[float, ...]
+    samples: tuple[Sample, ...]
+    plans: tuple[PlanRecord, ...]
+    totals: Totals
