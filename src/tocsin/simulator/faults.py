@@ -1,0 +1,127 @@
+"""What is wrong with a scenario whose single values are all in order: names that are not there, impossible sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.simulator.scenario import Balancing, BrokerLayout, ChannelLayout, Scenario
+
+#: Where in a scenario: keys, and numbers for what is in a list.
+Path = tuple[str | int, ...]
+Fault = tuple[Path, str]
+
+#: A run with more samples than this is a mistake in a unit, not a wish.
+_MAX_SAMPLES = 1_000_000
+
+
+def faults(scenario: Scenario) -> Iterator[Fault]:
+    """Where, and what is wrong there."""
+    yield from _times(scenario)
+    yield from _names(scenario)
+    yield from _subscribers(scenario)
+    yield from _failures(scenario)
+    yield from _balancing(scenario.balancing)
+
+
+def _times(scenario: Scenario) -> Iterator[Fault]:
+    if scenario.sample_every_s > scenario.duration_s:
+        yield ("sample_every_s",), f"is longer than the run, {scenario.duration_s:g} s"
+    if scenario.duration_s / scenario.sample_every_s > _MAX_SAMPLES:
+        yield ("sample_every_s",), f"makes more than {_MAX_SAMPLES:,} samples of {scenario.duration_s:g} s"
+    if scenario.network.dead_after_s <= scenario.network.heartbeat_every_s:
+        yield (
+            ("network", "dead_after_s"),
+            f"has to be longer than heartbeat_every_s, {scenario.network.heartbeat_every_s:g}",
+        )
+    low, high = scenario.fluctuation.falls_after_s
+    if low > high:
+        yield ("fluctuation", "falls_after_s"), _reversed(low, high)
+
+
+def _names(scenario: Scenario) -> Iterator[Fault]:
+    if not isinstance(scenario.brokers, BrokerLayout):
+        if not scenario.brokers:
+            yield ("brokers",), "is empty; there has to be a broker"
+        yield from _twice("brokers", [one.name for one in scenario.brokers])
+    if not isinstance(scenario.channels, ChannelLayout):
+        if not scenario.channels:
+            yield ("channels",), "is empty; there has to be a channel"
+        yield from _twice("channels", [one.name for one in scenario.channels])
+
+
+def _twice(kind: str, names: list[str]) -> Iterator[Fault]:
+    counts = Counter(names)
+    for number, name in enumerate(names):
+        if counts[name] > 1:
+            yield (kind, number, "name"), "is the name of more than one"
+            return
+
+
+def _subscribers(scenario: Scenario) -> Iterator[Fault]:
+    told = scenario.subscribers
+    channels = scenario.all_channels()
+    backends = sum(one.subscriptions for one in channels)
+    for key, (low, high) in {
+        "login_s": told.login_s,
+        "subscribe_s": told.subscribe_s,
+        "subscriptions": told.subscriptions,
+        "channels": told.channels or (0, 0),
+    }.items():
+        if low > high:
+            yield ("subscribers", key), _reversed(low, high)
+    if told.channels is None:
+        if told.subscriptions[1] > backends:
+            yield ("subscribers", "subscriptions"), f"is more than the {backends} that all channels have"
+    else:
+        fewest = min((one.subscriptions for one in channels), default=0)
+        if told.channels[1] > len(channels):
+            yield ("subscribers", "channels"), f"is more than there are, {len(channels)}"
+        if told.subscriptions[1] > fewest:
+            yield ("subscribers", "subscriptions"), f"is more than the {fewest} that some channel has"
+        if told.popularity == "communities":
+            yield ("subscribers", "channels"), "can't be chosen by communities; leave one of the two out"
+    if told.popularity == "communities" and told.groups > backends:
+        yield ("subscribers", "groups"), f"is more than there are subscriptions, {backends}"
+    if told.mean_offline_s and not told.mean_online_s:
+        yield ("subscribers", "mean_online_s"), "has to be given with mean_offline_s"
+    if (share := sum(one.share for one in told.crowds)) > 1 + 1e-9:
+        yield ("subscribers", "crowds"), f"have shares that sum to {share:g}, which is more than everybody"
+
+
+def _failures(scenario: Scenario) -> Iterator[Fault]:
+    names = set(scenario.broker_names)
+    ends: dict[str, float] = {}
+    for number, one in sorted(enumerate(scenario.failures), key=lambda pair: (pair[1].broker, pair[1].at_s)):
+        if one.broker not in names:
+            yield ("failures", number, "broker"), f"is no broker; there are: {_some(scenario.broker_names)}"
+        if one.at_s > scenario.duration_s:
+            yield ("failures", number, "at_s"), f"is after the end of the run, {scenario.duration_s:g}"
+        if one.at_s <= ends.get(one.broker, -1.0):
+            yield ("failures", number, "at_s"), "is while the broker is down already"
+        ends[one.broker] = float("inf") if one.back_after_s is None else one.at_s + one.back_after_s
+
+
+def _balancing(told: Balancing) -> Iterator[Fault]:
+    for key, chosen, known, may_be_off in (
+        ("placement", told.placement, PLACEMENTS, False),
+        ("migration", told.migration, MIGRATIONS, True),
+        ("shuffle", told.shuffle, SHUFFLES, True),
+    ):
+        if chosen not in known and (chosen or not may_be_off):
+            off = ', or "" for none' if may_be_off else ""
+            yield ("balancing", key), f"is not a {key} policy; there are: {', '.join(sorted(known))}{off}"
+    if told.shuffle and told.migration and told.gamma < told.alpha:
+        yield ("balancing", "gamma"), f"is below alpha, {told.alpha:g}: the shuffle would leave migration nothing to do"
+
+
+def _reversed(low: float, high: float) -> str:
+    return f"is the wrong way round: {low:g} is more than {high:g}"
+
+
+def _some(names: Iterable[str]) -> str:
+    shown = list(names)
+    return ", ".join(shown[:10]) + (f" … ({len(shown)} in all)" if len(shown) > 10 else "")

@@ -1,0 +1,214 @@
+"""A scenario: who is there, what they want, what goes wrong, and how the load is kept even (pure values).
+
+Nothing follows from the order in which brokers, channels, clusters or failures are listed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+_Seconds = Annotated[float, Meta(ge=0)]
+_SomeSeconds = Annotated[float, Meta(gt=0)]
+_Metres = Annotated[float, Meta(ge=0)]
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Positive = Annotated[float, Meta(gt=0)]
+_NotNegative = Annotated[float, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0)]
+_Some = Annotated[int, Meta(ge=1)]
+#: As brokers and channels are called on the wire.
+_Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@~-]{1,64}$")]
+#: The fewest and the most; both may be.
+_CountRange = tuple[_Count, _Count]
+_SecondsRange = tuple[_Seconds, _Seconds]
+Point = tuple[float, float]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file. A key that is not meant to be there is an error, not a comment."""
+
+
+class City(_Part, frozen=True):
+    """The plane that everybody is on."""
+
+    width_m: Annotated[float, Meta(gt=0)] = 20_000.0
+    height_m: Annotated[float, Meta(gt=0)] = 20_000.0
+
+
+class Network(_Part, frozen=True):
+    """How long messages take one way, and how soon silence is noticed."""
+
+    subscriber_delay_s: _Seconds = 0.02
+    coordinator_delay_s: _Seconds = 0.002
+    cluster_delay_s: _Seconds = 0.005
+    heartbeat_every_s: _SomeSeconds = 1.0
+    dead_after_s: _SomeSeconds = 5.0
+    retry_after_s: _SomeSeconds = 1.0
+    """Who has lost its broker, or found none, tries again within this time."""
+
+
+class Broker(_Part, frozen=True):
+    name: _Name
+    place: Point | None = None
+    capacity: _Positive = 1.0
+
+
+class BrokerLayout(_Part, frozen=True):
+    """So many brokers, named by number, with these capacities in turn."""
+
+    count: _Some
+    layout: Literal["grid", "random"] = "grid"
+    capacities: Annotated[tuple[_Positive, ...], Meta(min_length=1)] = (1.0,)
+
+
+class Rate(_Part, frozen=True):
+    """How much a backend subscription brings. Each has its own rate, drawn once; `noise` varies it from run to run."""
+
+    shape: Literal["normal", "lognormal"] = "normal"
+    mean_bytes_per_s: _Positive
+    std_bytes_per_s: _NotNegative = 0.0
+    noise: _Share = 0.0
+
+
+class Channel(_Part, frozen=True):
+    """`subscriptions`: how many parameter values there are to subscribe to."""
+
+    name: _Name
+    period_s: _SomeSeconds
+    subscriptions: _Some
+    rate: Rate
+
+
+class ChannelLayout(_Part, frozen=True):
+    """So many channels, named by number, with these periods in turn."""
+
+    count: _Some
+    periods_s: Annotated[tuple[_SomeSeconds, ...], Meta(min_length=1)]
+    subscriptions: _Some
+    rate: Rate
+
+
+class Crowd(_Part, frozen=True):
+    """Some of the subscribers live around a place."""
+
+    place: Point
+    spread_m: _Metres
+    share: _Share
+
+
+class Subscribers(_Part, frozen=True):
+    """Each logs in at a moment between the times, and makes all its subscriptions at a moment between the others.
+
+    With `channels`, each picks so many channels and makes `subscriptions` in every one of them; without, in all of them
+    together. Who is in no crowd lives anywhere. Moments and numbers are drawn evenly.
+    """
+
+    count: _Some
+    crowds: tuple[Crowd, ...] = ()
+    speed_m_per_s: _NotNegative = 0.0
+    login_s: _SecondsRange = (0.0, 0.0)
+    subscribe_s: _SecondsRange = (0.0, 0.0)
+    subscriptions: _CountRange
+    channels: _CountRange | None = None
+    popularity: Literal["uniform", "zipf", "communities"] = "uniform"
+    exponent: _NotNegative = 1.0
+    """Of zipf: 0 is uniform."""
+    groups: _Some = 1
+    """Of communities: each has its own part of the subscriptions."""
+    inside: _Share = 1.0
+    """Of communities: how much of what a subscriber wants is its community's."""
+    mean_online_s: _Seconds = 0.0
+    """How long one stays before going offline, on average; 0 is for good."""
+    mean_offline_s: _Seconds = 0.0
+    changes_per_hour: _NotNegative = 0.0
+    """How often each exchanges one subscription for another."""
+
+
+class Fluctuation(_Part, frozen=True):
+    """Every so often a share of the backend subscriptions is chosen: their rates rise soon, and fall back later."""
+
+    share: _Share = 0.0
+    every_s: _SomeSeconds = 60.0
+    rises_within_s: _Seconds = 180.0
+    falls_after_s: _SecondsRange = (240.0, 360.0)
+    factor: _NotNegative = 2.0
+
+
+class Failure(_Part, frozen=True):
+    """A broker dies, and begins again from its store after a while, or never."""
+
+    broker: _Name
+    at_s: _Seconds
+    back_after_s: _SomeSeconds | None = None
+
+
+class Balancing(_Part, frozen=True):
+    """The stages: see `coordinator.controller`. No name for a stage's policy: that stage is off."""
+
+    placement: str = "nearest"
+    migration: str = "group"
+    shuffle: str = "sharing"
+    alpha: _NotNegative = 0.15
+    beta: _NotNegative = 0.0
+    gamma: _NotNegative = 0.5
+    theta: _NotNegative = 0.0
+    hits: _Some = 3
+    shuffle_hits: _Some = 2
+    settle_s: _Seconds = 60.0
+    rest_s: _Seconds = 300.0
+    idle_below: _Share = 0.1
+    max_moves: _Some | None = None
+    every_s: _SomeSeconds = 10.0
+    begins_at_s: _Seconds = 0.0
+    rates_window_s: _SomeSeconds = 60.0
+    moves_within_s: _Seconds = 10.0
+    """Those whom a plan moves go one by one within this time."""
+
+
+class Scenario(_Part, frozen=True):
+    name: _Name
+    title: str = ""
+    seed: _Count = 1
+    duration_s: _SomeSeconds
+    sample_every_s: _SomeSeconds = 10.0
+    city: City = City()
+    network: Network = Network()
+    brokers: tuple[Broker, ...] | BrokerLayout
+    channels: tuple[Channel, ...] | ChannelLayout
+    subscribers: Subscribers
+    fluctuation: Fluctuation = Fluctuation()
+    failures: tuple[Failure, ...] = ()
+    balancing: Balancing = Balancing()
+
+    @property
+    def broker_names(self) -> tuple[str, ...]:
+        if isinstance(self.brokers, BrokerLayout):
+            return _numbered("broker", self.brokers.count)
+        return tuple(sorted(one.name for one in self.brokers))
+
+    def all_channels(self) -> tuple[Channel, ...]:
+        """In the order of their names."""
+        told = self.channels
+        if not isinstance(told, ChannelLayout):
+            return tuple(sorted(told, key=lambda one: one.name))
+        return tuple(
+            Channel(
+                name=name,
+                period_s=told.periods_s[number % len(told.periods_s)],
+                subscriptions=told.subscriptions,
+                rate=told.rate,
+            )
+            for number, name in enumerate(_numbered("channel", told.count))
+        )
+
+
+def _numbered(kind: str, count: int) -> tuple[str, ...]:
+    """Names whose order is that of their numbers.
+
+    >>> _numbered("broker", 10)[:2]
+    ('broker-01', 'broker-02')
+    """
+    digits = len(str(count))
+    return tuple(f"{kind}-{number:0{digits}d}" for number in range(1, count + 1))
