@@ -32,6 +32,7 @@ from tocsin.broker.events import (
     HistoryLost,
     HistoryPulled,
     Instruction,
+    KeptSession,
     PlaceElsewhere,
     ReportDue,
     Reported,
@@ -180,6 +181,10 @@ class BrokerState:
     @property
     def is_started(self) -> bool:
         return self._door.is_started
+
+    def kept(self) -> list[KeptSession]:
+        """What the store holds, once everything has been stored that was asked for."""
+        return [session.kept() for session in self._sessions.values()]
 
     # Starting
 

@@ -30,14 +30,14 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A table of the file. A key that is not meant to be there is an error, not a comment."""
 
 
-class City(_Part, frozen=True):
+class City(_Part, frozen=True, kw_only=True):
     """The plane that everybody is on."""
 
     width_m: Annotated[float, Meta(gt=0)] = 20_000.0
     height_m: Annotated[float, Meta(gt=0)] = 20_000.0
 
 
-class Network(_Part, frozen=True):
+class Network(_Part, frozen=True, kw_only=True):
     """How long messages take one way, and how soon silence is noticed."""
 
     subscriber_delay_s: _Seconds = 0.02
@@ -49,13 +49,13 @@ class Network(_Part, frozen=True):
     """Who has lost its broker, or found none, tries again within this time."""
 
 
-class Broker(_Part, frozen=True):
+class Broker(_Part, frozen=True, kw_only=True):
     name: _Name
     place: Point | None = None
     capacity: _Positive = 1.0
 
 
-class BrokerLayout(_Part, frozen=True):
+class BrokerLayout(_Part, frozen=True, kw_only=True):
     """So many brokers, named by number, with these capacities in turn."""
 
     count: _Some
@@ -63,7 +63,7 @@ class BrokerLayout(_Part, frozen=True):
     capacities: Annotated[tuple[_Positive, ...], Meta(min_length=1)] = (1.0,)
 
 
-class Rate(_Part, frozen=True):
+class Rate(_Part, frozen=True, kw_only=True):
     """How much a backend subscription brings. Each has its own rate, drawn once; `noise` varies it from run to run."""
 
     shape: Literal["normal", "lognormal"] = "normal"
@@ -72,7 +72,7 @@ class Rate(_Part, frozen=True):
     noise: _Share = 0.0
 
 
-class Channel(_Part, frozen=True):
+class Channel(_Part, frozen=True, kw_only=True):
     """`subscriptions`: how many parameter values there are to subscribe to."""
 
     name: _Name
@@ -81,7 +81,7 @@ class Channel(_Part, frozen=True):
     rate: Rate
 
 
-class ChannelLayout(_Part, frozen=True):
+class ChannelLayout(_Part, frozen=True, kw_only=True):
     """So many channels, named by number, with these periods in turn."""
 
     count: _Some
@@ -90,7 +90,7 @@ class ChannelLayout(_Part, frozen=True):
     rate: Rate
 
 
-class Crowd(_Part, frozen=True):
+class Crowd(_Part, frozen=True, kw_only=True):
     """Some of the subscribers live around a place."""
 
     place: Point
@@ -98,7 +98,7 @@ class Crowd(_Part, frozen=True):
     share: _Share
 
 
-class Subscribers(_Part, frozen=True):
+class Subscribers(_Part, frozen=True, kw_only=True):
     """Each logs in at a moment between the times, and makes all its subscriptions at a moment between the others.
 
     With `channels`, each picks so many channels and makes `subscriptions` in every one of them; without, in all of them
@@ -126,7 +126,7 @@ class Subscribers(_Part, frozen=True):
     """How often each exchanges one subscription for another."""
 
 
-class Fluctuation(_Part, frozen=True):
+class Fluctuation(_Part, frozen=True, kw_only=True):
     """Every so often a share of the backend subscriptions is chosen: their rates rise soon, and fall back later."""
 
     share: _Share = 0.0
@@ -136,7 +136,7 @@ class Fluctuation(_Part, frozen=True):
     factor: _NotNegative = 2.0
 
 
-class Failure(_Part, frozen=True):
+class Failure(_Part, frozen=True, kw_only=True):
     """A broker dies, and begins again from its store after a while, or never."""
 
     broker: _Name
@@ -144,7 +144,7 @@ class Failure(_Part, frozen=True):
     back_after_s: _SomeSeconds | None = None
 
 
-class Balancing(_Part, frozen=True):
+class Balancing(_Part, frozen=True, kw_only=True):
     """The stages: see `coordinator.controller`. No name for a stage's policy: that stage is off."""
 
     placement: str = "nearest"
@@ -167,7 +167,7 @@ class Balancing(_Part, frozen=True):
     """Those whom a plan moves go one by one within this time."""
 
 
-class Scenario(_Part, frozen=True):
+class Scenario(_Part, frozen=True, kw_only=True):
     name: _Name
     title: str = ""
     seed: _Count = 1

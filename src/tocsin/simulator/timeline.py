@@ -23,16 +23,25 @@ class Sample:
     """Notifications delivered since the last sample."""
     migrations: int
     """Subscribers moved by plans, so far."""
+    alive: tuple[bool, ...] = ()
+    """Which brokers the coordinator takes for alive; the others carry nothing and count for nothing. Empty: all."""
+
+    @property
+    def _compared(self) -> list[float]:
+        if not self.alive:
+            return list(self.scores)
+        return [score for score, is_alive in zip(self.scores, self.alive, strict=True) if is_alive]
 
     @property
     def mean(self) -> float:
         """The mean score."""
-        return sum(self.scores) / len(self.scores) if self.scores else 0.0
+        scores = self._compared
+        return sum(scores) / len(scores) if scores else 0.0
 
     @property
     def max(self) -> float:
         """The score of the most loaded broker."""
-        return max(self.scores, default=0.0)
+        return max(self._compared, default=0.0)
 
     @property
     def cov(self) -> float:
@@ -40,7 +49,8 @@ class Sample:
         mean = self.mean
         if not mean:
             return 0.0
-        return sqrt(sum((score - mean) ** 2 for score in self.scores) / len(self.scores)) / mean
+        scores = self._compared
+        return sqrt(sum((score - mean) ** 2 for score in scores) / len(scores)) / mean
 
 
 @dataclass(frozen=True, slots=True)

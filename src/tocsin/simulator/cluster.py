@@ -1,0 +1,131 @@
+"""The simulated data cluster: which backend subscriptions there are, who holds them, and what each run brings.
+
+Every run finds one result for each backend subscription, as long as its rate has it. Held or not, all are counted, and
+the counts of one whose history has ended mean nothing: nobody can ask for what came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.broker.events import Ask, Held
+from tocsin.coordinator.records import SubscriptionKey
+from tocsin.protocol.messages import Subscribe
+from tocsin.simulator.chance import stream
+from tocsin.simulator.scenario import Fluctuation
+from tocsin.simulator.workload import Workload
+
+#: What a notification weighs at least: it names its subscription, channel, position and time.
+_LEAST_RESULT_BYTES = 100
+_PARAMETER = "value"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelRun:
+    """Results of the backend subscriptions `first` up to `last`, which is not one of them: one for each, so large."""
+
+    first: int
+    last: int
+    sizes_bytes: NDArray[np.int64]
+
+
+class Cluster:
+    def __init__(self, workload: Workload, fluctuation: Fluctuation, seed: int) -> None:
+        self._workload = workload
+        self._factor = fluctuation.factor
+        self._noise = [stream(seed, f"noise of {one.name}") for one in workload.channels]
+        self._raised: NDArray[np.int64] = np.zeros(workload.backends, np.int64)
+        self._next_step = 0
+        #: One row for each broker.
+        self.held: NDArray[np.bool_] = np.zeros((len(workload.brokers), workload.backends), np.bool_)
+        #: The id of each backend subscription; 0 while nobody holds it. It begins anew under another one.
+        self.ids: NDArray[np.int64] = np.zeros(workload.backends, np.int64)
+        self.in_bytes: NDArray[np.int64] = np.zeros(len(workload.brokers), np.int64)
+        #: Results so far, and their bytes.
+        self.counts: NDArray[np.int64] = np.zeros(workload.backends, np.int64)
+        self.bytes: NDArray[np.int64] = np.zeros(workload.backends, np.int64)
+        #: Where the results' sequence has got to. It stays 0 when deliveries are summed: nobody looks at positions.
+        self.sequence = 0
+        self._last_id = 0
+        self._backend_of_id: dict[int, int] = {}
+        self.asks: list[Ask] = []
+        self.keys: list[SubscriptionKey] = []
+        #: Asking for each backend subscription for the first time; its request is its number, from 1.
+        self.subscribes: list[Subscribe] = []
+        for channel, first in zip(workload.channels, workload.bounds, strict=False):
+            for value in range(channel.subscriptions):
+                parameters: dict[str, int | float | str | bool] = {_PARAMETER: value}
+                self.asks.append(Ask.of(channel.name, parameters, ""))
+                text = msgspec.json.encode([channel.name, parameters, ""]).decode()
+                self.keys.append(SubscriptionKey(text))
+                self.subscribes.append(Subscribe(channel.name, parameters, "", int(first) + value + 1))
+        self._backend_of_ask = {ask: number for number, ask in enumerate(self.asks)}
+        self.backend_of_key = {key: number for number, key in enumerate(self.keys)}
+
+    # What brokers ask for
+
+    def acquire(self, broker: int, asks: Sequence[Ask]) -> list[Held]:
+        held = []
+        for ask in asks:
+            backend = self._backend_of_ask[ask]
+            if not self.ids[backend]:
+                self._last_id += 1
+                self.ids[backend] = self._last_id
+                self._backend_of_id[self._last_id] = backend
+            self.held[broker, backend] = True
+            held.append(self._held(backend))
+        return held
+
+    def release(self, broker: int, ids: Sequence[int]) -> list[int]:
+        """Returns the backend subscriptions that nobody holds any more: their histories end."""
+        ended = []
+        for one in ids:
+            backend = self._backend_of_id[one]
+            self.held[broker, backend] = False
+            if not self.held[:, backend].any():
+                del self._backend_of_id[one]
+                self.ids[backend] = 0
+                ended.append(backend)
+        return ended
+
+    def held_by(self, broker: int) -> list[Held]:
+        return [self._held(int(backend)) for backend in np.flatnonzero(self.held[broker])]
+
+    def backend_of(self, subscription: int) -> int:
+        return self._backend_of_id[subscription]
+
+    # Channels
+
+    def run(self, channel: int, now_s: float, is_up: NDArray[np.bool_]) -> ChannelRun:
+        """Evaluate a channel; brokers that are up fetch what they hold."""
+        self._follow_rates(now_s)
+        told, bounds = self._workload.channels[channel], self._workload.bounds
+        first, last = int(bounds[channel]), int(bounds[channel + 1])
+        part = slice(first, last)
+        sizes = self._workload.rates_bytes_per_s[part] * told.period_s
+        sizes = np.where(self._raised[part] > 0, sizes * self._factor, sizes)
+        if told.rate.noise:
+            sizes = sizes * np.maximum(0.0, 1 + told.rate.noise * self._noise[channel].normal(size=last - first))
+        sizes_bytes = np.maximum(np.rint(sizes).astype(np.int64), _LEAST_RESULT_BYTES)
+        self.counts[part] += 1
+        self.bytes[part] += sizes_bytes
+        self.in_bytes += np.where(is_up, self.held[:, part] @ sizes_bytes, 0)
+        return ChannelRun(first, last, sizes_bytes)
+
+    def _follow_rates(self, now_s: float) -> None:
+        steps = self._workload.rate_steps
+        end = int(np.searchsorted(steps.times_s, now_s, side="right"))
+        if end > self._next_step:
+            np.add.at(self._raised, steps.backends[self._next_step : end], steps.steps[self._next_step : end])
+            self._next_step = end
+
+    def _held(self, backend: int) -> Held:
+        ask = self.asks[backend]
+        return Held(
+            int(self.ids[backend]), ask.channel, self.subscribes[backend].parameters, ask.permission, self.sequence
+        )

@@ -1,0 +1,212 @@
+"""The simulated coordinator: the shell over its machine, which places, believes reports, and carries plans out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from tocsin.broker.events import Kept, KeptSession, Report
+from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.coordinator.controller import StageController, StageSettings
+from tocsin.coordinator.events import (
+    BrokerRegistered,
+    Event,
+    HandoverAsked,
+    HeartbeatReceived,
+    PlacementAsked,
+    ReportedSession,
+    SubscribersClaimed,
+    TimePassed,
+    Traffic,
+)
+from tocsin.coordinator.instructions import AnswerClaim, AnswerHandover, AnswerHeartbeat, AnswerPlacement
+from tocsin.coordinator.plan import Plan
+from tocsin.coordinator.rates import Rates
+from tocsin.coordinator.records import Held
+from tocsin.coordinator.state import BrokerReport, CoordinatorState, Limits
+from tocsin.errors import Unavailable
+from tocsin.model.position import Position
+from tocsin.simulator.chance import Dice
+from tocsin.simulator.cluster import ChannelRun, Cluster
+from tocsin.simulator.kernel import Kernel
+from tocsin.simulator.scenario import Balancing, Broker, Scenario
+from tocsin.simulator.tally import Tally
+from tocsin.simulator.timeline import PlanRecord
+
+#: Rates are averaged over so many buckets.
+_BUCKETS = 12
+_Answer = TypeVar("_Answer", AnswerClaim, AnswerHandover, AnswerHeartbeat, AnswerPlacement)
+
+
+class Coordination:
+    def __init__(self, scenario: Scenario, kernel: Kernel, cluster: Cluster, tally: Tally, seed: int) -> None:
+        told, network = scenario.balancing, scenario.network
+        self._kernel = kernel
+        self._cluster = cluster
+        self._tally = tally
+        self._told = told
+        self._number_of = {name: number for number, name in enumerate(scenario.broker_names)}
+        self._bucket_s = told.rates_window_s / _BUCKETS
+        self._state = CoordinatorState(
+            0.0,
+            Limits(network.heartbeat_every_s, network.dead_after_s),
+            PLACEMENTS,
+            told.placement,
+            Dice(seed, "coordinator"),
+            rates=Rates(told.rates_window_s, self._bucket_s),
+        )
+        self._controller = StageController(_settings(told), MIGRATIONS, SHUFFLES)
+        self._watch_every_s = min(network.heartbeat_every_s, network.dead_after_s / 4)
+        self.plans: list[PlanRecord] = []
+        #: Hands a broker's subscribers over: the number of the broker, and where each goes.
+        self.hand_over: Callable[[int, dict[str, tuple[str, str]]], None] = lambda *_: None
+        #: One object for each: positions are all the same while deliveries are summed.
+        self._held_at: dict[int, Held] = {}
+
+    def start(self) -> None:
+        self._watch()
+        self._average()
+        if self._told.migration or self._told.shuffle:
+            self._kernel.at(max(self._told.begins_at_s, self._told.every_s), self._look)
+
+    def broker_reports(self) -> list[BrokerReport]:
+        return self._state.brokers(self._kernel.now_s)
+
+    # What subscribers and brokers ask
+
+    def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> int | None:
+        try:
+            answer = self._ask(PlacementAsked(self._kernel.now_s, user, device, at, avoid), AnswerPlacement)
+        except Unavailable:
+            return None
+        return self._number_of[answer.placed.broker]
+
+    def place_elsewhere(self, broker: str, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
+        answer = self._ask(HandoverAsked(self._kernel.now_s, broker, tuple(subscribers)), AnswerHandover)
+        return {subscriber: (placed.broker, placed.url) for subscriber, placed in answer.placements.items()}
+
+    def register(self, told: Broker) -> None:
+        self._state.handle(
+            BrokerRegistered(self._kernel.now_s, told.name, _url(told.name), told.place, told.capacity)
+        )
+
+    def session(self, subscriber: str) -> KeptSession | None:
+        session = self._state.session(subscriber)
+        if session is None:
+            return None
+        return KeptSession(subscriber, session.generation, [self._kept(held) for held in session.subscriptions])
+
+    def claim(self, broker: str, subscribers: Sequence[str]) -> Mapping[str, int]:
+        return self._ask(SubscribersClaimed(broker, tuple(subscribers)), AnswerClaim).generations
+
+    def heartbeat(self, broker: str, connections: int, report: Report) -> Sequence[str]:
+        """Returns those whom the broker has lost to another."""
+        changed = tuple(
+            ReportedSession(
+                subscriber, session.generation, connected, tuple([self._held(one.position) for one in session.subscriptions])
+            )
+            for subscriber, (_, connected, session) in report.changed.items()
+        )
+        event = HeartbeatReceived(self._kernel.now_s, broker, Traffic(connections), changed, tuple(report.ended))
+        return self._ask(event, AnswerHeartbeat).lost
+
+    # What it learns of rates
+
+    def observe(self, run: ChannelRun) -> None:
+        observe, keys = self._state.rates.observe, self._cluster.keys
+        ids = self._cluster.ids[run.first : run.last]
+        held = np.flatnonzero(ids)
+        for backend, size_bytes in zip((run.first + held).tolist(), run.sizes_bytes[held].tolist(), strict=True):
+            observe(keys[backend], size_bytes)
+
+    def forget(self, backends: Sequence[int]) -> None:
+        for backend in backends:
+            self._state.rates.forget(self._cluster.keys[backend])
+
+    # Time
+
+    def _watch(self) -> None:
+        self._state.handle(TimePassed(self._kernel.now_s))
+        self._kernel.after(self._watch_every_s, self._watch)
+
+    def _average(self) -> None:
+        self._state.rates.advance(self._kernel.now_s)
+        self._kernel.after(self._bucket_s, self._average)
+
+    # Plans
+
+    def _look(self) -> None:
+        now_s = self._kernel.now_s
+        balance = self._state.balance()
+        if balance.loads:
+            verdict = self._controller.look(now_s, balance)
+            if verdict.stage is not None:
+                view = self._state.assignment(self._controller.resting(now_s))
+                plan = self._controller.plan(view, verdict)
+                self._controller.begun(now_s, plan)
+                if plan.migrations:
+                    self._carry_out(plan, verdict.reason)
+        self._kernel.after(self._told.every_s, self._look)
+
+    def _carry_out(self, plan: Plan, reason: str) -> None:
+        self._tally.plans += 1
+        self.plans.append(
+            PlanRecord(
+                self._kernel.now_s,
+                plan.stage.value,
+                plan.policy,
+                reason,
+                plan.migrations,
+                float(plan.before.cov),
+                float(plan.after.cov),
+                float(plan.before.max),
+                float(plan.after.max),
+                float(plan.gap),
+            )
+        )
+        handovers: dict[str, dict[str, tuple[str, str]]] = {}
+        for move in plan.moves():
+            handovers.setdefault(move.source, {})[move.subscriber] = (move.destination, _url(move.destination))
+        for source, placements in sorted(handovers.items()):
+            self.hand_over(self._number_of[source], placements)
+
+    # Parts
+
+    def _ask(self, event: Event, kind: type[_Answer]) -> _Answer:
+        return next(one for one in reversed(self._state.handle(event)) if isinstance(one, kind))
+
+    def _held(self, position: Position) -> Held:
+        held = None if position.sequence else self._held_at.get(position.epoch)
+        if held is None:
+            held = Held(self._cluster.keys[self._cluster.backend_of(position.epoch)], str(position))
+            if not position.sequence:
+                self._held_at[position.epoch] = held
+        return held
+
+    def _kept(self, held: Held) -> Kept:
+        return Kept(self._cluster.asks[self._cluster.backend_of_key[held.key]], Position.parse(held.position))
+
+
+def _settings(told: Balancing) -> StageSettings:
+    return StageSettings(
+        alpha=told.alpha,
+        beta=told.beta,
+        gamma=told.gamma,
+        theta=told.theta,
+        migration=told.migration,
+        shuffle=told.shuffle,
+        hits=told.hits,
+        shuffle_hits=told.shuffle_hits,
+        settle_s=told.settle_s,
+        rest_s=told.rest_s,
+        idle_below=told.idle_below,
+        max_moves=told.max_moves,
+    )
+
+
+def _url(broker: str) -> str:
+    return f"http://{broker}"

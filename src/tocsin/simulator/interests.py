@@ -1,0 +1,103 @@
+"""Who wants what: how popular subscriptions are, and which ones each subscriber has (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.simulator.chance import stream
+from tocsin.simulator.scenario import Subscribers
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int32]
+Wide = NDArray[np.int64]
+
+#: When chance has not found enough different subscriptions in so many rounds, the missing ones are taken in order.
+_MAX_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Popularity:
+    """How likely each backend subscription is to be wanted. `ranks` says which is the most popular, and so on."""
+
+    cumulated: Floats
+    ranks: Numbers
+    groups: int
+    inside: float
+
+    @staticmethod
+    def of(told: Subscribers, backends: int, seed: int) -> Popularity:
+        exponent = told.exponent if told.popularity == "zipf" else 0.0
+        weights = np.arange(1, backends + 1, dtype=np.float64) ** -exponent
+        is_grouped = told.popularity == "communities"
+        return Popularity(
+            np.cumsum(weights / weights.sum()),
+            stream(seed, "popularity").permutation(backends).astype(np.int32),
+            told.groups if is_grouped else 1,
+            told.inside if is_grouped else 0.0,
+        )
+
+    def choose(self, chance: np.random.Generator, subscribers: Numbers) -> Numbers:
+        """One subscription for each of these; the same one may come again."""
+        count = len(subscribers)
+        backends = len(self.ranks)
+        chosen = np.minimum(np.searchsorted(self.cumulated, chance.random(count), side="right"), backends - 1)
+        if self.groups > 1:
+            group = subscribers % self.groups
+            # A community's part is every `groups`-th of the ranks, beginning with its own number.
+            sizes = (backends - group + self.groups - 1) // self.groups
+            within = group + self.groups * (chance.random(count) * sizes).astype(np.int64)
+            chosen = np.where(chance.random(count) < self.inside, within, chosen)
+        return self.ranks[chosen]
+
+
+def draw_interests(told: Subscribers, bounds: Wide, popularity: Popularity, seed: int) -> tuple[Wide, Numbers]:
+    """Offsets and holds: what each subscriber wants, no subscription twice, in the order of their numbers."""
+    chance = stream(seed, "interests")
+    backends = int(bounds[-1])
+    everybody = np.arange(told.count, dtype=np.int64)
+    if told.channels is None:
+        wanted = _counts(chance, told.subscriptions, told.count)
+        pairs = _distinct(wanted, backends, lambda who: popularity.choose(chance, who.astype(np.int32)))
+    else:
+        # First some channels each; then in each of them, as if every choice of a channel were a subscriber.
+        channels = len(bounds) - 1
+        chosen = _distinct(
+            _counts(chance, told.channels, told.count), channels, lambda who: chance.integers(channels, size=len(who))
+        )
+        who, channel = chosen // channels, chosen % channels
+        sizes = np.diff(bounds)[channel]
+        within = _distinct(
+            _counts(chance, told.subscriptions, len(chosen)),
+            int(sizes.max(initial=1)),
+            lambda choice: (chance.random(len(choice)) * sizes[choice]).astype(np.int64),
+            sizes,
+        )
+        choice, value = within // int(sizes.max(initial=1)), within % int(sizes.max(initial=1))
+        pairs = np.sort(who[choice] * backends + bounds[channel[choice]] + value)
+    offsets = np.searchsorted(pairs, np.append(everybody, told.count) * backends).astype(np.int64)
+    return offsets, (pairs % backends).astype(np.int32)
+
+
+def _counts(chance: np.random.Generator, between: tuple[int, int], count: int) -> Wide:
+    return chance.integers(between[0], between[1] + 1, size=count)
+
+
+def _distinct(wanted: Wide, kinds: int, choose: Callable[[Wide], NDArray[np.integer]], limits: Wide | None = None) -> Wide:
+    """`wanted[i]` different choices for each `i`, as sorted numbers `i * kinds + choice`."""
+    everybody = np.arange(len(wanted), dtype=np.int64)
+    found = np.zeros(0, np.int64)
+    for _ in range(_MAX_ROUNDS):
+        missing = wanted - np.bincount(found // kinds, minlength=len(wanted))
+        who = np.repeat(everybody, missing)
+        if not len(who):
+            return found
+        found = np.union1d(found, who * kinds + choose(who))
+    for one in np.flatnonzero(wanted - np.bincount(found // kinds, minlength=len(wanted))):
+        has = found[np.searchsorted(found, one * kinds) : np.searchsorted(found, (one + 1) * kinds)] % kinds
+        left = np.setdiff1d(np.arange(kinds if limits is None else limits[one]), has)
+        found = np.union1d(found, one * kinds + left[: wanted[one] - len(has)])
+    return found

@@ -1,0 +1,231 @@
+"""A simulated broker: the shell that tells its machine what happens, and does what it wants, without a socket.
+
+A call to the coordinator or the cluster is answered when its way there and back is over, as things stand then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocsin.broker.events import (
+    Acquire,
+    BackendsAcquired,
+    BackendsReleased,
+    Claimed,
+    Close,
+    ConnectionFlushed,
+    Deliver,
+    Delivery,
+    Event,
+    FetchHistory,
+    FetchSession,
+    ForgetSession,
+    ForgetSubscription,
+    HandoverPlaced,
+    HistoryPulled,
+    PlaceElsewhere,
+    Release,
+    Report,
+    ReportDue,
+    Reported,
+    ResultsPulled,
+    Send,
+    SessionFetched,
+    Started,
+    StorePositions,
+    StoreSession,
+    StoreSubscription,
+    Ticked,
+)
+from tocsin.broker.limits import Limits
+from tocsin.broker.state import BrokerState
+from tocsin.simulator.chance import Dice
+from tocsin.simulator.clients import Clients
+from tocsin.simulator.cluster import Cluster
+from tocsin.simulator.coordination import Coordination
+from tocsin.simulator.deliveries import SingleDeliveries
+from tocsin.simulator.kernel import Kernel
+from tocsin.simulator.scenario import Broker, Scenario
+from tocsin.simulator.tally import Tally
+
+#: Machines look for what has run out of time when they are told the time. Nothing does in a run but what lingers for
+#: half a minute after a move.
+_TICK_EVERY_S = 30.0
+#: A broker spreads moves over half of its time to drain.
+_DRAIN_PER_MOVE = 2.0
+#: A simulated broker is asked to carry whatever comes, so that policies show what they do.
+_NO_LIMIT = 1 << 40
+
+
+class BrokerNode:
+    def __init__(
+        self,
+        number: int,
+        told: Broker,
+        scenario: Scenario,
+        kernel: Kernel,
+        cluster: Cluster,
+        coordination: Coordination,
+        clients: Clients,
+        deliveries: SingleDeliveries | None,
+        tally: Tally,
+        seed: int,
+    ) -> None:
+        self.number = number
+        self.name = told.name
+        self.is_up = False
+        self._told = told
+        self._scenario = scenario
+        self._kernel = kernel
+        self._cluster = cluster
+        self._coordination = coordination
+        self._clients = clients
+        self._single = deliveries
+        self._tally = tally
+        self._dice = Dice(seed, f"broker {told.name}")
+        self.state = self._machine()
+        #: How often it has begun; what was under way before concerns nobody any more.
+        self._life = 0
+        self._pulls = 0
+        self._is_reporting = False
+        self._events: deque[Event] = deque()
+        self._is_busy = False
+        self._perform: dict[type[Any], Callable[[Any], None]] = {
+            Send: lambda one: clients.told(number, one.connection, one.message),
+            Deliver: self._deliver,
+            Close: lambda one: clients.closed(number, one.connection, one.code),
+            Acquire: lambda one: self._call(self._cluster_s, self._acquired, one),
+            Release: lambda one: self._call(self._cluster_s, self._released, one),
+            FetchHistory: self._fetch_history,
+            FetchSession: lambda one: self._call(self._coordinator_s, self._session_fetched, one),
+            Report: self._report,
+            PlaceElsewhere: lambda one: self._call(self._coordinator_s, self._placed_elsewhere, one),
+            **dict.fromkeys(
+                (StoreSession, ForgetSession, StoreSubscription, ForgetSubscription, StorePositions), _stored
+            ),
+        }
+        self._cluster_s = 2 * scenario.network.cluster_delay_s
+        self._coordinator_s = 2 * scenario.network.coordinator_delay_s
+
+    # Living and dying
+
+    def start(self) -> None:
+        """Begin, or begin again from what the store has."""
+        kept = self.state.kept()
+        self.state = self._machine()
+        self._life += 1
+        self._is_reporting = False
+        self.is_up = True
+        self._tally.messages += 2
+        self._coordination.register(self._told)
+        self.tell(Started(kept, self._cluster.held_by(self.number), self._cluster.sequence, self._kernel.now_s))
+        self._beat(self._life)
+        self._tick(self._life)
+
+    def fail(self) -> None:
+        self.is_up = False
+        self._life += 1
+        self._events.clear()
+        self._tally.failures += 1
+        self._clients.cut(self.number)
+
+    def tell(self, event: Event) -> None:
+        """One event after the other, even if one brings about the next."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        perform = self._perform
+        while self._events:
+            for instruction in self.state.handle(self._events.popleft()):
+                perform[type(instruction)](instruction)
+        self._is_busy = False
+
+    def pull(self, deliveries: Sequence[Delivery]) -> None:
+        """Fetch the results of a run: those of what it holds."""
+        if self.is_up:
+            self._pulls += 1
+            held = self._cluster.held[self.number]
+            mine = [one for one in deliveries if held[self._cluster.backend_of(one.subscription)]]
+            self.tell(ResultsPulled(self._pulls, mine, self._cluster.sequence, self._kernel.now_s))
+
+    def hand_over(self, placements: dict[str, tuple[str, str]]) -> None:
+        self.tell(HandoverPlaced(placements))
+
+    # Calls
+
+    def _call(self, seconds: float, answer: Callable[[Any], None], asked: object) -> None:
+        self._tally.messages += 2
+        self._kernel.after(seconds, self._answered, self._life, answer, asked)
+
+    def _answered(self, life: int, answer: Callable[[Any], None], asked: object) -> None:
+        if self._life == life:
+            answer(asked)
+
+    def _acquired(self, asked: Acquire) -> None:
+        held = self._cluster.acquire(self.number, asked.asks)
+        pairs = list(zip(asked.asks, held, strict=True))
+        self.tell(BackendsAcquired(pairs, [], self._pulls + 1, self._kernel.now_s))
+
+    def _released(self, asked: Release) -> None:
+        self._coordination.forget(self._cluster.release(self.number, asked.ids))
+        self.tell(BackendsReleased(self._kernel.now_s))
+
+    def _session_fetched(self, asked: FetchSession) -> None:
+        session = self._coordination.session(asked.subscriber)
+        self.tell(SessionFetched(asked.subscriber, session, True, self._kernel.now_s))
+
+    def _placed_elsewhere(self, asked: PlaceElsewhere) -> None:
+        self.tell(HandoverPlaced(self._coordination.place_elsewhere(self.name, asked.subscribers)))
+
+    # Reports: first the claims, then the rest, as over HTTP
+
+    def _report(self, report: Report) -> None:
+        self._is_reporting = True
+        self._call(self._coordinator_s, self._claim if report.claims else self._heartbeat, report)
+
+    def _claim(self, report: Report) -> None:
+        self.tell(Claimed(self._coordination.claim(self.name, report.claims)))
+        self._call(self._coordinator_s, self._heartbeat, report)
+
+    def _heartbeat(self, report: Report) -> None:
+        lost = self._coordination.heartbeat(self.name, self.state.connections, report)
+        self._is_reporting = False
+        known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
+        self.tell(Reported(known, report.ended, lost, {}, self._kernel.now_s))
+
+    def _beat(self, life: int) -> None:
+        if self._life == life:
+            if not self._is_reporting:
+                self.tell(ReportDue())
+            self._kernel.after(self._scenario.network.heartbeat_every_s, self._beat, life)
+
+    def _tick(self, life: int) -> None:
+        if self._life == life:
+            self.tell(Ticked(self._kernel.now_s))
+            self._kernel.after(_TICK_EVERY_S, self._tick, life)
+
+    # Deliveries, message by message
+
+    def _deliver(self, instruction: Deliver) -> None:
+        self._clients.delivered(self.number, instruction.connection, instruction.wires)
+        if instruction.confirm:
+            self.tell(ConnectionFlushed(instruction.connection))
+
+    def _fetch_history(self, asked: FetchHistory) -> None:
+        assert self._single is not None
+        after = dict(asked.after)
+        self.tell(HistoryPulled(after, self._single.history(after), self._cluster.sequence))
+
+    # Parts
+
+    def _machine(self) -> BrokerState:
+        limits = Limits(max_connections=_NO_LIMIT, max_subscriptions_per_user=_NO_LIMIT)
+        moves_within_s = self._scenario.balancing.moves_within_s
+        return BrokerState(self.name, limits, self._dice, drain_timeout_s=_DRAIN_PER_MOVE * moves_within_s)
+
+
+def _stored(_instruction: object) -> None:
+    """What a broker stores is read out of its dead machine: it is the same."""

@@ -1,0 +1,237 @@
+"""What a scenario and a seed come to: brokers, backend subscriptions, and what every subscriber does when (pure).
+
+All of it is drawn before the run begins, so that it is the same whatever the brokers do. A million subscribers fit:
+everything is in arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.simulator.chance import stream
+from tocsin.simulator.interests import Popularity, draw_interests
+from tocsin.simulator.scenario import Broker, BrokerLayout, Channel, Crowd, Fluctuation, Rate, Scenario
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int32]
+
+#: No rate is below this part of its mean: normal ones would be negative now and then.
+_LEAST_RATE = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Something that subscribers do, in the order of time."""
+
+    times_s: Floats
+    subscribers: Numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """Subscribers who exchange the subscription at a `slot` (a part of all they have) for another one."""
+
+    times_s: Floats
+    subscribers: Numbers
+    slots: Floats
+    wanted: Numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RateSteps:
+    """Backend subscriptions whose rates rise (1) and fall back (-1), in the order of time."""
+
+    times_s: Floats
+    backends: Numbers
+    steps: NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Backend subscriptions are numbered by channel, `bounds[c]` to `bounds[c + 1]`, then by parameter value.
+
+    `holds[offsets[i]:offsets[i + 1]]` are those that subscriber `i` wants.
+    """
+
+    brokers: tuple[Broker, ...]
+    channels: tuple[Channel, ...]
+    bounds: NDArray[np.int64]
+    rates_bytes_per_s: Floats
+    rate_steps: RateSteps
+    places: Floats
+    velocities: Floats
+    size_m: Floats
+    offsets: NDArray[np.int64]
+    holds: Numbers
+    logins: Moments
+    logouts: Moments
+    subscribing: Moments
+    changes: Changes
+
+    @property
+    def subscribers(self) -> int:
+        return len(self.places)
+
+    @property
+    def backends(self) -> int:
+        return len(self.rates_bytes_per_s)
+
+    def place(self, subscriber: int, now_s: float) -> tuple[float, float]:
+        """Where a subscriber is: it walks straight on, and turns at the edges of the city."""
+        x, y = self.places[subscriber] + self.velocities[subscriber] * now_s
+        return _folded(float(x), float(self.size_m[0])), _folded(float(y), float(self.size_m[1]))
+
+
+def draw(scenario: Scenario, seed: int) -> Workload:
+    channels = scenario.all_channels()
+    bounds = np.zeros(len(channels) + 1, np.int64)
+    np.cumsum([one.subscriptions for one in channels], out=bounds[1:])
+    told = scenario.subscribers
+    popularity = Popularity.of(told, int(bounds[-1]), seed)
+    offsets, holds = draw_interests(told, bounds, popularity, seed)
+    size_m = np.array([scenario.city.width_m, scenario.city.height_m])
+    logins, logouts = _coming_and_going(scenario, seed)
+    return Workload(
+        _brokers(scenario, seed),
+        channels,
+        bounds,
+        _rates(channels, seed),
+        _rate_steps(scenario.fluctuation, scenario.duration_s, int(bounds[-1]), seed),
+        _places(told.count, told.crowds, size_m, seed),
+        _velocities(told.count, told.speed_m_per_s, seed),
+        size_m,
+        offsets,
+        holds,
+        logins,
+        logouts,
+        _moments(_between(told.count, told.subscribe_s, seed, "subscribing"), np.arange(told.count, dtype=np.int32)),
+        _changes(scenario, popularity, seed),
+    )
+
+
+def _brokers(scenario: Scenario, seed: int) -> tuple[Broker, ...]:
+    told = scenario.brokers
+    if not isinstance(told, BrokerLayout):
+        return tuple(sorted(told, key=lambda one: one.name))
+    names = scenario.broker_names
+    if told.layout == "random":
+        shares = stream(seed, "brokers").random((told.count, 2))
+    else:
+        columns = int(np.ceil(np.sqrt(told.count)))
+        rows = int(np.ceil(told.count / columns))
+        numbers = np.arange(told.count)
+        shares = np.stack([(numbers % columns + 0.5) / columns, (numbers // columns + 0.5) / rows], axis=1)
+    places = shares * [scenario.city.width_m, scenario.city.height_m]
+    return tuple(
+        Broker(
+            name=name,
+            place=(float(places[number, 0]), float(places[number, 1])),
+            capacity=told.capacities[number % len(told.capacities)],
+        )
+        for number, name in enumerate(names)
+    )
+
+
+def _rates(channels: tuple[Channel, ...], seed: int) -> Floats:
+    drawn = [_drawn(one.rate, one.subscriptions, stream(seed, f"rates of {one.name}")) for one in channels]
+    return np.concatenate(drawn)
+
+
+def _drawn(rate: Rate, count: int, chance: np.random.Generator) -> Floats:
+    mean, std = rate.mean_bytes_per_s, rate.std_bytes_per_s
+    if rate.shape == "lognormal":
+        variance = np.log1p((std / mean) ** 2)
+        return chance.lognormal(np.log(mean) - variance / 2, np.sqrt(variance), count)
+    return np.maximum(chance.normal(mean, std, count), mean * _LEAST_RATE)
+
+
+def _rate_steps(told: Fluctuation, duration_s: float, backends: int, seed: int) -> RateSteps:
+    chance = stream(seed, "fluctuation")
+    size = round(told.share * backends)
+    rounds = int(np.ceil(duration_s / told.every_s)) if size else 0
+    chosen, rises, falls = [], [], []
+    for number in range(rounds):
+        chosen.append(chance.choice(backends, size, replace=False).astype(np.int32))
+        rise = number * told.every_s + chance.uniform(0, told.rises_within_s, size)
+        rises.append(rise)
+        falls.append(rise + chance.uniform(*told.falls_after_s, size))
+    if not rounds:
+        return RateSteps(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int8))
+    times_s = np.concatenate(rises + falls)
+    numbers = np.concatenate(chosen + chosen)
+    steps = np.repeat(np.array([1, -1], np.int8), rounds * size)
+    order = np.argsort(times_s, kind="stable")
+    return RateSteps(times_s[order], numbers[order], steps[order])
+
+
+def _places(count: int, crowds: tuple[Crowd, ...], size_m: Floats, seed: int) -> Floats:
+    chance = stream(seed, "places")
+    anywhere = chance.random((count, 2)) * size_m
+    offsets = chance.normal(size=(count, 2))
+    which = chance.random(count)
+    places = anywhere
+    low = 0.0
+    for crowd in sorted(crowds, key=lambda one: (one.place, one.spread_m, one.share)):
+        inside = (which >= low) & (which < low + crowd.share)
+        near = np.asarray(crowd.place) + offsets[inside] * crowd.spread_m
+        places[inside] = np.clip(near, 0.0, size_m)
+        low += crowd.share
+    return places
+
+
+def _velocities(count: int, speed_m_per_s: float, seed: int) -> Floats:
+    angles = stream(seed, "directions").random(count) * 2 * np.pi
+    return speed_m_per_s * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _between(count: int, window_s: tuple[float, float], seed: int, purpose: str) -> Floats:
+    low_s, high_s = window_s
+    return low_s + stream(seed, purpose).random(count) * (high_s - low_s)
+
+
+def _coming_and_going(scenario: Scenario, seed: int) -> tuple[Moments, Moments]:
+    told = scenario.subscribers
+    at_s = _between(told.count, told.login_s, seed, "logins")
+    who = np.arange(told.count, dtype=np.int32)
+    chance = stream(seed, "coming and going")
+    logins, logouts = [(at_s, who)], []
+    while told.mean_online_s and len(who):
+        at_s = at_s + chance.exponential(told.mean_online_s, len(who))
+        at_s, who = at_s[at_s < scenario.duration_s], who[at_s < scenario.duration_s]
+        logouts.append((at_s, who))
+        at_s = at_s + chance.exponential(told.mean_offline_s, len(who))
+        at_s, who = at_s[at_s < scenario.duration_s], who[at_s < scenario.duration_s]
+        logins.append((at_s, who))
+    return _joined(logins), _joined(logouts)
+
+
+def _joined(parts: list[tuple[Floats, Numbers]]) -> Moments:
+    if not parts:
+        return Moments(np.zeros(0), np.zeros(0, np.int32))
+    return _moments(np.concatenate([times for times, _ in parts]), np.concatenate([who for _, who in parts]))
+
+
+def _moments(times_s: Floats, subscribers: Numbers) -> Moments:
+    order = np.argsort(times_s, kind="stable")
+    return Moments(times_s[order], subscribers[order])
+
+
+def _changes(scenario: Scenario, popularity: Popularity, seed: int) -> Changes:
+    told = scenario.subscribers
+    chance = stream(seed, "changes")
+    count = int(chance.poisson(told.count * told.changes_per_hour * scenario.duration_s / 3600))
+    times_s = np.sort(chance.random(count) * scenario.duration_s)
+    who = chance.integers(told.count, size=count).astype(np.int32)
+    return Changes(times_s, who, chance.random(count), popularity.choose(chance, who))
+
+
+def _folded(place: float, size: float) -> float:
+    """
+    >>> _folded(110.0, 100.0), _folded(-10.0, 100.0), _folded(250.0, 100.0)
+    (90.0, 10.0, 50.0)
+    """
+    within = place % (2 * size)
+    return within if within <= size else 2 * size - within

@@ -1,0 +1,221 @@
+"""The whole network in one process: brokers' and coordinator's machines, a cluster and subscribers, without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, assert_never
+
+import numpy as np
+
+from tocsin.errors import InvalidValue
+from tocsin.protocol.coordination import BrokerState
+from tocsin.simulator.chance import Dice
+from tocsin.simulator.clients import Clients
+from tocsin.simulator.cluster import Cluster
+from tocsin.simulator.coordination import Coordination
+from tocsin.simulator.deliveries import Deliveries, SingleDeliveries, SummedDeliveries
+from tocsin.simulator.faults import faults
+from tocsin.simulator.kernel import Kernel
+from tocsin.simulator.nodes import BrokerNode
+from tocsin.simulator.scenario import Scenario
+from tocsin.simulator.tally import Tally
+from tocsin.simulator.timeline import Run, Sample, Totals
+from tocsin.simulator.workload import Floats, draw
+
+Mode = Literal["summed", "single"]
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    mode: Mode = "summed",
+    progress: Callable[[float], None] | None = None,
+) -> Run:
+    """Run a scenario. The same scenario and seed give an equal run, in either mode: see `deliveries`.
+
+    `progress` is told now and then what part of the time has passed.
+    """
+    for path, fault in faults(scenario):
+        raise InvalidValue(f"{'.'.join(map(str, path))} {fault}")
+    world = World(scenario, scenario.seed if seed is None else seed, mode)
+    world.run(progress or (lambda _: None))
+    return world.result()
+
+
+class World:
+    def __init__(self, scenario: Scenario, seed: int, mode: Mode = "summed") -> None:
+        self.scenario = scenario
+        self._seed = seed
+        self.kernel = Kernel()
+        self.tally = Tally()
+        self._workload = workload = draw(scenario, seed)
+        self.cluster = Cluster(workload, scenario.fluctuation, seed)
+        self.deliveries = self._deliveries(mode)
+        single = self.deliveries if isinstance(self.deliveries, SingleDeliveries) else None
+        self.coordination = Coordination(scenario, self.kernel, self.cluster, self.tally, seed)
+        self.clients = Clients(
+            self.kernel,
+            scenario.network,
+            workload,
+            self.cluster,
+            self.deliveries,
+            self.tally,
+            Dice(seed, "clients"),
+        )
+        self.nodes = [
+            BrokerNode(
+                number,
+                told,
+                scenario,
+                self.kernel,
+                self.cluster,
+                self.coordination,
+                self.clients,
+                single,
+                self.tally,
+                seed,
+            )
+            for number, told in enumerate(workload.brokers)
+        ]
+        self.clients.nodes = self.nodes
+        self.clients.places = self.coordination
+        self.coordination.hand_over = lambda number, placements: self.nodes[number].hand_over(placements)
+        if single is not None:
+            single.pull = lambda deliveries: [node.pull(deliveries) for node in self.nodes] and None
+        self._samples: list[Sample] = []
+        self._counted = [np.zeros(len(self.nodes), np.int64) for _ in range(3)]
+        self._schedule()
+
+    def run(self, progress: Callable[[float], None]) -> None:
+        scenario = self.scenario
+        count = int(scenario.duration_s / scenario.sample_every_s + 1e-9)
+        times_s = [scenario.sample_every_s * number for number in range(1, count + 1)]
+        for time_s in times_s:
+            self.kernel.run(time_s)
+            self._samples.append(self._sample())
+            progress(time_s / scenario.duration_s)
+        self.kernel.run(scenario.duration_s)
+
+    def result(self) -> Run:
+        scenario, told = self.scenario, self.scenario.balancing
+        return Run(
+            scenario=scenario.name,
+            label=label(told.placement, told.migration, told.shuffle),
+            seed=self._seed,
+            duration_s=scenario.duration_s,
+            placement=told.placement,
+            migration=told.migration,
+            shuffle=told.shuffle,
+            alpha=told.alpha,
+            beta=told.beta,
+            gamma=told.gamma,
+            theta=told.theta,
+            brokers=tuple(node.name for node in self.nodes),
+            capacities=tuple(one.capacity for one in self._workload.brokers),
+            samples=tuple(self._samples),
+            plans=tuple(self.coordination.plans),
+            totals=self._totals(),
+        )
+
+    # What happens
+
+    def _schedule(self) -> None:
+        """Everything that is known before the run begins."""
+        kernel, scenario, workload = self.kernel, self.scenario, self._workload
+        for node in self.nodes:
+            node.start()
+        self.coordination.start()
+        for number, channel in enumerate(workload.channels):
+            kernel.at(channel.period_s, self._run_channel, number)
+        for failure in sorted(scenario.failures, key=lambda one: (one.at_s, one.broker)):
+            node = self.nodes[scenario.broker_names.index(failure.broker)]
+            kernel.at(failure.at_s, node.fail)
+            if failure.back_after_s is not None:
+                kernel.at(failure.at_s + failure.back_after_s, node.start)
+        clients, changes = self.clients, workload.changes
+        for moments, action in (
+            (workload.logins, clients.log_in),
+            (workload.logouts, clients.log_out),
+            (workload.subscribing, clients.subscribe),
+        ):
+            who = moments.subscribers
+            self._follow(moments.times_s, lambda at, who=who, action=action: action(int(who[at])))
+        self._follow(
+            changes.times_s,
+            lambda at: clients.exchange(int(changes.subscribers[at]), float(changes.slots[at]), int(changes.wanted[at])),
+        )
+
+    def _follow(self, times_s: Floats, action: Callable[[int], None], at: int = 0) -> None:
+        """Let the moments of an array happen, one at a time: a million would crowd the queue."""
+        if at < len(times_s):
+            self.kernel.at(float(times_s[at]), self._followed, times_s, action, at)
+
+    def _followed(self, times_s: Floats, action: Callable[[int], None], at: int) -> None:
+        action(at)
+        self._follow(times_s, action, at + 1)
+
+    def _run_channel(self, number: int) -> None:
+        is_up = np.array([node.is_up for node in self.nodes])
+        run = self.cluster.run(number, self.kernel.now_s, is_up)
+        self.deliveries.run(run)
+        self.coordination.observe(run)
+        self.kernel.after(self._workload.channels[number].period_s, self._run_channel, number)
+
+    # What is recorded
+
+    def _sample(self) -> Sample:
+        reports = {one.record.name: one for one in self.coordination.broker_reports()}
+        ordered = [reports[node.name] for node in self.nodes]
+        loads = [0.0 if one.state is BrokerState.DEAD else one.load.total for one in ordered]
+        counted = [self.cluster.in_bytes, self.deliveries.bytes, self.deliveries.counts]
+        in_bytes, out_bytes, deliveries = (now - before for now, before in zip(counted, self._counted, strict=True))
+        self._counted = [one.copy() for one in counted]
+        return Sample(
+            time_s=self.kernel.now_s,
+            subscribers=tuple(node.state.connections if node.is_up else 0 for node in self.nodes),
+            loads_bytes_per_s=tuple(loads),
+            scores=tuple(load / one.record.capacity for load, one in zip(loads, ordered, strict=True)),
+            in_bytes=tuple(map(float, in_bytes)),
+            out_bytes=tuple(map(float, out_bytes)),
+            deliveries=tuple(map(int, deliveries)),
+            migrations=self.tally.migrations,
+            alive=tuple(one.state is not BrokerState.DEAD for one in ordered),
+        )
+
+    def _totals(self) -> Totals:
+        tally = self.tally
+        return Totals(
+            control_messages=tally.messages,
+            placements=tally.placements,
+            logins=tally.logins,
+            logouts=tally.logouts,
+            subscribes=tally.subscribes,
+            unsubscribes=tally.unsubscribes,
+            frontend_subscriptions=sum(node.state.frontends for node in self.nodes if node.is_up),
+            backend_subscriptions=int(np.count_nonzero(self.cluster.ids)),
+            deliveries=int(self.deliveries.counts.sum()),
+            out_bytes=float(self.deliveries.bytes.sum()),
+            in_bytes=float(self.cluster.in_bytes.sum()),
+            migrations=tally.migrations,
+            plans=tally.plans,
+            failures=tally.failures,
+        )
+
+    def _deliveries(self, mode: Mode) -> Deliveries:
+        brokers, slots = len(self._workload.brokers), len(self._workload.holds)
+        match mode:
+            case "summed":
+                return SummedDeliveries(self.cluster, brokers, slots)
+            case "single":
+                return SingleDeliveries(self.cluster, brokers, slots)
+            case _:
+                assert_never(mode)
+
+
+def label(placement: str, migration: str, shuffle: str) -> str:
+    """
+    >>> label("nearest", "ldm", "gsh"), label("random", "", "")
+    ('nearest/ldm+gsh', 'random/none')
+    """
+    return f"{placement}/{'+'.join(one for one in (migration, shuffle) if one) or 'none'}"
