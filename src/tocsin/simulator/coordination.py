@@ -90,9 +90,7 @@ class Coordination:
         return {subscriber: (placed.broker, placed.url) for subscriber, placed in answer.placements.items()}
 
     def register(self, told: Broker) -> None:
-        self._state.handle(
-            BrokerRegistered(self._kernel.now_s, told.name, _url(told.name), told.place, told.capacity)
-        )
+        self._state.handle(BrokerRegistered(self._kernel.now_s, told.name, _url(told.name), told.place, told.capacity))
 
     def session(self, subscriber: str) -> KeptSession | None:
         session = self._state.session(subscriber)
@@ -107,7 +105,10 @@ class Coordination:
         """Returns those whom the broker has lost to another."""
         changed = tuple(
             ReportedSession(
-                subscriber, session.generation, connected, tuple([self._held(one.position) for one in session.subscriptions])
+                subscriber,
+                session.generation,
+                connected,
+                tuple([self._held(one.position) for one in session.subscriptions]),
             )
             for subscriber, (_, connected, session) in report.changed.items()
         )

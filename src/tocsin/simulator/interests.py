@@ -86,7 +86,9 @@ def _counts(chance: np.random.Generator, between: tuple[int, int], count: int) -
     return chance.integers(between[0], between[1] + 1, size=count)
 
 
-def _distinct(wanted: Wide, kinds: int, choose: Callable[[Wide], NDArray[np.integer]], limits: Wide | None = None) -> Wide:
+def _distinct(
+    wanted: Wide, kinds: int, choose: Callable[[Wide], NDArray[np.integer]], limits: Wide | None = None
+) -> Wide:
     """`wanted[i]` different choices for each `i`, as sorted numbers `i * kinds + choice`."""
     everybody = np.arange(len(wanted), dtype=np.int64)
     found = np.zeros(0, np.int64)

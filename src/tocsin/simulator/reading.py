@@ -142,7 +142,9 @@ def _kind_at(path: Sequence[str | int]) -> Any:
         if isinstance(step, int):
             kind = next(iter(_element_kinds(kind)), Any)
         else:
-            structs = [one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+            structs = [
+                one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+            ]
             fields = {one.name: one.type for struct in structs for one in msgspec.structs.fields(struct)}
             kind = fields.get(step, Any)
     return kind
@@ -221,9 +223,9 @@ def _change(told: dict[str, Any], key: str, value: str) -> Path:
         else:
             raise InvalidValue(f"--set {key}={value}: there is no {step} to set anything in")
     last = path[-1]
-    if (isinstance(place, dict) and isinstance(last, str)) or (
-        isinstance(place, list) and isinstance(last, int) and last < len(place)
-    ):
+    if isinstance(place, dict) and isinstance(last, str):
+        place[last] = new
+    elif isinstance(place, list) and isinstance(last, int) and last < len(place):
         place[last] = new
     else:
         raise InvalidValue(f"--set {key}={value}: there is no {last} to set")

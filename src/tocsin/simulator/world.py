@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, assert_never
 
 import numpy as np
 
+from tocsin.broker.events import Delivery
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.simulator.chance import Dice
@@ -20,7 +21,7 @@ from tocsin.simulator.nodes import BrokerNode
 from tocsin.simulator.scenario import Scenario
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.timeline import Run, Sample, Totals
-from tocsin.simulator.workload import Floats, draw
+from tocsin.simulator.workload import Floats, Moments, draw
 
 Mode = Literal["summed", "single"]
 
@@ -82,7 +83,7 @@ class World:
         self.clients.places = self.coordination
         self.coordination.hand_over = lambda number, placements: self.nodes[number].hand_over(placements)
         if single is not None:
-            single.pull = lambda deliveries: [node.pull(deliveries) for node in self.nodes] and None
+            single.pull = self._pull
         self._samples: list[Sample] = []
         self._counted = [np.zeros(len(self.nodes), np.int64) for _ in range(3)]
         self._schedule()
@@ -134,17 +135,18 @@ class World:
             if failure.back_after_s is not None:
                 kernel.at(failure.at_s + failure.back_after_s, node.start)
         clients, changes = self.clients, workload.changes
-        for moments, action in (
-            (workload.logins, clients.log_in),
-            (workload.logouts, clients.log_out),
-            (workload.subscribing, clients.subscribe),
-        ):
-            who = moments.subscribers
-            self._follow(moments.times_s, lambda at, who=who, action=action: action(int(who[at])))
+        self._follow_moments(workload.logins, clients.log_in)
+        self._follow_moments(workload.logouts, clients.log_out)
+        self._follow_moments(workload.subscribing, clients.subscribe)
         self._follow(
             changes.times_s,
-            lambda at: clients.exchange(int(changes.subscribers[at]), float(changes.slots[at]), int(changes.wanted[at])),
+            lambda at: clients.exchange(
+                int(changes.subscribers[at]), float(changes.slots[at]), int(changes.wanted[at])
+            ),
         )
+
+    def _follow_moments(self, moments: Moments, action: Callable[[int], None]) -> None:
+        self._follow(moments.times_s, lambda at: action(int(moments.subscribers[at])))
 
     def _follow(self, times_s: Floats, action: Callable[[int], None], at: int = 0) -> None:
         """Let the moments of an array happen, one at a time: a million would crowd the queue."""
@@ -154,6 +156,10 @@ class World:
     def _followed(self, times_s: Floats, action: Callable[[int], None], at: int) -> None:
         action(at)
         self._follow(times_s, action, at + 1)
+
+    def _pull(self, deliveries: Sequence[Delivery]) -> None:
+        for node in self.nodes:
+            node.pull(deliveries)
 
     def _run_channel(self, number: int) -> None:
         is_up = np.array([node.is_up for node in self.nodes])
