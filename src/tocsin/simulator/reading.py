@@ -91,7 +91,7 @@ class _Where:
                 return self.changed[path[:length]]
             if path[:length] in self._lines:
                 return f"{self._file}, line {self._lines[path[:length]]}"
-        return self._file
+        return next((told for key, told in self.changed.items() if key[: len(path)] == path), self._file)
 
 
 def _refusal(where: _Where, told: Mapping[str, Any], message: str) -> InvalidValue:
@@ -223,12 +223,11 @@ def _change(told: dict[str, Any], key: str, value: str) -> Path:
         else:
             raise InvalidValue(f"--set {key}={value}: there is no {step} to set anything in")
     last = path[-1]
-    if isinstance(place, dict) and isinstance(last, str):
-        place[last] = new
-    elif isinstance(place, list) and isinstance(last, int) and last < len(place):
-        place[last] = new
-    else:
+    is_key = isinstance(place, dict) and isinstance(last, str)
+    is_element = isinstance(place, list) and isinstance(last, int) and last < len(place)
+    if not (is_key or is_element):
         raise InvalidValue(f"--set {key}={value}: there is no {last} to set")
+    place[last] = new
     return path
 
 

@@ -50,7 +50,7 @@ class World:
         self._seed = seed
         self.kernel = Kernel()
         self.tally = Tally()
-        self._workload = workload = draw(scenario, seed)
+        self.workload = workload = draw(scenario, seed)
         self.cluster = Cluster(workload, scenario.fluctuation, seed)
         self.deliveries = self._deliveries(mode)
         single = self.deliveries if isinstance(self.deliveries, SingleDeliveries) else None
@@ -113,7 +113,7 @@ class World:
             gamma=told.gamma,
             theta=told.theta,
             brokers=tuple(node.name for node in self.nodes),
-            capacities=tuple(one.capacity for one in self._workload.brokers),
+            capacities=tuple(one.capacity for one in self.workload.brokers),
             samples=tuple(self._samples),
             plans=tuple(self.coordination.plans),
             totals=self._totals(),
@@ -123,7 +123,7 @@ class World:
 
     def _schedule(self) -> None:
         """Everything that is known before the run begins."""
-        kernel, scenario, workload = self.kernel, self.scenario, self._workload
+        kernel, scenario, workload = self.kernel, self.scenario, self.workload
         for node in self.nodes:
             node.start()
         self.coordination.start()
@@ -166,7 +166,7 @@ class World:
         run = self.cluster.run(number, self.kernel.now_s, is_up)
         self.deliveries.run(run)
         self.coordination.observe(run)
-        self.kernel.after(self._workload.channels[number].period_s, self._run_channel, number)
+        self.kernel.after(self.workload.channels[number].period_s, self._run_channel, number)
 
     # What is recorded
 
@@ -209,7 +209,7 @@ class World:
         )
 
     def _deliveries(self, mode: Mode) -> Deliveries:
-        brokers, slots = len(self._workload.brokers), len(self._workload.holds)
+        brokers, slots = len(self.workload.brokers), len(self.workload.holds)
         match mode:
             case "summed":
                 return SummedDeliveries(self.cluster, brokers, slots)
