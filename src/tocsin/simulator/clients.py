@@ -94,11 +94,14 @@ class Clients:
         count = workload.subscribers
         self._count = count
         self._offsets = workload.offsets.tolist()
-        self._holds: NDArray[np.int32] = workload.holds.copy()
+        self._holds = array("i", workload.holds.tobytes())
         #: The subscription's id in each slot; 0 until it is subscribed to.
-        self._ids: NDArray[np.int64] = np.zeros(len(self._holds), np.int64)
+        self._ids = array("q", bytes(8 * len(self._holds)))
         #: The slots that are being sent what comes.
-        self._live: NDArray[np.bool_] = np.zeros(len(self._holds), np.bool_)
+        self._is_live = bytearray(len(self._holds))
+        # One slot is looked up faster in these, many at once in arrays over the same memory.
+        self._all_holds: NDArray[np.int32] = np.frombuffer(self._holds, np.int32)
+        self._all_live: NDArray[np.bool_] = np.frombuffer(self._is_live, np.bool_)
         self._broker_of = array("h", [_NOWHERE]) * count
         #: 0: none. The remainder by `count` is whose it is.
         self._connection_of = array("q", [0]) * count
@@ -136,10 +139,10 @@ class Clients:
     def exchange(self, subscriber: int, part: float, wanted: int) -> None:
         """Give up one subscription for another, if it is there and does not have that one already."""
         first, last = self._offsets[subscriber], self._offsets[subscriber + 1]
-        if not self._is_welcomed[subscriber] or first == last or (self._holds[first:last] == wanted).any():
+        if not self._is_welcomed[subscriber] or first == last or wanted in self._holds[first:last]:
             return
         slot = first + int(part * (last - first))
-        if self._live[slot]:
+        if self._is_live[slot]:
             connection = self._connection_of[subscriber]
             self._kernel.after(self._delay_s, self._exchange, subscriber, connection, slot, wanted)
 
@@ -204,8 +207,7 @@ class Clients:
     def held_by(self, subscriber: int) -> list[int]:
         """The backend subscriptions that it is being sent."""
         part = slice(self._offsets[subscriber], self._offsets[subscriber + 1])
-        held: list[int] = self._holds[part][self._live[part]].tolist()
-        return sorted(held)
+        return sorted(self._all_holds[part][self._all_live[part]].tolist())
 
     # Connecting
 
@@ -258,7 +260,7 @@ class Clients:
         """All its subscriptions, with where it has got to in those that it had before."""
         first, last = self._offsets[subscriber], self._offsets[subscriber + 1]
         carried = []
-        slots = zip(self._holds[first:last].tolist(), self._ids[first:last].tolist(), strict=True)
+        slots = zip(self._holds[first:last], self._ids[first:last], strict=True)
         for slot, (backend, subscription) in enumerate(slots, first):
             plain = self._cluster.subscribes[backend]
             if subscription:
@@ -283,7 +285,7 @@ class Clients:
             return
         node = self.nodes[self._broker_of[subscriber]]
         subscribes, now_s = self._cluster.subscribes, self._kernel.now_s
-        for backend in self._holds[self._offsets[subscriber] : self._offsets[subscriber + 1]].tolist():
+        for backend in self._holds[self._offsets[subscriber] : self._offsets[subscriber + 1]]:
             self._tally.messages += 1
             node.tell(SubscribeAsked(connection, subscribes[backend], now_s))
 
@@ -292,27 +294,26 @@ class Clients:
             return
         backend = message.request - 1
         slot = self._slot(subscriber, backend)
-        if slot is None or self._live[slot]:
+        if slot is None or self._is_live[slot]:
             return
-        before = int(self._ids[slot])
+        before = self._ids[slot]
         if not before:
             self._tally.subscribes += 1
         self._ids[slot] = message.subscription
-        self._live[slot] = True
-        position = Position.parse(message.position).sequence
+        self._is_live[slot] = True
         carried_on = before == message.subscription
-        self._deliveries.join(broker, slot, backend, carried_on=carried_on, position=position)
+        self._deliveries.join(broker, slot, backend, carried_on=carried_on, position=message.position)
 
     # Changing and leaving
 
     def _exchange(self, subscriber: int, connection: int, slot: int, wanted: int) -> None:
-        if self._connection_of[subscriber] != connection or not self._live[slot]:
+        if self._connection_of[subscriber] != connection or not self._is_live[slot]:
             return
         broker = self._broker_of[subscriber]
         node, now_s = self.nodes[broker], self._kernel.now_s
-        backend, subscription = int(self._holds[slot]), int(self._ids[slot])
-        self._deliveries.leave(broker, np.array([slot]), self._holds[slot : slot + 1])
-        self._live[slot] = False
+        backend, subscription = self._holds[slot], self._ids[slot]
+        self._deliveries.leave(broker, np.array([slot]), np.array([backend], np.int32))
+        self._is_live[slot] = False
         self._ids[slot] = 0
         self._holds[slot] = wanted
         self._tally.messages += 2
@@ -347,10 +348,10 @@ class Clients:
     def _lose(self, subscriber: int) -> None:
         """The connection is gone; what comes from now on is missed."""
         part = slice(self._offsets[subscriber], self._offsets[subscriber + 1])
-        slots = part.start + np.flatnonzero(self._live[part])
+        slots = part.start + np.flatnonzero(self._all_live[part])
         if len(slots):
-            self._deliveries.leave(self._broker_of[subscriber], slots, self._holds[slots])
-            self._live[part] = False
+            self._deliveries.leave(self._broker_of[subscriber], slots, self._all_holds[slots])
+            self._all_live[part] = False
         self._connection_of[subscriber] = 0
         self._broker_of[subscriber] = _NOWHERE
         self._is_welcomed[subscriber] = False
@@ -360,8 +361,10 @@ class Clients:
 
     def _slot(self, subscriber: int, backend: int) -> int | None:
         first = self._offsets[subscriber]
-        row: list[int] = self._holds[first : self._offsets[subscriber + 1]].tolist()
-        return first + row.index(backend) if backend in row else None
+        try:
+            return self._holds.index(backend, first, self._offsets[subscriber + 1])
+        except ValueError:
+            return None
 
     def _name(self, subscriber: int) -> str:
         return f"s{subscriber:07d}"

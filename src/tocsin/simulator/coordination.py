@@ -64,8 +64,9 @@ class Coordination:
         self.plans: list[PlanRecord] = []
         #: Hands a broker's subscribers over: the number of the broker, and where each goes.
         self.hand_over: Callable[[int, dict[str, tuple[str, str]]], None] = lambda *_: None
-        #: One object for each: positions are all the same while deliveries are summed.
+        #: One object for each subscription: positions are all the same while deliveries are summed.
         self._held_at: dict[int, Held] = {}
+        self._kept_at: dict[str, Kept] = {}
 
     def start(self) -> None:
         self._watch()
@@ -189,7 +190,12 @@ class Coordination:
         return held
 
     def _kept(self, held: Held) -> Kept:
-        return Kept(self._cluster.asks[self._cluster.backend_of_key[held.key]], Position.parse(held.position))
+        kept = self._kept_at.get(held.position)
+        if kept is None:
+            kept = Kept(self._cluster.asks[self._cluster.backend_of_key[held.key]], Position.parse(held.position))
+            if not kept.position.sequence:
+                self._kept_at[held.position] = kept
+        return kept
 
 
 def _settings(told: Balancing) -> StageSettings:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.broker.events import Delivery
+from tocsin.model.position import Position
 from tocsin.simulator.cluster import ChannelRun, Cluster
 
 Wide = NDArray[np.int64]
@@ -33,7 +34,7 @@ class Deliveries(Protocol):
         """The sequence up to which this slot's subscriber has everything."""
         ...
 
-    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: int) -> None:
+    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: str) -> None:
         """From now on the slot's subscriber is sent what comes, and if it is `carried_on`, what it has missed."""
         ...
 
@@ -58,7 +59,7 @@ class SummedDeliveries:
     def position(self, slot: int) -> int:  # noqa: ARG002 - nobody has got anywhere
         return 0
 
-    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: int) -> None:  # noqa: ARG002
+    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: str) -> None:  # noqa: ARG002
         self.holders[broker, backend] += 1
         if carried_on:
             self.counts[broker] += self._cluster.counts[backend] - self._counts_left[slot]
@@ -89,9 +90,9 @@ class SingleDeliveries:
     def position(self, slot: int) -> int:
         return int(self._positions[slot])
 
-    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: int) -> None:  # noqa: ARG002
+    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: str) -> None:  # noqa: ARG002
         if not carried_on:
-            self._positions[slot] = position
+            self._positions[slot] = Position.parse(position).sequence
 
     def leave(self, broker: int, slots: NDArray[np.int64], backends: NDArray[np.int32]) -> None:
         """The machine has been told."""
