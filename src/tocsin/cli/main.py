@@ -15,6 +15,7 @@ from tocsin.cli import (
     doctor,
     publish,
     results,
+    simulate,
     sql,
     subscribe,
     up,
@@ -53,6 +54,7 @@ app.command("subscribe")(subscribe.run_subscribe)
 app.command("results")(results.run_results)
 app.command("doctor")(doctor.run_doctor)
 app.command("demo")(demo.run_demo)
+app.command("simulate")(simulate.run_simulate)
 app.add_typer(users.app, name="users")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(bench.app, name="bench")

@@ -1,0 +1,149 @@
+"""`tocsin simulate`: how a network would fare, without one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.errors import TocsinError
+from tocsin.simulator.combinations import combinations
+from tocsin.simulator.reading import load, presets
+from tocsin.simulator.scenario import Scenario
+from tocsin.simulator.timeline import Run
+from tocsin.simulator.world import label, simulate
+
+
+def run_simulate(
+    scenario: Annotated[str, typer.Argument(help="A preset (see --list), or a file: some.toml.")] = "",
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed makes the same run.")] = None,
+    compare: Annotated[
+        str, typer.Option(help="Policies to run side by side: 'none,ldm,gsh,ldm+gsh,random/group+sharing'.")
+    ] = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a value: balancing.alpha=0.05. May be repeated.")
+    ] = None,
+    out_: Annotated[
+        Path | None,
+        typer.Option("--out", file_okay=False, help="Write result.json, timeline.parquet, report.html here."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the presets.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a network: the brokers' and the coordinator's own machines, without sockets and without a clock."""
+    try:
+        if list_:
+            _list_presets(as_json)
+            return
+        if not scenario:
+            fail("which scenario? `tocsin simulate --list` shows those that come with Tocsin")
+        told = load(scenario, dict(_change(one) for one in set_ or []))
+        began_s = time.perf_counter()
+        runs = _run(combinations(told, compare) if compare else [told], seed)
+        wall_s = time.perf_counter() - began_s
+        written = _write(runs, out_) if out_ is not None else []
+    except TocsinError as exc:
+        fail(str(exc))
+    if as_json:
+        from tocsin.simulator.outputs import summary
+
+        peak_rss_mb = _peak_rss_mb()
+        print_json({**summary(runs), "wall_s": round(wall_s, 3), "peak_rss_mb": peak_rss_mb})
+        return
+    _print(told, runs, wall_s)
+    for path in written:
+        out.print(str(path), markup=False, soft_wrap=True)
+
+
+def _list_presets(as_json: bool) -> None:
+    found = presets()
+    if as_json:
+        print_json({name: one.title for name, one in found.items()})
+    else:
+        print_rows(["scenario", "title"], [[name, one.title] for name, one in found.items()])
+
+
+def _change(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        fail(f"--set {text}: give a key and a value, such as balancing.alpha=0.05")
+    return key.strip(), value.strip()
+
+
+def _run(scenarios: list[Scenario], seed: int | None) -> list[Run]:
+    runs = []
+    with _progress() as begin:
+        for one in scenarios:
+            told = one.balancing
+            advance = begin(f"{one.name} {label(told.placement, told.migration, told.shuffle)}")
+            runs.append(simulate(one, seed=seed, progress=advance))
+    return runs
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], Callable[[float], None]]]:
+    """A bar for each run, on a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _: lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as bars:
+
+        def begin(name: str) -> Callable[[float], None]:
+            task = bars.add_task(name, total=1.0)
+            return lambda part: bars.update(task, completed=part)
+
+        yield begin
+
+
+def _write(runs: list[Run], folder: Path) -> list[Path]:
+    from tocsin.simulator.outputs import write_outputs
+
+    return write_outputs(runs, folder)
+
+
+def _print(told: Scenario, runs: list[Run], wall_s: float) -> None:
+    out.print(f"{told.name}: {told.title}" if told.title else told.name, style="bold", markup=False)
+    rows = []
+    for run in runs:
+        last, worst = run.samples[-1], max(one.max for one in run.samples)
+        rows.append(
+            [
+                run.label,
+                f"{last.cov:.3f}",
+                f"{last.mean / 1e6:.3f}",
+                f"{last.max / 1e6:.3f}",
+                f"{worst / 1e6:.3f}",
+                run.totals.plans,
+                run.totals.migrations,
+                f"{run.totals.deliveries:,}",
+            ]
+        )
+    print_rows(["policies", "cov", "mean MB/s", "max MB/s", "highest MB/s", "plans", "migrations", "deliveries"], rows)
+    totals = runs[0].totals
+    out.print(
+        f"{runs[0].duration_s:g} s of {sum(runs[0].samples[-1].subscribers):,} subscribers at {len(runs[0].brokers)} "
+        f"brokers, {totals.frontend_subscriptions:,} frontend and {totals.backend_subscriptions:,} backend "
+        f"subscriptions at the end; seed {runs[0].seed}; {len(runs)} simulated in {wall_s:.1f} s",
+        style="dim",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _peak_rss_mb() -> float:
+    """The most memory that this process has had."""
+    if sys.platform == "win32":
+        return round(psutil.Process().memory_info().peak_wset / (1 << 20), 1)
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / (1 << 20), 1)

@@ -1,0 +1,58 @@
+"""Which policies go together, in one word: `nearest/ldm+gsh`, `sharing`, `none`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import msgspec
+
+from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.errors import InvalidValue
+from tocsin.simulator.scenario import Scenario
+
+_NONE = "none"
+
+
+def combined(scenario: Scenario, combination: str) -> Scenario:
+    """The scenario with these policies: those that are not named are off, but for placement, which stays."""
+    placement, slash, rest = combination.strip().rpartition("/")
+    if slash and placement not in PLACEMENTS:
+        raise _unknown(combination, placement, sorted(PLACEMENTS), "placement policy")
+    migration = shuffle = ""
+    words = [] if rest.strip() == _NONE else [word.strip() for word in rest.split("+")]
+    for word in words:
+        if word in MIGRATIONS and not migration:
+            migration = word
+        elif word in SHUFFLES and not shuffle:
+            shuffle = word
+        elif word in MIGRATIONS or word in SHUFFLES:
+            raise InvalidValue(f"{combination!r} names two policies for one stage")
+        else:
+            raise _unknown(combination, word, [*sorted(MIGRATIONS), *sorted(SHUFFLES), _NONE], "policy")
+    told = msgspec.structs.replace(
+        scenario.balancing,
+        placement=placement if slash else scenario.balancing.placement,
+        migration=migration,
+        shuffle=shuffle,
+    )
+    return msgspec.structs.replace(scenario, balancing=told)
+
+
+def combinations(scenario: Scenario, listed: str) -> list[Scenario]:
+    """One scenario for each combination in a list with commas.
+
+    Combinations that come to the same are run once.
+    """
+    found: dict[Scenario, None] = {}
+    for one in listed.split(","):
+        found[combined(scenario, one)] = None
+    return list(found)
+
+
+def _unknown(combination: str, word: str, known: Sequence[str], kind: str) -> InvalidValue:
+    close = difflib.get_close_matches(word, known, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return InvalidValue(f"{combination!r}: {word!r} is no {kind}{meant}; there are: {', '.join(known)}")
