@@ -29,6 +29,11 @@ class Placing:
         #: Until when, for whom, how much load.
         self._reservations: deque[tuple[float, str, float]] = deque()
         self._reserved: dict[str, tuple[int, float]] = {}
+        #: The candidates that were shown last, as they were shown, and whose reservations have changed since.
+        self._candidates: Sequence[BrokerView] = ()
+        self._by_name: dict[str, BrokerView] = {}
+        self._shown: dict[str, BrokerView] = {}
+        self._outdated: set[str] = set()
         self.policy = policy
 
     @property
@@ -41,9 +46,12 @@ class Placing:
         self.policy = name
 
     def place(self, now_s: float, candidates: Sequence[BrokerView], newcomer: Newcomer) -> tuple[str, str, Note | None]:
-        """The broker, the policy that chose it, and what went wrong in choosing. There is at least one candidate."""
+        """The broker, the policy that chose it, and what went wrong in choosing. There is at least one candidate.
+
+        Candidates that come again as the same tuple have not changed.
+        """
         self.release(now_s)
-        brokers = {one.name: self._with_reservations(one) for one in candidates}
+        brokers = self._show(candidates)
         view = NetworkView(tuple(brokers.values()), self._last_placed)
         policy, note = self.policy, None
         try:
@@ -64,6 +72,7 @@ class Placing:
         while self._reservations and self._reservations[0][0] <= now_s:
             _, broker, load = self._reservations.popleft()
             count, reserved = self._reserved.pop(broker)
+            self._outdated.add(broker)
             if count > 1:
                 self._reserved[broker] = (count - 1, reserved - load)
 
@@ -71,6 +80,19 @@ class Placing:
         self._reservations.append((now_s + self._reserved_for_s, broker, load))
         count, reserved = self._reserved.get(broker, (0, 0.0))
         self._reserved[broker] = (count + 1, reserved + load)
+        self._outdated.add(broker)
+
+    def _show(self, candidates: Sequence[BrokerView]) -> dict[str, BrokerView]:
+        """The candidates with what has been reserved for them; only what has changed is made anew."""
+        if candidates is not self._candidates:
+            self._candidates = candidates
+            self._by_name = {one.name: one for one in candidates}
+            self._shown = {name: self._with_reservations(one) for name, one in self._by_name.items()}
+        else:
+            for name in self._outdated & self._by_name.keys():
+                self._shown[name] = self._with_reservations(self._by_name[name])
+        self._outdated.clear()
+        return self._shown
 
     def _with_reservations(self, view: BrokerView) -> BrokerView:
         count, load = self._reserved.get(view.name, (0, 0.0))

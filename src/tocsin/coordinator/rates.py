@@ -28,7 +28,7 @@ class Rates:
         self._bytes: NDArray[np.float64] = np.zeros((self._buckets, _FIRST_ROOM))
         self._pending: NDArray[np.float64] = np.zeros(_FIRST_ROOM)
         self._ages: NDArray[np.int64] = np.zeros(_FIRST_ROOM, np.int64)
-        self._rates: NDArray[np.float64] = np.ones(_FIRST_ROOM)
+        self._rate_of: dict[SubscriptionKey, float] = {}
         self._bucket: int | None = None
         self._usual = 1.0
         self.version = 0
@@ -37,8 +37,7 @@ class Rates:
         return len(self._number_of)
 
     def of(self, subscription: SubscriptionKey) -> float:
-        number = self._number_of.get(subscription)
-        return self._usual if number is None or not self._ages[number] else float(self._rates[number])
+        return self._rate_of.get(subscription, self._usual)
 
     def observe(self, subscription: SubscriptionKey, size_bytes: float) -> None:
         """So much has come for it, since the last `advance`."""
@@ -50,6 +49,7 @@ class Rates:
     def forget(self, subscription: SubscriptionKey) -> None:
         if (number := self._number_of.pop(subscription, None)) is not None:
             self._bytes[:, number] = self._pending[number] = self._ages[number] = 0
+            self._rate_of.pop(subscription, None)
             self._free.append(number)
 
     def advance(self, now_s: float) -> None:
@@ -67,10 +67,10 @@ class Rates:
         self._bucket = bucket
         known = np.fromiter(self._number_of.values(), np.int64, len(self._number_of))
         self._ages[known] = np.minimum(self._ages[known] + passed, self._buckets)
-        ages = np.maximum(self._ages, 1)
-        self._rates = self._bytes.sum(axis=0) / (ages * self._bucket_s)
+        rates = self._bytes.sum(axis=0)[known] / (self._ages[known] * self._bucket_s)
+        self._rate_of = dict(zip(self._number_of, rates.tolist(), strict=True))
         if len(known):
-            self._usual = float(self._rates[known].mean()) or self._usual
+            self._usual = float(rates.mean()) or self._usual
         self.version += 1
 
     def _take(self, subscription: SubscriptionKey) -> int:
@@ -80,6 +80,5 @@ class Rates:
             self._bytes = np.concatenate([self._bytes, np.zeros((self._buckets, room))], axis=1)
             self._pending = np.concatenate([self._pending, np.zeros(room)])
             self._ages = np.concatenate([self._ages, np.zeros(room, np.int64)])
-            self._rates = np.concatenate([self._rates, np.ones(room)])
         self._number_of[subscription] = number
         return number

@@ -99,6 +99,15 @@ class _Broker:
         return BrokerState.DRAINING if self.shutting_down else self.record.mode
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What newcomers can choose from. It stays as it is while only placements happen, until somebody falls silent."""
+
+    views: tuple[BrokerView, ...]
+    until_s: float
+    rates_version: int
+
+
 class CoordinatorState:
     """`handle` takes what happened and returns what is to be done. What is refused raises and changes nothing."""
 
@@ -125,6 +134,7 @@ class CoordinatorState:
             for record in sorted(brokers, key=lambda one: one.name)
         }
         self._sessions = Sessions(self._brokers, sessions, self.rates)
+        self._choice: _Choice | None = None
 
     # ── what can be seen ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,6 +179,8 @@ class CoordinatorState:
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def handle(self, event: Event) -> list[Instruction]:
+        if not isinstance(event, PlacementAsked):
+            self._choice = None
         match event:
             case HeartbeatReceived():
                 return self._heartbeat_received(event)
@@ -245,14 +257,14 @@ class CoordinatorState:
             if owner is not None and owner.state in {BrokerState.ACTIVE, BrokerState.CORDONED}:
                 return [AnswerPlacement(Placed(owner.record.name, owner.record.url, "sticky"))]
         notes: list[Instruction] = []
-        placed = self._place(event.now_s, self._open(event.now_s, event.avoid), session, event.place, notes)
+        placed = self._place(event.now_s, self._choose_from(event), session, event.place, notes)
         if placed is None:
             raise Unavailable("no broker is there to take subscribers", retry_after_s=_RETRY_AFTER_S)
         return [*notes, AnswerPlacement(placed)]
 
     def _handover_asked(self, event: HandoverAsked) -> list[Instruction]:
         source = self._known(event.broker)
-        open_ones = self._open(event.now_s, frozenset(), leaving=event.broker)
+        open_ones = self._views(self._open(event.now_s, frozenset(), leaving=event.broker))
         notes: list[Instruction] = []
         placements: dict[str, Placed] = {}
         for subscriber in dict.fromkeys(event.subscribers):
@@ -266,7 +278,7 @@ class CoordinatorState:
     def _place(
         self,
         now_s: float,
-        candidates: list[_Broker],
+        candidates: tuple[BrokerView, ...],
         session: SessionRecord | None,
         place: Point | None,
         notes: list[Instruction],
@@ -274,11 +286,22 @@ class CoordinatorState:
         if not candidates:
             return None
         newcomer = Newcomer(place, tuple(held.key for held in session.subscriptions) if session else ())
-        views = [self._view(one) for one in candidates]
-        name, policy, note = self._placing.place(now_s, views, newcomer)
+        name, policy, note = self._placing.place(now_s, candidates, newcomer)
         if note is not None:
             notes.append(note)
         return Placed(name, self._brokers[name].record.url, policy)
+
+    def _choose_from(self, event: PlacementAsked) -> tuple[BrokerView, ...]:
+        """To look at every broker for every newcomer would be most of the work of placing a million."""
+        if event.avoid:
+            return self._views(self._open(event.now_s, event.avoid))
+        choice = self._choice
+        if choice is None or event.now_s >= choice.until_s or choice.rates_version != self.rates.version:
+            open_ones = self._open(event.now_s, event.avoid)
+            heard_s = [max(one.heard_s, self._watching_since_s) for one in open_ones]
+            until_s = min(heard_s, default=event.now_s) + self._limits.dead_after_s / 2
+            self._choice = choice = _Choice(self._views(open_ones), until_s, self.rates.version)
+        return choice.views
 
     def _open(self, now_s: float, avoid: frozenset[str], leaving: str = "") -> list[_Broker]:
         """Who may take a newcomer: those heard of lately, if there are any. What to avoid is a wish: if nobody else is
@@ -288,6 +311,9 @@ class CoordinatorState:
         ]
         wished = [one for one in active if one.record.name not in avoid] or active
         return [one for one in wished if not one.was_dead and not self._is_suspect(one, now_s)] or wished
+
+    def _views(self, brokers: Iterable[_Broker]) -> tuple[BrokerView, ...]:
+        return tuple(self._view(one) for one in brokers)
 
     def _view(self, broker: _Broker) -> BrokerView:
         name, loads = broker.record.name, self._sessions.loads
