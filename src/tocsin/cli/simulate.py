@@ -119,7 +119,6 @@ def _print(told: Scenario, runs: list[Run], wall_s: float) -> None:
             [
                 run.label,
                 f"{last.cov:.3f}",
-                f"{last.mean / 1e6:.3f}",
                 f"{last.max / 1e6:.3f}",
                 f"{worst / 1e6:.3f}",
                 run.totals.plans,
@@ -127,7 +126,7 @@ def _print(told: Scenario, runs: list[Run], wall_s: float) -> None:
                 f"{run.totals.deliveries:,}",
             ]
         )
-    print_rows(["policies", "cov", "mean MB/s", "max MB/s", "highest MB/s", "plans", "migrations", "deliveries"], rows)
+    print_rows(["policies", "cov", "max MB/s", "highest", "plans", "moves", "deliveries"], rows)
     totals = runs[0].totals
     out.print(
         f"{runs[0].duration_s:g} s of {sum(runs[0].samples[-1].subscribers):,} subscribers at {len(runs[0].brokers)} "

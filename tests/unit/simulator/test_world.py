@@ -43,7 +43,7 @@ def test_the_order_of_lists_means_nothing() -> None:
     failures = [
         f'[[failures]]\nbroker = "{name}"\nat_s = {at}\nback_after_s = 9\n' for name, at in (("b", 50), ("a", 90))
     ]
-    people = "[subscribers]\ncount = 50\nsubscriptions = [1, 4]\ncrowds = "
+    people = "[balancing]\nmigration = ''\nshuffle = ''\n[subscribers]\ncount = 50\nsubscriptions = [1, 4]\ncrowds = "
 
     def run(step: int) -> Run:
         told = "".join(brokers[::step] + channels[::step] + failures[::step])
