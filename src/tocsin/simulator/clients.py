@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.broker.events import (
-    Acknowledged,
     ConnectionLost,
     Event,
     SubscribeAsked,
@@ -114,6 +113,7 @@ class Clients:
         #: An attempt to connect counts only if no later one was begun.
         self._attempts = array("i", [0]) * count
         self._moves: dict[int, int] = {}
+        self._given_up: dict[int, set[int]] = {}
 
     # What they do by themselves
 
@@ -137,12 +137,11 @@ class Clients:
             self._kernel.after(self._delay_s, self._ask_all, subscriber, self._connection_of[subscriber])
 
     def exchange(self, subscriber: int, part: float, wanted: int) -> None:
-        """Give up one subscription for another, if it is there and does not have that one already."""
+        """Give up one subscription for another, if it is there. Nobody takes up again what it has given up: its broker
+        may not know yet that it has, and would go on from where it was."""
         first, last = self._offsets[subscriber], self._offsets[subscriber + 1]
-        if not self._is_welcomed[subscriber] or first == last or wanted in self._holds[first:last]:
-            return
-        slot = first + int(part * (last - first))
-        if self._is_live[slot]:
+        if self._is_welcomed[subscriber] and first < last:
+            slot = first + int(part * (last - first))
             connection = self._connection_of[subscriber]
             self._kernel.after(self._delay_s, self._exchange, subscriber, connection, slot, wanted)
 
@@ -184,19 +183,16 @@ class Clients:
             self._try_again(subscriber, _NOBODY if code == CLOSE_MOVED else frozenset({self.nodes[broker].name}))
 
     def delivered(self, broker: int, connection: int, wires: Sequence[bytes]) -> None:
-        """Take results, one by one, and acknowledge them."""
+        """Take results, one by one."""
         subscriber = connection % self._count
         assert isinstance(self._deliveries, SingleDeliveries)
         if self._connection_of[subscriber] != connection:
             return
-        positions = []
         for wire in wires:
             at = Position.parse(wire.split(b" ", 1)[0].decode())
             backend = self._cluster.backend_of(at.epoch)
             if (slot := self._slot(subscriber, backend)) is not None:
                 self._deliveries.delivered(broker, slot, at.sequence, len(wire))
-                positions.append(at)
-        self.nodes[broker].tell(Acknowledged(connection, positions))
 
     # What can be seen
 
@@ -307,12 +303,19 @@ class Clients:
     # Changing and leaving
 
     def _exchange(self, subscriber: int, connection: int, slot: int, wanted: int) -> None:
-        if self._connection_of[subscriber] != connection or not self._is_live[slot]:
+        given_up = self._given_up.setdefault(subscriber, set())
+        if (
+            self._connection_of[subscriber] != connection
+            or not self._is_live[slot]
+            or wanted in given_up
+            or self._slot(subscriber, wanted) is not None
+        ):
             return
         broker = self._broker_of[subscriber]
         node, now_s = self.nodes[broker], self._kernel.now_s
         backend, subscription = self._holds[slot], self._ids[slot]
         self._deliveries.leave(broker, np.array([slot]), np.array([backend], np.int32))
+        given_up.add(backend)
         self._is_live[slot] = False
         self._ids[slot] = 0
         self._holds[slot] = wanted

@@ -52,6 +52,7 @@ class Cluster:
         #: Where the results' sequence has got to. It stays 0 when deliveries are summed: nobody looks at positions.
         self.sequence = 0
         self._last_id = 0
+        #: Those that have ended too: what is on its way may still speak of them.
         self._backend_of_id: dict[int, int] = {}
         self.asks: list[Ask] = []
         self.keys: list[SubscriptionKey] = []
@@ -88,7 +89,6 @@ class Cluster:
             backend = self._backend_of_id[one]
             self.held[broker, backend] = False
             if not self.held[:, backend].any():
-                del self._backend_of_id[one]
                 self.ids[backend] = 0
                 ended.append(backend)
         return ended

@@ -89,6 +89,7 @@ class BrokerNode:
         #: How often it has begun; what was under way before concerns nobody any more.
         self._life = 0
         self._pulls = 0
+        self._told_s = 0.0
         self._is_reporting = False
         self._events: deque[Event] = deque()
         self._is_busy = False
@@ -133,6 +134,7 @@ class BrokerNode:
 
     def tell(self, event: Event) -> None:
         """One event after the other, even if one brings about the next."""
+        self._told_s = getattr(event, "now_s", self._told_s)
         self._events.append(event)
         if self._is_busy:
             return
@@ -149,7 +151,8 @@ class BrokerNode:
             self._pulls += 1
             held = self._cluster.held[self.number]
             mine = [one for one in deliveries if held[self._cluster.backend_of(one.subscription)]]
-            self.tell(ResultsPulled(self._pulls, mine, self._cluster.sequence, self._kernel.now_s))
+            # Time must not pass for it by pulling: it would let go of what lingers earlier than when runs are summed.
+            self.tell(ResultsPulled(self._pulls, mine, self._cluster.sequence, self._told_s))
 
     def hand_over(self, placements: dict[str, tuple[str, str]]) -> None:
         self.tell(HandoverPlaced(placements))

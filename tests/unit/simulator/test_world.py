@@ -9,7 +9,7 @@ from tocsin.errors import InvalidValue
 from tocsin.simulator.reading import parse
 from tocsin.simulator.timeline import Run
 from tocsin.simulator.world import World, simulate
-from unit.simulator.scenarios import busy, small
+from unit.simulator.scenarios import BUSY, SMALL, busy, small
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,26 @@ def test_summed_and_single_deliveries_are_the_same(seed: int) -> None:
     for one, other in zip(summed.samples, single.samples, strict=True):
         assert one == other
     assert summed == single
+
+
+def test_slow_calls_and_broken_neighbours_change_nothing_about_that() -> None:
+    """Reports, acquisitions and hellos overtake each other; brokers die again and again."""
+    changes = {
+        "network.subscriber_delay_s": "0.5",
+        "network.cluster_delay_s": "1.5",
+        "network.coordinator_delay_s": "1",
+        "subscribers.mean_online_s": "10",
+        "subscribers.mean_offline_s": "1",
+        "subscribers.changes_per_hour": "1000",
+        "balancing.every_s": "2",
+        "balancing.settle_s": "0",
+        "balancing.rest_s": "0",
+        "failures": "["
+        '{ broker = "broker-1", at_s = 30, back_after_s = 4 }, { broker = "broker-1", at_s = 50, back_after_s = 20 },'
+        '{ broker = "broker-2", at_s = 52, back_after_s = 1 }, { broker = "broker-4", at_s = 90 }]',
+    }
+    scenario = parse(SMALL, "slow.toml", {**BUSY, **changes})
+    assert simulate(scenario, seed=2) == simulate(scenario, seed=2, mode="single")
 
 
 def test_the_order_of_lists_means_nothing() -> None:
