@@ -38,6 +38,8 @@ def test_summed_and_single_deliveries_are_the_same(seed: int) -> None:
 def test_slow_calls_and_broken_neighbours_change_nothing_about_that() -> None:
     """Reports, acquisitions and hellos overtake each other; brokers die again and again."""
     changes = {
+        "duration_s": "110",
+        "subscribers.count": "50",
         "network.subscriber_delay_s": "0.5",
         "network.cluster_delay_s": "1.5",
         "network.coordinator_delay_s": "1",
