@@ -121,20 +121,18 @@ class Loads:
         return sum(one.subscribers for one in self._carried.values())
 
     def _current(self, broker: str) -> _Carried | None:
-        """What the broker carries, with the rates of now."""
+        """What the broker carries, with the rates of now. The sums are counted anew only when they are asked for."""
         carried = self._carried.get(broker)
         if carried is not None and carried.version != self._rates.version:
-            rate_of = self._rates.of
-            carried.incoming = sum(map(rate_of, carried.held))
-            carried.outgoing = sum(count * rate_of(key) for key, count in carried.sent.items())
+            carried.incoming = self._rates.sum_of(carried.held)
+            carried.outgoing = self._rates.weighed(carried.sent)
             carried.version = self._rates.version
         return carried
 
     def _add(self, session: SessionRecord) -> None:
-        if session.owner not in self._carried:
-            self._carried[session.owner] = _Carried(version=self._rates.version)
-        carried = self._current(session.owner)
-        assert carried is not None
+        carried = self._carried.get(session.owner)
+        if carried is None:
+            carried = self._carried[session.owner] = _Carried(version=self._rates.version)
         for one in session.subscriptions:
             rate = self._rates.of(one.key)
             count = carried.held.get(one.key, 0)
@@ -147,8 +145,7 @@ class Loads:
         carried.subscribers += 1
 
     def _remove(self, session: SessionRecord) -> None:
-        carried = self._current(session.owner)
-        assert carried is not None
+        carried = self._carried[session.owner]
         for one in session.subscriptions:
             rate = self._rates.of(one.key)
             if _is_last(carried.held, one.key):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,15 @@ class Rates:
 
     def of(self, subscription: SubscriptionKey) -> float:
         return self._rate_of.get(subscription, self._usual)
+
+    def sum_of(self, subscriptions: Iterable[SubscriptionKey]) -> float:
+        rate_of, usual = self._rate_of, self._usual
+        return sum([rate_of.get(one, usual) for one in subscriptions])
+
+    def weighed(self, counts: Mapping[SubscriptionKey, int]) -> float:
+        """The sum over all of them, each so many times."""
+        rate_of, usual = self._rate_of, self._usual
+        return sum([count * rate_of.get(one, usual) for one, count in counts.items()])
 
     def observe(self, subscription: SubscriptionKey, size_bytes: float) -> None:
         """So much has come for it, since the last `advance`."""
