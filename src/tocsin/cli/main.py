@@ -14,6 +14,7 @@ from tocsin.cli import (
     demo,
     doctor,
     publish,
+    reproduce,
     results,
     simulate,
     sql,
@@ -58,3 +59,4 @@ app.command("simulate")(simulate.run_simulate)
 app.add_typer(users.app, name="users")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(bench.app, name="bench")
+app.add_typer(reproduce.app, name="reproduce")

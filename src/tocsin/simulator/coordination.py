@@ -9,7 +9,7 @@ import numpy as np
 
 from tocsin.broker.events import Kept, KeptSession, Report
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.coordinator.balancing.placement import PlacementPolicy
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.controller import StageController, StageSettings
 from tocsin.coordinator.events import (
@@ -43,7 +43,15 @@ _Answer = TypeVar("_Answer", AnswerClaim, AnswerHandover, AnswerHeartbeat, Answe
 
 
 class Coordination:
-    def __init__(self, scenario: Scenario, kernel: Kernel, cluster: Cluster, tally: Tally, seed: int) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        kernel: Kernel,
+        cluster: Cluster,
+        tally: Tally,
+        seed: int,
+        placements: Mapping[str, PlacementPolicy],
+    ) -> None:
         told, network = scenario.balancing, scenario.network
         self._kernel = kernel
         self._cluster = cluster
@@ -54,7 +62,7 @@ class Coordination:
         self._state = CoordinatorState(
             0.0,
             Limits(network.heartbeat_every_s, network.dead_after_s),
-            PLACEMENTS,
+            placements,
             told.placement,
             Dice(seed, "coordinator"),
             rates=Rates(told.rates_window_s, self._bucket_s),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.coordinator.balancing.placement import PlacementPolicy
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.simulator.scenario import Balancing, BrokerLayout, ChannelLayout, Scenario
 
@@ -18,13 +19,13 @@ Fault = tuple[Path, str]
 _MAX_SAMPLES = 1_000_000
 
 
-def faults(scenario: Scenario) -> Iterator[Fault]:
+def faults(scenario: Scenario, placements: Mapping[str, PlacementPolicy] = PLACEMENTS) -> Iterator[Fault]:
     """Where, and what is wrong there."""
     yield from _times(scenario)
     yield from _names(scenario)
     yield from _subscribers(scenario)
     yield from _failures(scenario)
-    yield from _balancing(scenario.balancing)
+    yield from _balancing(scenario.balancing, placements)
 
 
 def _times(scenario: Scenario) -> Iterator[Fault]:
@@ -105,9 +106,9 @@ def _failures(scenario: Scenario) -> Iterator[Fault]:
         ends[one.broker] = float("inf") if one.back_after_s is None else one.at_s + one.back_after_s
 
 
-def _balancing(told: Balancing) -> Iterator[Fault]:
+def _balancing(told: Balancing, placements: Mapping[str, PlacementPolicy]) -> Iterator[Fault]:
     for key, chosen, known, may_be_off in (
-        ("placement", told.placement, PLACEMENTS, False),
+        ("placement", told.placement, placements, False),
         ("migration", told.migration, MIGRATIONS, True),
         ("shuffle", told.shuffle, SHUFFLES, True),
     ):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, assert_never
 
 import numpy as np
 
 from tocsin.broker.events import Delivery
+from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.coordinator.balancing.placement import PlacementPolicy
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.simulator.chance import Dice
@@ -34,15 +36,16 @@ def simulate(
     seed: int | None = None,
     mode: Mode = "summed",
     progress: Callable[[float], None] | None = None,
+    placements: Mapping[str, PlacementPolicy] = PLACEMENTS,
 ) -> Run:
     """Run a scenario. The same scenario and seed give an equal run, in either mode: see `deliveries`.
 
-    `progress` is told now and then what part of the time has passed.
+    `progress` is told now and then what part of the time has passed. Experiments bring placements of their own.
     """
-    for path, fault in faults(scenario):
+    for path, fault in faults(scenario, placements):
         raise InvalidValue(f"{'.'.join(map(str, path))} {fault}")
     with _few_collections():
-        world = World(scenario, scenario.seed if seed is None else seed, mode)
+        world = World(scenario, scenario.seed if seed is None else seed, mode, placements)
         world.run(progress or (lambda _: None))
         return world.result()
 
@@ -59,7 +62,13 @@ def _few_collections() -> Iterator[None]:
 
 
 class World:
-    def __init__(self, scenario: Scenario, seed: int, mode: Mode = "summed") -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        mode: Mode = "summed",
+        placements: Mapping[str, PlacementPolicy] = PLACEMENTS,
+    ) -> None:
         self.scenario = scenario
         self._seed = seed
         self.kernel = Kernel()
@@ -68,7 +77,7 @@ class World:
         self.cluster = Cluster(workload, scenario.fluctuation, seed)
         self.deliveries = self._deliveries(mode)
         single = self.deliveries if isinstance(self.deliveries, SingleDeliveries) else None
-        self.coordination = Coordination(scenario, self.kernel, self.cluster, self.tally, seed)
+        self.coordination = Coordination(scenario, self.kernel, self.cluster, self.tally, seed, placements)
         self.clients = Clients(
             self.kernel,
             scenario.network,

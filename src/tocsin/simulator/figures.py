@@ -1,0 +1,127 @@
+"""The figures that a run is judged by (pure).
+
+A run begins with everybody arriving, which no policy can help; figures called *later* are of its second half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tocsin.simulator.timeline import PlanRecord, Run, Sample
+
+
+def later_half(run: Run) -> Sequence[Sample]:
+    """The samples of the second half; of a run without any there, the last one."""
+    return [sample for sample in run.samples if sample.time_s >= run.duration_s / 2] or run.samples[-1:]
+
+
+def later_cov(run: Run) -> float:
+    return _mean([sample.cov for sample in later_half(run)])
+
+
+def later_mean(run: Run) -> float:
+    """The mean score, in bytes per second for a unit of capacity."""
+    return _mean([sample.mean for sample in later_half(run)])
+
+
+def later_max(run: Run) -> float:
+    """The highest score, on average over the samples: one peak is no trend."""
+    return _mean([sample.max for sample in later_half(run)])
+
+
+def final_cov(run: Run) -> float:
+    return run.samples[-1].cov if run.samples else 0.0
+
+
+def final_max(run: Run) -> float:
+    return run.samples[-1].max if run.samples else 0.0
+
+
+def peak_max(run: Run) -> float:
+    return max((sample.max for sample in run.samples), default=0.0)
+
+
+def later_total_bytes_per_s(run: Run) -> float:
+    """What all brokers carry together: only sharing makes it smaller."""
+    return _mean([sum(sample.loads_bytes_per_s) for sample in later_half(run)])
+
+
+def shuffles(run: Run) -> list[PlanRecord]:
+    return [plan for plan in run.plans if plan.stage == "shuffle"]
+
+
+def balanced_after_s(run: Run, since_s: float, cov: float) -> float | None:
+    """How long after `since_s` the brokers were first as even as `cov`; None if they never were."""
+    evens = (one.time_s - since_s for one in run.samples if one.time_s > since_s and one.cov <= cov)
+    return next(evens, None)
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """What each run is called in tables and pictures: its label, numbered if another has the same.
+
+    >>> from tocsin.simulator.timeline import Totals
+    >>> run = Run("s", "ldm", 0, 1, "nearest", "ldm", "", 0, 0, 0, 0, (), (), (), (), Totals(*[0] * 14))
+    >>> names_of([run, run])
+    ['ldm', 'ldm (2)']
+    """
+    names: list[str] = []
+    for run in runs:
+        label = run.label or run.scenario
+        name, number = label, 1
+        while name in names:
+            number += 1
+            name = f"{label} ({number})"
+        names.append(name)
+    return names
+
+
+def summary(runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything about runs but their timelines, as JSON would have it."""
+    return {"runs": [_summary_of(name, run) for name, run in zip(names_of(runs), runs, strict=True)]}
+
+
+def _summary_of(name: str, run: Run) -> dict[str, Any]:
+    totals = run.totals
+    return {
+        "name": name,
+        "scenario": run.scenario,
+        "seed": run.seed,
+        "duration_s": run.duration_s,
+        "settings": {
+            "placement": run.placement,
+            "migration": run.migration,
+            "shuffle": run.shuffle,
+            "alpha": run.alpha,
+            "beta": run.beta,
+            "gamma": run.gamma,
+            "theta": run.theta,
+        },
+        "figures": {
+            "final_cov": final_cov(run),
+            "later_cov": later_cov(run),
+            "final_max_score": final_max(run),
+            "later_max_score": later_max(run),
+            "peak_max_score": peak_max(run),
+            "final_mean_score": run.samples[-1].mean if run.samples else 0.0,
+            "later_mean_score": later_mean(run),
+            "migrations": totals.migrations,
+            "plans": totals.plans,
+        },
+        "brokers": [
+            {
+                "name": broker,
+                "capacity": capacity,
+                "subscribers": run.samples[-1].subscribers[number] if run.samples else 0,
+                "load_bytes_per_s": run.samples[-1].loads_bytes_per_s[number] if run.samples else 0.0,
+            }
+            for number, (broker, capacity) in enumerate(zip(run.brokers, run.capacities, strict=True))
+        ],
+        "plans": [asdict(plan) for plan in run.plans],
+        "totals": asdict(totals),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
