@@ -18,6 +18,7 @@ app = typer.Typer(help="Reproduce a paper's evaluation, claim by claim.", no_arg
 
 #: How much of the audience takes part in a quick look.
 _QUICK_SHARE = 0.1
+_WIDTH = 160
 
 
 @app.callback()
@@ -64,12 +65,16 @@ def debs19(
     if as_json:
         print_json({**findings_json(findings, seed), "wall_s": round(time.monotonic() - started_at, 1)})
         return
-    table = Table("id", "claim", "source", "measured", "holds", header_style="bold", show_lines=True)
+    table = Table(header_style="bold", show_lines=True)
+    table.add_column("id", overflow="fold")
+    for name in ("claim", "source", "measured", "holds"):
+        table.add_column(name)
     for finding in findings:
         why = f"\n[yellow]{escape(finding.why)}[/]" if finding.why else ""
         holds = "[green]yes[/]" if finding.holds else "[red]no[/]"
         table.add_row(finding.id, escape(finding.claim), finding.source, escape(finding.measured) + why, holds)
-    out.print(table)
+    # In a file or a pipe there is no width to keep to.
+    out.print(table, width=None if out.is_terminal else _WIDTH)
     out.print(f"{tally(findings)} {len(runs)} simulations in {time.monotonic() - started_at:.0f} s.")
     if folder is not None:
         out.print(f"The report is in {folder}.", markup=False)

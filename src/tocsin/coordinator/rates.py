@@ -16,8 +16,9 @@ _FIRST_ROOM = 1024
 class Rates:
     """What has been observed is folded in, bucket by bucket; `version` changes whenever a rate may have changed.
 
-    The window should be a multiple of the channels' periods: then their rates do not ripple. One who has not been
-    observed for a whole bucket yet weighs as much as the others on average; 1 if there are no others.
+    The window should be a multiple of the channels' periods: then their rates do not ripple. Less than a window says
+    nothing about one that brings something now and then; until it has been observed for as long, it weighs as much as
+    the others on average, and 1 if there are no others.
     """
 
     def __init__(self, window_s: float = 60.0, bucket_s: float = 5.0) -> None:
@@ -60,8 +61,9 @@ class Rates:
     def forget(self, subscription: SubscriptionKey) -> None:
         if (number := self._number_of.pop(subscription, None)) is not None:
             self._bytes[:, number] = self._pending[number] = self._ages[number] = 0
-            self._rate_of.pop(subscription, None)
             self._free.append(number)
+            if self._rate_of.pop(subscription, None) is not None:
+                self.version += 1
 
     def advance(self, now_s: float) -> None:
         """Fold in what was observed, if a bucket is over; call it at least once per bucket."""
@@ -78,10 +80,12 @@ class Rates:
         self._bucket = bucket
         known = np.fromiter(self._number_of.values(), np.int64, len(self._number_of))
         self._ages[known] = np.minimum(self._ages[known] + passed, self._buckets)
-        rates = self._bytes.sum(axis=0)[known] / (self._ages[known] * self._bucket_s)
-        self._rate_of = dict(zip(self._number_of, rates.tolist(), strict=True))
-        if len(known):
-            self._usual = float(rates.mean()) or self._usual
+        is_sure = self._ages[known] == self._buckets
+        rates = self._bytes.sum(axis=0)[known] / (self._buckets * self._bucket_s)
+        pairs = zip(self._number_of, rates.tolist(), is_sure.tolist(), strict=True)
+        self._rate_of = {key: rate for key, rate, sure in pairs if sure}
+        if self._rate_of:
+            self._usual = float(rates[is_sure].mean()) or self._usual
         self.version += 1
 
     def _take(self, subscription: SubscriptionKey) -> int:

@@ -6,7 +6,7 @@ Rules:
     says of itself when it shuts down; registering again ends that.
 2.  Silence makes a broker DEAD. Only silence that was watched counts: not the time before the start, nor while we
     were asleep ourselves. The next heartbeat brings it back in its mode.
-3.  If too many would die at once, nobody does: the fault is more likely here.
+3.  If too many would die at once, or soon after one another, nobody does: the fault is more likely here.
 4.  Silence is never emptiness: a session stays with its owner, dead or removed, until another broker claims it.
     `sessions.py` keeps that rule.
 5.  Newcomers go to ACTIVE brokers only; those who come back, to their own, if that is ACTIVE or CORDONED.
@@ -91,6 +91,7 @@ class _Broker:
     shutting_down: bool = False
     #: It was dead when the coordinator stopped, and has not been heard since.
     was_dead: bool = False
+    died_s: float = float("-inf")
 
     @property
     def state(self) -> BrokerState:
@@ -338,8 +339,10 @@ class CoordinatorState:
         self._placing.release(now_s)
         alive = [one for one in self._brokers.values() if not one.record.dead]
         overdue = [one for one in alive if self._silent_s(one, now_s) >= dead_after_s]
-        # Those who were dead before we started are no news; those almost overdue fell silent with the others.
-        counted = [one for one in alive if not one.was_dead]
+        # Those who were dead before we started are no news; those almost overdue fell silent with the others, and those
+        # who died a moment ago may have been the first of them.
+        fallen = [one for one in self._brokers.values() if one.record.dead and now_s - one.died_s < dead_after_s]
+        counted = [one for one in alive if not one.was_dead] + fallen
         suspect = [one for one in counted if self._is_suspect(one, now_s)]
         is_mass = (
             any(not one.was_dead for one in overdue)
@@ -354,6 +357,7 @@ class CoordinatorState:
         for broker in overdue:
             if broker.was_dead or not is_mass:
                 broker.record = replace(broker.record, dead=True)
+                broker.died_s = float("-inf") if broker.was_dead else now_s
                 broker.was_dead = False
                 told = {"broker": broker.record.name, "silent_s": round(self._silent_s(broker, now_s), 1)}
                 done += [StoreBroker(broker.record), Note("broker is dead: it fell silent", told)]

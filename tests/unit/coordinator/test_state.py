@@ -86,6 +86,19 @@ def test_those_who_fall_silent_one_heartbeat_apart_fall_silent_at_once() -> None
     assert all(network.state_of(name) is BrokerState.ACTIVE for name in "abcd")
 
 
+def test_who_died_a_moment_ago_may_have_been_the_first_of_many() -> None:
+    """The two that are left would be too few to count as many; for a while the third counts with them."""
+    network = Network()
+    network.register("a", "b", "c")
+    network.pass_time(3, heard=("a", "b"))
+    network.pass_time(6)
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE, BrokerState.ACTIVE, BrokerState.DEAD]
+    assert network.state.mass_silence
+    network.pass_time(1, heard=("b",))
+    network.pass_time(5, heard=("b",))
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.DEAD, BrokerState.ACTIVE, BrokerState.DEAD]
+
+
 def test_two_brokers_are_too_few_for_mass_silence() -> None:
     """With two, both may well have failed."""
     network = Network()

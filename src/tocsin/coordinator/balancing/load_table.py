@@ -55,9 +55,9 @@ class LoadTable(NamedTuple):
         return table
 
     @staticmethod
-    def empty(view: AssignmentView) -> LoadTable:
-        """Nobody is anywhere but those who can't be moved."""
-        return LoadTable.of(view, np.where(view.movable, NOWHERE, view.owners))
+    def without(view: AssignmentView, whom: Flags) -> LoadTable:
+        """They are nowhere yet; the others are where they are."""
+        return LoadTable.of(view, np.where(whom, NOWHERE, view.owners))
 
     @property
     def scores(self) -> Floats:

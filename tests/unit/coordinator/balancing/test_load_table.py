@@ -32,9 +32,9 @@ def test_a_move_takes_along_what_is_not_shared() -> None:
     assert view.owners.tolist() == [0, 0, 1], "the view is frozen"
 
 
-def test_nobody_is_anywhere_in_an_empty_table_but_those_who_stay() -> None:
+def test_some_may_be_nowhere() -> None:
     view = assignment({"ann": ("a", "fire"), "bob": ("b", "flood")}, RATES, resting=["bob"])
-    table = LoadTable.empty(view)
+    table = LoadTable.without(view, view.movable)
     assert table.owners.tolist() == [-1, 1]
     assert table.loads.tolist() == [0, 6]
 

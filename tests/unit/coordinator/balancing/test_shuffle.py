@@ -23,6 +23,16 @@ def test_the_greedy_shuffle_goes_heaviest_first_to_the_least_loaded() -> None:
     assert gsh(view, Goal()).owners.tolist() == [0, 1, 1, 1]
 
 
+def test_the_greedy_shuffle_leaves_those_alone_who_are_sent_nothing() -> None:
+    """Or all of them would crowd at the broker that is the least loaded at the end."""
+    who = {f"s{number}": ("ab"[number % 2], "fire" if number < 4 else "") for number in range(40)}
+    view = assignment(who, RATES, ["c"])
+    owners = gsh(view, Goal()).owners
+    assert [owners[at] == view.owners[at] for at, name in enumerate(view.subscribers) if int(name[1:]) >= 4] == [
+        True
+    ] * 36
+
+
 def circles(brokers: int) -> AssignmentView:
     """Forty circles of friends, each with interests of its own, anywhere."""
     draw = np.random.default_rng(1)
