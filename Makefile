@@ -38,7 +38,7 @@ test: setup ## Run every test, fastest first
 
 .PHONY: test-unit
 test-unit: setup ## Run the pure tests only (seconds, no Spark)
-	@$(BIN)/python -m pytest -m "not spark and not chaos" $(FAST_TESTS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not chaos" $(FAST_TESTS)
 
 .PHONY: lint
 lint: setup ## Style, types, layers

@@ -12,7 +12,7 @@ from typing import Any
 from tocsin.benchmarks.balance_networks import communities, uniform, zipf
 from tocsin.benchmarks.measuring import progress
 from tocsin.coordinator.balancing.assignment import AssignmentView
-from tocsin.coordinator.balancing.bounds import lower_bound
+from tocsin.coordinator.balancing.bounds import lower_bound, optimum
 from tocsin.coordinator.balancing.load_table import LoadTable
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.proposal import Goal
@@ -31,11 +31,16 @@ _POLICIES = {
     "sharing": "sharing",
     "sharing_extra": "sharing-hypergraph",
 }
-_NETWORKS: dict[str, Callable[[int], AssignmentView]] = {
+#: Each with 6,561 assignments.
+_SMALL_NETWORKS = 100
+Network = Callable[..., AssignmentView]
+_NETWORKS: dict[str, Network] = {
     "zipf10": partial(zipf, subscribers=20_000, subscriptions=5_000, brokers=10, each=8),
     "communities10": partial(communities, subscribers=20_000, subscriptions=5_000, brokers=10, each=8),
     "communities40": partial(communities, subscribers=20_000, subscriptions=5_000, brokers=40, each=8),
 }
+#: As many as in the paper's simulation.
+_PAPER = {"subscribers": 10_000, "subscriptions": 1_000, "brokers": 10, "each": 20}
 
 
 def run(seed: int, largest: int) -> dict[str, Any]:
@@ -43,6 +48,7 @@ def run(seed: int, largest: int) -> dict[str, Any]:
     return {
         "benchmark": "balance",
         "quality": {name: _quality(name, network(seed)) for name, network in _NETWORKS.items()},
+        "optimum": _optimum(seed),
         "paper": _paper(seed),
         "growth": _growth(seed, largest),
         "million": _million(seed, largest),
@@ -72,9 +78,26 @@ def _quality(name: str, view: AssignmentView) -> dict[str, Any]:
     return report | {"ratio_of_sharing_to_gsh": round(report["sharing"] / report["gsh"], 3), "moves": moves, "s": times}
 
 
+def _optimum(seed: int) -> dict[str, float]:
+    """The highest score over the true optimum, on networks small enough to try every assignment."""
+    ratios: dict[str, list[float]] = {"gsh": [], "sharing": [], "lower_bound": []}
+    for number in range(_SMALL_NETWORKS):
+        view = uniform(seed + number, subscribers=8, subscriptions=6, brokers=3, each=2)
+        best = optimum(view)
+        for policy in ("gsh", "sharing"):
+            ratios[policy].append(_plan(policy, view, Goal()).after.max / best)
+        ratios["lower_bound"].append(lower_bound(view) / best)
+    progress.print(f"optimum: {_SMALL_NETWORKS} small networks tried in full")
+    report: dict[str, float] = {"networks": _SMALL_NETWORKS}
+    for name, seen in ratios.items():
+        report[f"{name}_mean"] = round(sum(seen) / len(seen), 3)
+        report[f"{name}_worst"] = round(min(seen) if name == "lower_bound" else max(seen), 3)
+    return report
+
+
 def _paper(seed: int) -> dict[str, float]:
-    """10,000 subscribers, 1,000 subscriptions, 10 brokers: seconds for each policy to plan."""
-    view = uniform(seed, subscribers=10_000, subscriptions=1_000, brokers=10, each=20)
+    """Seconds for each policy to plan."""
+    view = uniform(seed, **_PAPER)
     return {f"{key}_s": _time(policy, view) for key, policy in _POLICIES.items()}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -74,7 +75,7 @@ def debs19(
         holds = "[green]yes[/]" if finding.holds else "[red]no[/]"
         table.add_row(finding.id, escape(finding.claim), finding.source, escape(finding.measured) + why, holds)
     # In a file or a pipe there is no width to keep to.
-    out.print(table, width=None if out.is_terminal else _WIDTH)
+    (out if out.is_terminal else Console(highlight=False, width=_WIDTH)).print(table)
     out.print(f"{tally(findings)} {len(runs)} simulations in {time.monotonic() - started_at:.0f} s.")
     if folder is not None:
-        out.print(f"The report is in {folder}.", markup=False)
+        out.print(f"The report is in {folder}.", markup=False, soft_wrap=True)

@@ -41,12 +41,6 @@ def run(
     return made_run(loads, plans=plans, subscribers=subscribers, totals=totals)
 
 
-def twice_shuffled() -> Run:
-    return made_run(
-        [[1e6, 1e6]] * 31, plans=[made_plan(time_s, stage="shuffle", moves=300) for time_s in (60.0, 120.0)]
-    )
-
-
 def prototype(policies: Mapping[str, Run], placements: Sequence[str] = ("nearest",)) -> Runs:
     return {f"prototype/{placement}/{policy}": one for placement in placements for policy, one in policies.items()}
 
@@ -162,10 +156,6 @@ CASES: dict[str, tuple[Runs, Runs]] = {
     "our-stages-cost-less": (
         every_preset({"ldm+gsh": run(0.1, shuffled=90), "group+sharing": run(0.1, shuffled=60)}),
         every_preset({"ldm+gsh": run(0.1, shuffled=90), "group+sharing": run(0.3, shuffled=60)}),
-    ),
-    "gsh-too-early-skews-anew": (
-        prototype({"gsh/beta=0.25": twice_shuffled(), "sharing/beta=0.25": run(0.1, shuffled=60)}),
-        prototype({"gsh/beta=0.25": run(0.1, shuffled=60), "sharing/beta=0.25": run(0.1, shuffled=60)}),
     ),
 }
 

@@ -12,12 +12,29 @@ With D the demand of all, r the rate of a subscription, C the capacities, and R 
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from tocsin.coordinator.balancing.assignment import AssignmentView, Floats
-from tocsin.coordinator.balancing.load_table import demands_of
+from tocsin.coordinator.balancing.load_table import LoadTable, demands_of
+from tocsin.errors import InvalidValue
 
 _HALVINGS = 60
+_MOST_TRIED = 1_000_000
+
+
+def optimum(view: AssignmentView) -> float:
+    """The lowest highest score there can be, by trying every assignment: for small networks."""
+    brokers, subscribers = np.flatnonzero(view.takes).tolist(), np.flatnonzero(view.movable)
+    if len(brokers) ** len(subscribers) > _MOST_TRIED:
+        raise InvalidValue(f"{len(subscribers)} subscribers at {len(brokers)} brokers are too many to try everything")
+    lowest = LoadTable.of(view).max_score
+    owners = view.owners.copy()
+    for chosen in product(brokers, repeat=len(subscribers)):
+        owners[subscribers] = chosen
+        lowest = min(lowest, LoadTable.of(view, owners).max_score)
+    return lowest
 
 
 def lower_bound(view: AssignmentView) -> float:

@@ -29,10 +29,10 @@ _ABOUT = (
 _CHOSEN = (
     "What the paper leaves open was chosen here, in part after looking at first runs. The audience's crowds are"
     " placed so that nearest placement is as skewed as the paper says, so that skew is built in, not found."
-    " Balancing begins once everybody has subscribed: begun earlier, the greedy shuffle crowds those who hold"
-    " nothing yet at one broker, and has to be repeated. Alpha is 0.05 for the prototype, because at 0.15 random and"
-    " round robin placement would be left alone; and communities are shuffled above a cov of 0.3, which they would"
-    " not be at 0.5."
+    " Balancing begins once everybody has subscribed: begun earlier, what is evened out is not what will be carried,"
+    " and has to be evened out again. The least loaded broker does badly when newcomers come in a rush; when they come"
+    " one by one it does well. Alpha is 0.05 for the prototype, because at 0.15 random and round robin placement would"
+    " be left alone; and communities are shuffled above a cov of 0.3, which they would not be at 0.5."
 )
 
 

@@ -22,8 +22,6 @@ ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 #: The paper's 300 MB/s is for result sizes that it does not tell; as shares of the mean load they carry over.
 BETA_SHARES = (0.25, 0.5, 0.75, 1.1)
-#: While most people have yet to subscribe.
-EARLY_BETA_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +88,6 @@ def _all() -> list[Variant]:
         Variant(PROTOTYPE, "nearest", "group"),
         Variant(PROTOTYPE, "nearest", "group", "sharing"),
         Variant(PROTOTYPE, "random", "ldm", "gsh"),
-        Variant(PROTOTYPE, "nearest", "", "gsh", beta_share=EARLY_BETA_SHARE),
-        Variant(PROTOTYPE, "nearest", "", "sharing", beta_share=EARLY_BETA_SHARE),
         Variant(PROTOTYPE, "nearest", "", "gsh"),
         Variant(PROTOTYPE, "nearest", "", "sharing"),
         *(Variant(COMMUNITIES, "nearest", migration) for migration in ("ldm", "group")),

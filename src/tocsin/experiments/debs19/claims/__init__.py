@@ -14,7 +14,6 @@ from tocsin.experiments.debs19.claims.migration import (
 from tocsin.experiments.debs19.claims.ours import (
     group_carries_less,
     group_moves_fewer,
-    gsh_too_early,
     our_stages,
     sharing_carries_less,
 )
@@ -54,7 +53,6 @@ CLAIMS: tuple[Claim, ...] = (
     group_moves_fewer,
     sharing_carries_less,
     our_stages,
-    gsh_too_early,
 )
 
 __all__ = ["CLAIMS", "OURS", "Check", "Claim", "Finding", "Judgement", "Runs"]
