@@ -38,7 +38,7 @@ test: setup ## Run every test, fastest first
 
 .PHONY: test-unit
 test-unit: setup ## Run the pure tests only (seconds, no Spark)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not chaos" $(FAST_TESTS)
+	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not chaos and not shell" $(FAST_TESTS)
 
 .PHONY: lint
 lint: setup ## Style, types, layers

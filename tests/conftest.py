@@ -24,8 +24,10 @@ _COMPILED = _TESTS.parent / "src" / "tocsin" / "coordinator" / "balancing"
 _VERSION = zlib.crc32(b"".join(path.read_bytes() for path in sorted(_COMPILED.rglob("*.py"))))
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_TESTS.parent / ".numba_cache" / f"{_VERSION:08x}"))
 
-# The same tests for the same code: a change never fails for what somebody else's dice found. `explore` rolls them anew.
+# The same tests for the same code: a change never fails for what somebody else's dice found. `explore` rolls them anew;
+# `brief` is a first look, for `make test-unit`.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("brief", settings.get_profile("steady"), max_examples=20, stateful_step_count=25)
 settings.register_profile("explore", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 

@@ -17,6 +17,8 @@ from tocsin.cluster.feeds.landing import LandingLog, LandingReader, Span
 from tocsin.cluster.feeds.reader import DURABLE_FILE, segment_path, segment_starts
 from tocsin.errors import ClusterFailure
 
+pytestmark = pytest.mark.shell
+
 BODIES = st.binary(max_size=60)
 
 

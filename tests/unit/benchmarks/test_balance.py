@@ -10,6 +10,8 @@ import pytest
 from tocsin.benchmarks import balance
 from tocsin.benchmarks.balance_networks import communities, uniform, zipf
 
+pytestmark = pytest.mark.shell
+
 SMALL = {"subscribers": 300, "subscriptions": 100, "brokers": 4, "each": 5}
 
 

@@ -13,6 +13,8 @@ from tocsin.benchmarks.fanout_peers import Nats, running_peer
 from tocsin.benchmarks.load_clients import LoadClients
 from tocsin.benchmarks.load_wire import Seat
 
+pytestmark = pytest.mark.shell
+
 _TOPICS = ["a", "b"]
 
 

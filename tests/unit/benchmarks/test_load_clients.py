@@ -14,6 +14,8 @@ from tocsin.benchmarks.fanout_peers import PEERS, Peer, running_peer
 from tocsin.benchmarks.load_clients import TOCSIN, Connect, LoadClients
 from tocsin.benchmarks.load_wire import Seat
 
+pytestmark = pytest.mark.shell
+
 
 @pytest.fixture
 def clients() -> Iterator[LoadClients]:

@@ -32,6 +32,8 @@ from chaos.network.planted import BUGS
 from chaos.network.recording import Recorder, replay
 from chaos.network.workload import Author, last_of, one_hold, permission_of, topics_of
 
+pytestmark = pytest.mark.shell
+
 EPOCH, DIGESTS = 7, 8
 
 

@@ -15,6 +15,8 @@ from tocsin.experiments.debs19.variants import Variant
 from tocsin.simulator.timeline import Run
 from tocsin.testing.made_runs import made_plan, made_run
 
+pytestmark = pytest.mark.shell
+
 
 def hand_made(variants: Iterable[Variant], seed: int, share: float, done: Callable[[str], None]) -> dict[str, Run]:
     runs = {one.name: made_run([[1e6, 2e6]] * 31, plans=[made_plan()]) for one in variants}

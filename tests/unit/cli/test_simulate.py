@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from tocsin.cli.main import app
 from unit.simulator.scenarios import SMALL
 
+pytestmark = pytest.mark.shell
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:

@@ -13,6 +13,8 @@ from tocsin.protocol import messages
 from unit.client.answering import Answer, Asked, answering, refusal
 from unit.client.scripted import Results, ScriptedBroker, scripted
 
+pytestmark = pytest.mark.shell
+
 
 @pytest.fixture
 def results() -> Results:

@@ -20,6 +20,8 @@ from tocsin.protocol import messages
 from tocsin.protocol.calls import parse_call
 from unit.client.scripted import Results, scripted
 
+pytestmark = pytest.mark.shell
+
 PAGE = files("tocsin.broker").joinpath("page.html").read_text()
 HARNESS = Path(__file__).with_name("page_in_node.js")
 NODE = shutil.which("node")

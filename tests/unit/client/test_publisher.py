@@ -8,6 +8,8 @@ import pytest
 from tocsin.client import AsyncPublisher, ServerError
 from unit.client.answering import Answer, answering, refusal
 
+pytestmark = pytest.mark.shell
+
 DONE: Answer = (202, {"receipt": "r", "records": 1})
 LATER = refusal(429, "overloaded", "come back", temporary=True, retry_after_s=0.01)
 

@@ -13,6 +13,8 @@ from tocsin.errors import AlreadyExists, HistoryGone, InvalidValue, NotFound
 from tocsin.protocol import messages
 from unit.client.scripted import Results, ScriptedBroker, scripted
 
+pytestmark = pytest.mark.shell
+
 
 @pytest.fixture
 def results() -> Results:

@@ -13,6 +13,8 @@ from tocsin.errors import NotFound
 from tocsin.protocol import messages
 from unit.client.scripted import Results, ScriptedBroker, scripted
 
+pytestmark = pytest.mark.shell
+
 
 class Background:
     """A broker on another thread's loop."""

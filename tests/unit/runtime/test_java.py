@@ -12,6 +12,8 @@ from tocsin.errors import ClusterFailure
 from tocsin.runtime import java
 from tocsin.runtime.java import find_java
 
+pytestmark = pytest.mark.shell
+
 
 def fake_java(home: Path, version: str) -> Path:
     """A Java home whose `java` says it has `version`, and is not there for anything else."""

@@ -14,6 +14,8 @@ from tocsin.simulator.pictures import bars_picture
 from tocsin.simulator.timeline import Run
 from tocsin.testing.made_runs import made_plan, made_run
 
+pytestmark = pytest.mark.shell
+
 
 def uneven() -> Run:
     return made_run([[4e6, 2e6], [6e6, 2e6], [9e6, 3e6]], label="off", subscribers=[30, 10])

@@ -12,6 +12,8 @@ import pytest
 from tocsin.cluster.datasets.tables import Table
 from tocsin.errors import ClusterFailure
 
+pytestmark = pytest.mark.shell
+
 _SCHEMA = pa.schema([("n", pa.int64())])
 
 

@@ -13,6 +13,8 @@ from tocsin.cluster.results.store import ResultStore, only
 from tocsin.errors import HistoryGone
 from tocsin.model.position import commit_of
 
+pytestmark = pytest.mark.shell
+
 
 def output(*pairs: tuple[int, str]) -> pa.Table:
     return pa.table(
