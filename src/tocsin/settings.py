@@ -139,6 +139,8 @@ class CoordinatorSettings(Settings):
     #: When more than this part of the brokers falls silent at once, the fault is more likely here than there: nobody is
     #: placed elsewhere.
     mass_silence: float = 0.5
+    #: Backend subscriptions' rates are averaged over this time; best a multiple of all channels' periods.
+    rates_window_s: float = 60
     tls_certificate: str = ""
     tls_key: str = ""
     log_level: str = "info"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from tocsin.broker.coordinator_link import CoordinatorLink, to_wire
+from tocsin.broker.coordinator_link import CoordinatorLink, to_wire, to_wire_pulled
 from tocsin.broker.events import (
     Claimed,
     DrainEnded,
@@ -122,6 +122,7 @@ class Coordination:
                 **self._metrics.rates(self._clock.monotonic_s()),
                 changed=[to_wire(one, connected=connected) for _, connected, one in report.changed.values()],
                 ended=list(report.ended),
+                pulled=[to_wire_pulled(ask, size_bytes) for ask, size_bytes in report.pulled_bytes.items()],
                 revocations_seen=self._revocations_seen,
                 draining=self.is_draining,
             )

@@ -21,6 +21,7 @@ from tocsin.protocol.coordination import (
     Heartbeat,
     HeartbeatAnswer,
     HeldSubscription,
+    PulledSubscription,
     Session,
 )
 
@@ -106,4 +107,10 @@ def to_wire(session: KeptSession, *, connected: bool) -> Session:
             )
             for one in session.subscriptions
         ],
+    )
+
+
+def to_wire_pulled(ask: Ask, size_bytes: int) -> PulledSubscription:
+    return PulledSubscription(
+        channel=ask.channel, parameters=ask.parameter_values(), permission=ask.permission, size_bytes=size_bytes
     )

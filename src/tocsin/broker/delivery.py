@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from tocsin.broker.cache import ResultCache
 from tocsin.broker.events import (
+    Ask,
     Deliver,
     Delivery,
     FetchHistory,
@@ -48,6 +49,8 @@ class DeliveryDesk:
         self._missed: dict[int, dict[Frontend, None]] = {}
         self._fetching: set[int] = set()
         self.deliveries = 0
+        #: By subscription, since somebody last asked.
+        self._pulled_bytes: dict[int, int] = {}
 
     def start(self, through: int) -> None:
         self.through = through
@@ -59,6 +62,7 @@ class DeliveryDesk:
     def close(self, backend: Backend) -> None:
         self._untrusted.pop(backend.id, None)
         self._missed.pop(backend.id, None)
+        self._pulled_bytes.pop(backend.id, None)
         self._cache.drop(backend.id)
 
     # Live results
@@ -76,6 +80,7 @@ class DeliveryDesk:
                 continue
             self._cache.put(subscription, deliveries, event.now_s)
             wires = [one.wire for one in deliveries]
+            self._pulled_bytes[subscription] = self._pulled_bytes.get(subscription, 0) + sum(map(len, wires))
             for session in known.live.values():
                 if not session.outbox:
                     touched.append(session)
@@ -88,6 +93,14 @@ class DeliveryDesk:
             for frontend in [one for one in self._ahead if one.sent <= self.through]:
                 del self._ahead[frontend]
                 self.bring_forward(frontend.session)
+
+    def pulled_bytes(self) -> dict[Ask, int]:
+        """How much has come for each, under every spelling of it, since this was last asked."""
+        pulled, self._pulled_bytes = self._pulled_bytes, {}
+        known = ((self._holdings.get(subscription), size) for subscription, size in pulled.items())
+        return {
+            ask: size for backend, size in known if backend is not None for ask in {backend.ask, *backend.spellings}
+        }
 
     def lose_cursor(self, through: int) -> list[Frontend]:
         """Results up to `through` can't be pulled any more; returns those who were live and miss some."""

@@ -360,11 +360,15 @@ class StorePositions:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported."""
+    """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
+
+    `pulled_bytes` is what has come for each backend subscription since the report before.
+    """
 
     claims: Sequence[SubscriberId]
     changed: Mapping[SubscriberId, tuple[int, bool, KeptSession]]
     ended: Sequence[SubscriberId]
+    pulled_bytes: Mapping[Ask, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,17 @@ then: a subscriber that comes back to another broker usually brings its own, new
 
 from __future__ import annotations
 
-from tocsin.broker.events import Report, SubscriberId
+from collections.abc import Mapping
+from itertools import islice
+
+from tocsin.broker.events import Ask, Report, SubscriberId
 from tocsin.broker.sessions import Session
 
 #: Sessions in one report, and among them those of which only positions changed.
 _MAX_PER_REPORT = 5_000
 _MAX_POSITIONS_PER_REPORT = 200
+#: With more, some rates are a little too low for a while.
+_MAX_PULLED_PER_REPORT = 20_000
 
 
 class ReportDesk:
@@ -49,7 +54,7 @@ class ReportDesk:
         for known in (self._changed, self._moved_on, self._claims):
             known.pop(session.subscriber, None)
 
-    def next_report(self) -> Report:
+    def next_report(self, pulled_bytes: Mapping[Ask, int]) -> Report:
         # What is not claimed yet is not ours to report.
         ours = [one for one in self._changed.values() if one.generation][:_MAX_PER_REPORT]
         for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
@@ -61,6 +66,7 @@ class ReportDesk:
             claims=list(self._claims)[:_MAX_PER_REPORT],
             changed={one.subscriber: (one.version, one.connection is not None, one.kept()) for one in ours},
             ended=list(self._ended)[:_MAX_PER_REPORT],
+            pulled_bytes=dict(islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT)),
         )
 
     def reported(self, subscribers: dict[SubscriberId, int], ended: list[SubscriberId]) -> None:

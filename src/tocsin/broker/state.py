@@ -387,7 +387,7 @@ class BrokerState:
             unconfirmed = [one for one in self._sessions.values() if one.is_unconfirmed]
             self._has_unconfirmed = bool(unconfirmed)
             self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
-        self._out.append(self._reports.next_report())
+        self._out.append(self._reports.next_report(self._deliveries.pulled_bytes()))
 
     def _claimed(self, event: Claimed) -> None:
         for subscriber, generation in event.generations.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from tocsin.coordinator.records import Held, Point
+from tocsin.coordinator.records import Held, Point, SubscriptionKey
 from tocsin.protocol.coordination import BrokerState
 
 
@@ -39,7 +40,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
-    """`draining`: the broker itself is shutting down."""
+    """`draining`: the broker itself is shutting down. `pulled_bytes`: what has come for subscriptions meanwhile."""
 
     now_s: float
     broker: str
@@ -47,6 +48,7 @@ class HeartbeatReceived:
     changed: tuple[ReportedSession, ...] = ()
     ended: tuple[str, ...] = ()
     draining: bool = False
+    pulled_bytes: Mapping[SubscriptionKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

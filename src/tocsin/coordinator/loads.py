@@ -89,20 +89,24 @@ class _Carried:
 
 
 class Loads:
-    """Loads and numbers of subscribers by broker, kept current as sessions change."""
+    """Loads and numbers of subscribers by broker, kept current as sessions change. The rates of what nobody holds any
+    more are forgotten."""
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
         self._carried: dict[str, _Carried] = {}
+        #: How many brokers fetch each subscription.
+        self._fetched_by: dict[SubscriptionKey, int] = {}
 
     def replace(self, before: SessionRecord | None, after: SessionRecord | None) -> None:
         """A session is not `before` any more but `after`; None: it was not, or is no more."""
         if before is not None and after is not None and _weighs_the_same(before, after):
             return
-        if before is not None and before.owner:
-            self._remove(before)
+        # First the new, then the old: what both hold is never held by nobody in between.
         if after is not None and after.owner:
             self._add(after)
+        if before is not None and before.owner:
+            self._remove(before)
 
     def of(self, broker: str) -> Load:
         carried = self._current(broker)
@@ -139,6 +143,7 @@ class Loads:
             carried.held[one.key] = count + 1
             if not count:
                 carried.incoming += rate
+                self._fetched_by[one.key] = self._fetched_by.get(one.key, 0) + 1
             if session.connected:
                 carried.sent[one.key] = carried.sent.get(one.key, 0) + 1
                 carried.outgoing += rate
@@ -150,6 +155,8 @@ class Loads:
             rate = self._rates.of(one.key)
             if _is_last(carried.held, one.key):
                 carried.incoming -= rate
+                if _is_last(self._fetched_by, one.key):
+                    self._rates.forget(one.key)
             if session.connected:
                 _is_last(carried.sent, one.key)
                 carried.outgoing -= rate

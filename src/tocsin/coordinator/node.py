@@ -27,6 +27,7 @@ from tocsin.coordinator.instructions import (
     Storing,
 )
 from tocsin.coordinator.metrics import Metrics
+from tocsin.coordinator.rates import Rates
 from tocsin.coordinator.state import CoordinatorState, Limits
 from tocsin.coordinator.store import Store, open_database
 from tocsin.coordinator.users import Users
@@ -42,6 +43,8 @@ _DATABASE_FILE = "coordinator.sqlite"
 _KEY_FILE = "signing-key.pem"
 #: How many times silence is looked at within the time that makes a broker dead.
 _LOOKS = 10
+#: Rates move on so many times in a window.
+_BUCKETS = 12
 
 _Answer = TypeVar("_Answer", AnswerBroker, AnswerHeartbeat, AnswerClaim, AnswerPlacement, AnswerHandover)
 
@@ -101,8 +104,16 @@ class CoordinatorNode:
             log.warning("the placement policy chosen before is not there any more", policy=policy)
             policy = self.settings.placement
         limits = Limits(self.settings.heartbeat_every_s, self.settings.dead_after_s, self.settings.mass_silence)
+        window_s = self.settings.rates_window_s
         return CoordinatorState(
-            self.now_s(), limits, policies, policy, random.Random(), remembered.brokers, remembered.sessions
+            self.now_s(),
+            limits,
+            policies,
+            policy,
+            random.Random(),
+            remembered.brokers,
+            remembered.sessions,
+            Rates(window_s, window_s / _BUCKETS),
         )
 
     async def _watch(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -11,6 +12,30 @@ from tocsin.coordinator.records import SubscriptionKey
 from tocsin.errors import InvalidValue
 
 _FIRST_ROOM = 1024
+
+
+class Reporters:
+    """Several brokers fetch the same results and tell of them; of each subscription's, one is listened to.
+
+    It is the one that was heard first, until it has told nothing for `patience_s`: by then the others have told of the
+    same results too, and whoever tells next tells of new ones.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._heard: dict[SubscriptionKey, tuple[str, float]] = {}
+
+    def is_listened_to(self, broker: str, subscription: SubscriptionKey, now_s: float) -> bool:
+        reporter, heard_s = self._heard.get(subscription, ("", -math.inf))
+        if reporter != broker and now_s - heard_s < self._patience_s:
+            return False
+        self._heard[subscription] = (broker, now_s)
+        return True
+
+    def forget(self, now_s: float, after_s: float) -> None:
+        """Those of whom nothing has been told for so long."""
+        for subscription in [one for one, (_, heard_s) in self._heard.items() if now_s - heard_s > after_s]:
+            del self._heard[subscription]
 
 
 class Rates:

@@ -50,7 +50,7 @@ from tocsin.coordinator.instructions import (
 )
 from tocsin.coordinator.loads import BrokerView, Load
 from tocsin.coordinator.placing import Placing
-from tocsin.coordinator.rates import Rates
+from tocsin.coordinator.rates import Rates, Reporters
 from tocsin.coordinator.records import BrokerRecord, Point, SessionRecord
 from tocsin.coordinator.sessions import Sessions
 from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
@@ -60,6 +60,9 @@ from tocsin.protocol.coordination import BrokerState
 #: Fewer brokers than this can well all fail by themselves.
 _MASS_MIN_BROKERS = 3
 _RETRY_AFTER_S = 1.0
+#: All brokers that fetch a result have told of it within so many heartbeats.
+_REPORTING_HEARTBEATS = 3
+_REPORTERS_KEPT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,7 @@ class CoordinatorState:
         self._limits = limits
         #: Whoever learns how much comes for a subscription tells this.
         self.rates = rates if rates is not None else Rates()
+        self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
         self._placing = Placing(policies, policy, chance, limits.heartbeat_every_s)
         self._looked_s = now_s
         self._watching_since_s = now_s
@@ -240,6 +244,9 @@ class CoordinatorState:
             broker.record = replace(broker.record, dead=False)
             done += [StoreBroker(broker.record), Note("broker is back", {"broker": event.broker})]
         broker.heard_s, broker.traffic = event.now_s, event.traffic
+        for subscription, size_bytes in event.pulled_bytes.items():
+            if self._reporters.is_listened_to(event.broker, subscription, event.now_s):
+                self.rates.observe(subscription, size_bytes)
         broker.shutting_down, broker.was_dead = event.draining, False
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
         return [*done, *changes, AnswerHeartbeat(broker.state, tuple(lost))]
@@ -337,6 +344,8 @@ class CoordinatorState:
             self._watching_since_s = now_s
         self._looked_s = now_s
         self._placing.release(now_s)
+        self.rates.advance(now_s)
+        self._reporters.forget(now_s, _REPORTERS_KEPT_S)
         alive = [one for one in self._brokers.values() if not one.record.dead]
         overdue = [one for one in alive if self._silent_s(one, now_s) >= dead_after_s]
         # Those who were dead before we started are no news; those almost overdue fell silent with the others, and those

@@ -11,12 +11,12 @@ import msgspec
 from tocsin.coordinator.events import ReportedSession, Traffic
 from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import Heartbeat, HeldSubscription, Session
+from tocsin.protocol.coordination import Heartbeat, HeldSubscription, PulledSubscription, Session
 
 _MAX_INT = (1 << 63) - 1
 
 
-def key_of(held: HeldSubscription) -> SubscriptionKey:
+def key_of(held: HeldSubscription | PulledSubscription) -> SubscriptionKey:
     """Equal ones are one object: a hundred thousand sessions that hold the same share its text."""
     for name, value in held.parameters.items():
         if (isinstance(value, float) and not math.isfinite(value)) or (
@@ -38,6 +38,10 @@ def traffic(heartbeat: Heartbeat) -> Traffic:
     if not all(map(math.isfinite, figures)):
         raise InvalidValue("bytes_in_per_s, bytes_out_per_s and cpu_cores must be finite")
     return Traffic(heartbeat.connections, *figures)
+
+
+def pulled(heartbeat: Heartbeat) -> dict[SubscriptionKey, int]:
+    return {key_of(one): one.size_bytes for one in heartbeat.pulled}
 
 
 def session_body(session: SessionRecord) -> dict[str, Any]:

@@ -66,6 +66,15 @@ class Session(BaseModel):
     subscriptions: list[HeldSubscription] = Field([], max_length=10_000)
 
 
+class PulledSubscription(BaseModel):
+    """What has come for one backend subscription since the last heartbeat."""
+
+    channel: str = Field(max_length=255)
+    parameters: dict[str, ParameterValue] = {}
+    permission: str = Field("", max_length=255)
+    size_bytes: _Count
+
+
 class Heartbeat(BaseModel):
     connections: _Count = 0
     bytes_in_per_s: float = Field(0, ge=0)
@@ -73,6 +82,7 @@ class Heartbeat(BaseModel):
     cpu_cores: float = Field(0, ge=0)
     changed: list[Session] = Field([], max_length=100_000, description="Sessions that changed since the last one")
     ended: list[SubscriberId] = Field([], max_length=100_000, description="Subscribers it keeps nothing for any more")
+    pulled: list[PulledSubscription] = Field([], max_length=100_000, description="Where results have come since")
     revocations_seen: _Count = Field(0, description="The `revocations_version` of the last answer")
     draining: bool = Field(False, description="It is shutting down and hands its subscribers over")
 

@@ -299,6 +299,19 @@ def test_pull_that_may_not_know_proves_nothing() -> None:
     assert broker.all_of(FetchHistory) == [FetchHistory({7: 100})]
 
 
+def test_reports_tell_how_much_has_come_since_the_one_before() -> None:
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood")
+    broker.acquired(flood=7)
+    broker.pull()
+    broker.pull((7, 101), (7, 102), (9, 103))
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[-1].pulled_bytes == {_FLOOD: len(b"7-101") + len(b"7-102")}
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[-1].pulled_bytes == {}
+
+
 def test_stranger_is_claimed_once_all_is_held() -> None:
     """A session from elsewhere is taken over whole: first everything is acquired, then welcome, then the claim."""
     broker = Broker()

@@ -101,8 +101,10 @@ class Network:
         ended: tuple[str, ...] = (),
         connections: int = 0,
         draining: bool = False,
+        pulled: dict[str, int] | None = None,
     ) -> AnswerHeartbeat:
-        event = HeartbeatReceived(self.now_s, broker, Traffic(connections), changed, ended, draining)
+        sizes = {SubscriptionKey(name): size_bytes for name, size_bytes in (pulled or {}).items()}
+        event = HeartbeatReceived(self.now_s, broker, Traffic(connections), changed, ended, draining, sizes)
         return self.answer(event, AnswerHeartbeat)
 
     def claim(self, broker: str, *subscribers: str) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.coordinator.rates import Rates
+from tocsin.coordinator.rates import Rates, Reporters
 from tocsin.coordinator.records import SubscriptionKey
 from tocsin.errors import InvalidValue
 
@@ -101,3 +101,23 @@ def test_many_fit() -> None:
 def test_a_bucket_must_fit_in_the_window() -> None:
     with pytest.raises(InvalidValue, match="a bucket of 20 s does not fit"):
         Rates(window_s=10, bucket_s=20)
+
+
+def test_of_several_who_tell_the_same_one_is_listened_to() -> None:
+    reporters = Reporters(patience_s=3)
+    assert reporters.is_listened_to("a", FIRE, 0.0)
+    assert not reporters.is_listened_to("b", FIRE, 0.5)
+    assert reporters.is_listened_to("b", FLOOD, 0.5), "each subscription has its own"
+    assert reporters.is_listened_to("a", FIRE, 1.0), "the rest of the same run"
+    assert not reporters.is_listened_to("b", FIRE, 1.4)
+    assert reporters.is_listened_to("b", FIRE, 60.0), "the next run; now b is first"
+    assert not reporters.is_listened_to("a", FIRE, 60.3)
+
+
+def test_reporters_of_what_nobody_tells_of_any_more_are_forgotten() -> None:
+    reporters = Reporters(patience_s=3)
+    reporters.is_listened_to("a", FIRE, 0.0)
+    reporters.forget(100.0, after_s=200.0)
+    assert not reporters.is_listened_to("b", FIRE, 1.0)
+    reporters.forget(201.0, after_s=200.0)
+    assert reporters.is_listened_to("b", FIRE, 1.0)

@@ -255,3 +255,40 @@ def test_whoever_takes_a_removed_users_name_finds_nothing_of_theirs() -> None:
     assert network.heartbeat("a", ReportedSession("ann/phone", 1)).lost == ("ann/phone",)
     assert "ann/phone" not in network.stored_sessions
     assert network.state.subscriber_count == 1
+
+
+def test_loads_are_what_brokers_fetch_and_send_in_bytes_per_second() -> None:
+    """Both brokers fetch floods, and tell so; it counts once."""
+    network = Network()
+    network.register("a", "b")
+    for broker, names in (("a", ("ann", "bob")), ("b", ("cid",))):
+        subscribers = [f"{name}/phone" for name in names]
+        generations = network.claim(broker, *subscribers)
+        sessions = [ReportedSession(one, generations[one], True, held("flood")) for one in subscribers]
+        network.heartbeat(broker, *sessions)
+    for _ in range(140):
+        network.heartbeat("a", pulled={"flood": 50})
+        network.pass_time(0.5)
+        network.heartbeat("b", pulled={"flood": 50})
+    reports = {one.record.name: one.load for one in network.state.brokers(network.now_s)}
+    assert (reports["a"].incoming, reports["a"].outgoing) == (pytest.approx(100, rel=0.1), pytest.approx(200, rel=0.1))
+    assert (reports["b"].incoming, reports["b"].outgoing) == (pytest.approx(100, rel=0.1), pytest.approx(100, rel=0.1))
+    assert network.state.balance().brokers == ("a", "b")
+    view = network.state.assignment(resting={"cid/phone"})
+    assert view.subscribers == ("ann/phone", "bob/phone", "cid/phone")
+    assert view.movable.tolist() == [True, True, False]
+    assert view.rates.tolist() == [pytest.approx(100, rel=0.1)]
+
+
+def test_a_rate_outlives_a_move_but_not_its_last_holder() -> None:
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    network.heartbeat("a", ReportedSession("ann/phone", 1, True, held("flood")), pulled={"flood": 10})
+    network.pass_time(70, heard=("a", "b"))
+    assert len(network.state.rates) == 1
+    network.claim("b", "ann/phone")
+    network.heartbeat("b", ReportedSession("ann/phone", 2, True, held("flood")))
+    assert len(network.state.rates) == 1
+    network.heartbeat("b", ended=("ann/phone",))
+    assert len(network.state.rates) == 0

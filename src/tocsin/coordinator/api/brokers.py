@@ -19,7 +19,7 @@ from tocsin.coordinator.events import (
 )
 from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
 from tocsin.coordinator.state import BrokerReport
-from tocsin.coordinator.wire import reported, traffic
+from tocsin.coordinator.wire import pulled, reported, traffic
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -39,10 +39,11 @@ router = APIRouter(prefix="/v1/brokers", responses=ERRORS, tags=["brokers"], dep
 
 
 class LoadsAnswer(BaseModel):
-    """By the load model: rates of backend subscriptions, each weighing 1 for now."""
+    """By the load model, in bytes per second: the rates of backend subscriptions, as moving averages of what brokers
+    report. One that is not known for a whole window yet weighs as much as the others on average; 1 if none is."""
 
     incoming: float = Field(description="Over the distinct backend subscriptions it holds")
-    outgoing: float = Field(description="Over all holds of its subscribers")
+    outgoing: float = Field(description="Over all holds of its connected subscribers")
     total: float
 
 
@@ -100,7 +101,13 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
     """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
     version = node.users.revocations_version
     event = HeartbeatReceived(
-        node.now_s(), name, traffic(body), tuple(map(reported, body.changed)), tuple(body.ended), body.draining
+        node.now_s(),
+        name,
+        traffic(body),
+        tuple(map(reported, body.changed)),
+        tuple(body.ended),
+        body.draining,
+        pulled(body),
     )
     answer = await node.ask(event, AnswerHeartbeat)
     node.metrics.heartbeat()
