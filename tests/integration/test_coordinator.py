@@ -371,9 +371,64 @@ def test_brokers_from_the_command_line(guarded: Coordinator, tocsin) -> None:  #
     assert json.loads(tocsin("brokers", "policy", before, "--json").stdout)["policy"] == before
 
 
+def test_a_plan_says_what_could_be_moved_and_moves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over HTTP and from the command line; the loads are what brokers have told."""
+    with serving(tmp_path, rates_window_s=2.0) as url, CoordinatorClient(url) as client:
+        with pytest.raises(ServerError, match="no broker is there to plan for"):
+            client.make_plan()
+        for name in ("a", "b"):
+            client.register_broker(name, f"http://{name}")
+        flood = {"channel": "EmergenciesOfType", "parameters": {"etype": "flood"}}
+        crowd = [f"u{number}/phone" for number in range(6)]
+        sessions = [
+            {
+                "subscriber": one,
+                "generation": generation,
+                "connected": True,
+                "subscriptions": [{**flood, "position": "1-0"}],
+            }
+            for one, generation in client.claim("a", crowd).items()
+        ]
+        client.heartbeat("a", {"changed": sessions})
+
+        def publish() -> None:
+            """Results come, until they show in the load."""
+            deadline = time.monotonic() + _PATIENCE_S
+            while client.broker("a")["loads"]["total"] <= 7:
+                assert time.monotonic() < deadline, "the broker's word changes nothing"
+                client.heartbeat("a", {"pulled": [{**flood, "size_bytes": 4000}]})
+                client.heartbeat("b", {})
+
+        publish()
+        made = client.make_plan(stage="migration", policy="ldm", reason="to see", shown_moves=1)
+        assert (made["policy"], made["reason"], len(made["moves"])) == ("ldm", "to see", 1)
+        assert made["after"]["cov"] < made["before"]["cov"] == pytest.approx(1.0)
+        assert made["migrations"] == 3
+        (move,) = made["moves"]
+        assert (move["source"], move["destination"]) == ("a", "b")
+        assert "most loaded" in move["reason"]
+        assert {one["broker"] for one in client.subscribers()} == {"a"}, "nobody was moved"
+        assert [one["plan"] for one in client.plans()] == [made["plan"]]
+        assert len(client.plan(made["plan"])["moves"]) == 3
+        monkeypatch.setenv("TOCSIN_COORDINATOR_URL", url)
+        runner = CliRunner()
+        publish()
+        shown = runner.invoke(app, ["plan", "--stage", "shuffle", "--policy", "gsh", "--moves", "2"])
+        assert shown.exit_code == 0, shown.stderr
+        assert "shuffle by gsh" in shown.stdout
+        assert "and 1 more" in shown.stdout
+        assert "Nothing has been moved" in shown.stdout
+        assert len(json.loads(runner.invoke(app, ["plan", "--list", "--json"]).stdout)) == 2
+        assert json.loads(runner.invoke(app, ["plan", made["plan"], "--json"]).stdout)["plan"] == made["plan"]
+        refused = runner.invoke(app, ["plan", "--policy", "lbm"])
+        assert refused.exit_code == 1
+        assert "there are: group, ldm, sdm" in refused.stderr
+        assert "no plan nosuch" in runner.invoke(app, ["plan", "nosuch"]).stderr
+
+
 def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
     """Whatever is sent: no failure of ours, and no status, content type or shape that the document does not tell."""
-    known_names = {"name": "fuzz", "user": "fuzz", "device": "phone"}
+    known_names = {"name": "fuzz", "user": "fuzz", "device": "phone", "plan": ""}
     tokens: list[str] = []
     with serving(tmp_path) as url, CoordinatorClient(url) as client:
 
@@ -383,13 +438,14 @@ def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
             tokens.append(client.log_in("fuzz", _PASSWORD)["token"])
             client.register_broker("fuzz", "http://127.0.0.1:1")
             client.claim("fuzz", ["fuzz/phone"])
+            known_names["plan"] = client.make_plan()["plan"]
 
         def adapt(case: schemathesis.Case, known: bool) -> dict[str, str] | None:
             for name in case.path_parameters if known else ():
                 case.path_parameters[name] = known_names[name]
             return {"Authorization": f"Bearer {tokens[-1]}"} if known else None
 
-        check_document(url, adapt, operations=21, examples=25, before_each=prepare)
+        check_document(url, adapt, operations=24, examples=25, before_each=prepare)
         assert httpx.get(f"{url}/healthz").json() == {"state": "ready"}
 
 

@@ -13,6 +13,7 @@ from tocsin.cli import (
     coordinator,
     demo,
     doctor,
+    plan,
     publish,
     reproduce,
     results,
@@ -56,6 +57,7 @@ app.command("results")(results.run_results)
 app.command("doctor")(doctor.run_doctor)
 app.command("demo")(demo.run_demo)
 app.command("simulate")(simulate.run_simulate)
+app.command("plan")(plan.run_plan)
 app.add_typer(users.app, name="users")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(bench.app, name="bench")

@@ -9,6 +9,8 @@ from urllib.parse import quote
 from tocsin.client.http import HttpClient
 
 _TIMEOUT_S = 30.0
+#: A shuffle of a million takes most of a minute.
+_PLAN_TIMEOUT_S = 300.0
 
 
 class CoordinatorClient(HttpClient):
@@ -81,6 +83,19 @@ class CoordinatorClient(HttpClient):
         answer = self._json("POST", f"/v1/brokers/{_part(name)}/handover", json=body)
         placements: dict[str, dict[str, str]] = answer["placements"]
         return placements
+
+    # Plans
+
+    def make_plan(self, *, shown_moves: int = 100, **wish: Any) -> dict[str, Any]:
+        """What could be moved; a wish is as in `protocol.plans.PlanRequest`."""
+        return self._json("POST", "/v1/plans", json=wish, params={"moves": shown_moves}, timeout=_PLAN_TIMEOUT_S)
+
+    def plans(self) -> list[dict[str, Any]]:
+        plans: list[dict[str, Any]] = self._json("GET", "/v1/plans")["plans"]
+        return plans
+
+    def plan(self, plan: str, *, shown_moves: int = 100) -> dict[str, Any]:
+        return self._json("GET", f"/v1/plans/{_part(plan)}", params={"moves": shown_moves})
 
     # Subscribers
 

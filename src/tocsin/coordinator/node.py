@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 from collections import Counter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -31,11 +32,15 @@ from tocsin.coordinator.rates import Rates
 from tocsin.coordinator.state import CoordinatorState, Limits
 from tocsin.coordinator.store import Store, open_database
 from tocsin.coordinator.users import Users
-from tocsin.errors import InvalidValue
+from tocsin.errors import InvalidValue, NotFound
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.runtime.tokens import TokenSigner
 from tocsin.settings import CoordinatorSettings
+
+if TYPE_CHECKING:
+    from tocsin.coordinator.planning import KeptPlan, Planning
+    from tocsin.protocol.plans import PlanRequest
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +67,7 @@ class CoordinatorNode:
         self.users = Users(self._store, signer, self.clock, self.metrics, settings.token_lifetime_s)
         self.state = self._restored()
         self._commits = GroupCommit(self._store)
+        self._planning: Planning | None = None
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -86,6 +92,33 @@ class CoordinatorNode:
     async def ask(self, event: Event, kind: type[_Answer]) -> _Answer:
         """The same, for an event that is answered."""
         return next(one for one in await self.happened(event) if isinstance(one, kind))
+
+    @property
+    def planning(self) -> Planning:
+        """Made when it is first wanted: what compiles its loops takes a while to be imported."""
+        if self._planning is None:
+            from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
+            from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+            from tocsin.coordinator.planning import Planning
+
+            self._planning = Planning(
+                with_outsiders("migration", MIGRATIONS),
+                with_outsiders("shuffle", SHUFFLES),
+            )
+        return self._planning
+
+    async def plan(self, request: PlanRequest) -> KeptPlan:
+        """What could be moved, as things are now; worked out in a thread, while everything goes on."""
+        from tocsin.coordinator.balancing.proposal import Goal
+        from tocsin.coordinator.plan import Stage
+
+        goal = Goal(request.cov_at_most, request.mean_above, max_moves=request.max_moves)
+        wish = self.planning.wish(Stage(request.stage), request.policy, goal, request.reason)
+        if not self.state.balance().brokers:
+            raise NotFound("no broker is there to plan for")
+        view = self.state.assignment()
+        plan = await asyncio.to_thread(self.planning.propose, view, wish)
+        return self.planning.keep(f"plan-{secrets.token_hex(4)}", self.clock.now_us(), wish, plan)
 
     def now_s(self) -> float:
         return self.clock.monotonic_s()

@@ -12,5 +12,8 @@ _R = TypeVar("_R")
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compiled when first called, and kept on disk for the next process. Strict arithmetic: the same on every run."""
-    return cast("Callable[_P, _R]", numba.njit(cache=True)(function))
+    """Compiled when first called, and kept on disk for the next process. Strict arithmetic: the same on every run.
+
+    Other threads of Python may go on meanwhile: what loops work on is theirs alone.
+    """
+    return cast("Callable[_P, _R]", numba.njit(cache=True, nogil=True)(function))

@@ -1,0 +1,122 @@
+"""Routes for plans: what could be moved, and what it would bring."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from tocsin.coordinator.api.faces import NameInPath, Node, operator_only
+from tocsin.coordinator.balancing.balance import Balance
+from tocsin.coordinator.planning import KeptPlan
+from tocsin.protocol.plans import PlanRequest
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(prefix="/v1/plans", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
+
+ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="How many moves to show")]
+
+
+class BrokerLoads(BaseModel):
+    broker: str
+    before: float = Field(description="Bytes per second, by the load model")
+    after: float
+    score_before: float = Field(description="Load for its capacity")
+    score_after: float
+
+
+class BalanceAnswer(BaseModel):
+    cov: float = Field(description="Standard deviation of the scores over their mean")
+    max: float = Field(description="The highest score")
+    mean: float
+    total: float = Field(description="The sum of all loads")
+
+
+class MoveAnswer(BaseModel):
+    subscriber: str
+    source: str
+    destination: str
+    load: float = Field(description="What it is sent, in bytes per second")
+    reason: str
+
+
+class PlanSummary(BaseModel):
+    plan: str
+    made_at_us: int = Field(description="Since 1970")
+    stage: str
+    policy: str
+    reason: str
+    migrations: int
+    before: BalanceAnswer
+    after: BalanceAnswer
+    lower_bound: float = Field(description="A highest score that no assignment beats")
+    gap: float = Field(description="The highest score after it, over the lower bound")
+
+
+class PlanAnswer(PlanSummary):
+    brokers: list[BrokerLoads]
+    moves: list[MoveAnswer] = Field(description="As many as were asked for; `migrations` says how many there are")
+
+
+class PlansAnswer(BaseModel):
+    plans: list[PlanSummary]
+
+
+@router.post("", response_model=PlanAnswer)
+async def make(body: PlanRequest, node: Node, moves: ShownMoves = 100) -> Response:
+    """Make a plan from how things are now. Nothing is moved."""
+    return reply(_described(await node.plan(body), moves))
+
+
+@router.get("", response_model=PlansAnswer)
+async def list_plans(node: Node) -> Response:
+    """The last plans, newest first."""
+    return reply({"plans": [_summary(one) for one in node.planning.all()]})
+
+
+@router.get("/{plan}", response_model=PlanAnswer)
+async def show(plan: NameInPath, node: Node, moves: ShownMoves = 100) -> Response:
+    """A plan, with its moves and their reasons."""
+    return reply(_described(node.planning.get(plan), moves))
+
+
+def _summary(kept: KeptPlan) -> dict[str, Any]:
+    plan = kept.plan
+    return {
+        "plan": kept.id,
+        "made_at_us": kept.made_at_us,
+        "stage": plan.stage,
+        "policy": plan.policy,
+        "reason": kept.wish.reason,
+        "migrations": plan.migrations,
+        "before": _balance(plan.before),
+        "after": _balance(plan.after),
+        "lower_bound": plan.lower_bound,
+        "gap": plan.gap,
+    }
+
+
+def _described(kept: KeptPlan, moves: int) -> dict[str, Any]:
+    plan = kept.plan
+    figures = zip(plan.brokers, plan.before.loads, plan.after.loads, plan.before.scores, plan.after.scores, strict=True)
+    names = ("broker", "before", "after", "score_before", "score_after")
+    return {
+        **_summary(kept),
+        "brokers": [dict(zip(names, one, strict=True)) for one in figures],
+        "moves": [
+            {
+                "subscriber": move.subscriber,
+                "source": move.source,
+                "destination": move.destination,
+                "load": move.load,
+                "reason": move.reason,
+            }
+            for move in islice(plan.moves(), moves)
+        ],
+    }
+
+
+def _balance(balance: Balance) -> dict[str, float]:
+    return {"cov": balance.cov, "max": balance.max, "mean": balance.mean, "total": balance.total}
