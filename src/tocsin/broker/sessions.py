@@ -66,6 +66,8 @@ class Session:
     #: From our store, but never claimed: another broker may have carried it on since, and what that one reported has to
     #: be taken in before the session can be ours.
     is_unconfirmed: bool = False
+    #: What was given up meanwhile: it is not to be taken in again.
+    given_up: set[Ask] = field(default_factory=set)
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None

@@ -201,9 +201,10 @@ class BrokerState:
                 session.is_unconfirmed = self._has_unconfirmed = True
                 self._out.append(FetchSession(session.subscriber))
             self._claim_when_whole(session)
+        # What was lingering when we were killed lingers anew: whose it was, nobody can tell any more.
         for backend in self._holdings.backends():
             if not backend.frontends:
-                self._holdings.let_go(backend, event.now_s)
+                self._holdings.let_go(backend, event.now_s + _LINGER_S)
 
     # Coming and going
 
@@ -241,6 +242,7 @@ class BrokerState:
         session.is_unconfirmed = False
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
+        session.given_up.clear()
         self._deliveries.bring_forward(session)
         self._claim_when_whole(session)
 

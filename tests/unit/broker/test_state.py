@@ -413,6 +413,21 @@ def test_a_position_that_was_brought_along_outdoes_an_older_report() -> None:
     assert broker.all_of(FetchHistory) == [FetchHistory({7: 95})]
 
 
+def test_what_was_given_up_meanwhile_does_not_come_back() -> None:
+    """The coordinator's copy is from before; a subscriber who has unsubscribed since stays unsubscribed."""
+    broker = Broker()
+    message = Subscribe("OfType", {"etype": "flood"}, "7-95", 1)
+    broker.tell(SubscriberArrived(1, "ann", "d", "", 0, 1e9, [message], 0.0))
+    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
+    broker.acquired(flood=7)
+    broker.tell(UnsubscribeAsked(1, 7, 2, 0.0))
+    kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90))])
+    broker.tell(SessionFetched("ann/d", kept, is_certain=True, now_s=0.0))
+    assert not broker.all_of(Acquire)
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[0].claims == ["ann/d"]
+
+
 def test_a_report_outdoes_having_begun_anew() -> None:
     """One that brought no position and began with what comes now goes on from what was kept."""
     broker = Broker()
