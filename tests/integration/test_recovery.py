@@ -10,7 +10,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +85,13 @@ def test_what_was_accepted_while_nothing_ran_is_taken_in(serve: Callable[..., Ab
         assert {live.client.receipt("records", one)["accepted"] for one in receipts} == {1}
 
 
+def _copy_if_there(source: str, destination: str) -> str:
+    """Temporary files come and go while the copy is made, as they may be there or not when a process is killed."""
+    with suppress(FileNotFoundError):
+        shutil.copy2(source, destination)
+    return destination
+
+
 @contextmanager
 def _copied_at(moment: str, live: Live, copy: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Within the block, the first batch that comes to `moment` leaves a copy of the data directory."""
@@ -95,7 +102,7 @@ def _copied_at(moment: str, live: Live, copy: Path, monkeypatch: pytest.MonkeyPa
         def wrapped(*args: Any, **options: Any) -> Any:
             answer = None if before else call(*args, **options)
             if not done.is_set():
-                shutil.copytree(data, copy)
+                shutil.copytree(data, copy, copy_function=_copy_if_there)
                 done.set()
             return call(*args, **options) if before else answer
 

@@ -116,7 +116,8 @@ class Coordination:
             if report is None:
                 return
             if report.claims:
-                self._happened(Claimed(await self._link.claim(report.claims)))
+                answered = await self._link.claim(report.claims)
+                self._happened(Claimed(answered.generations, answered.stale))
             heartbeat = Heartbeat(
                 connections=self.connections(),
                 **self._metrics.rates(self._clock.monotonic_s()),

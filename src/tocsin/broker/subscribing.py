@@ -74,7 +74,7 @@ class SubscriptionDesk:
             missing = NotFound(f"you hold no subscription {subscription}")
             self._tell(session, error_message(missing, request))
             return
-        if session.is_unconfirmed:
+        if not session.generation:
             session.given_up |= frontend.backend.spellings
         self.detach(frontend, now_s)
         self._tell(session, Unsubscribed(subscription, request))

@@ -190,7 +190,8 @@ class BrokerNode:
         self._call(self._coordinator_s, self._claim if report.claims else self._heartbeat, report)
 
     def _claim(self, report: Report) -> None:
-        self.tell(Claimed(self._coordination.claim(self.name, report.claims)))
+        answered = self._coordination.claim(self.name, report.claims)
+        self.tell(Claimed(answered.generations, answered.stale))
         self._call(self._coordinator_s, self._heartbeat, report)
 
     def _heartbeat(self, report: Report) -> None:
