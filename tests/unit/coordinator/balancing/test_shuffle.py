@@ -119,6 +119,13 @@ def test_the_hypergraph_beats_the_search_alone_where_there_are_communities() -> 
     assert np.array_equal(extra.owners, sharing_hypergraph(view, Goal()).owners), "the same every time"
 
 
+def test_what_is_held_everywhere_anyway_is_not_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the library has nothing to do, and would take its time for it."""
+    view = random_assignment(9, subscribers=400, subscriptions=6, brokers=3, each=4)
+    monkeypatch.setattr(hypergraph, "_library", lambda: pytest.fail("there was nothing to part"))
+    assert np.array_equal(sharing_hypergraph(view, Goal()).owners, sharing(view, Goal()).owners)
+
+
 def test_the_hypergraph_knows_no_budget_and_says_when_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     view = random_assignment(6, subscribers=50, subscriptions=20, brokers=3, each=3)
     with pytest.raises(InvalidValue, match="knows no budget"):

@@ -23,6 +23,8 @@ from tocsin.errors import InvalidValue
 _LARGEST_WEIGHT = 10_000
 #: How much heavier than its share a part may be.
 _IMBALANCE = 0.03
+#: What so many hold for each broker is held everywhere, however they are parted: it would only take time.
+_HELD_EVERYWHERE = 8
 _THREADS = 2
 
 
@@ -33,7 +35,9 @@ def sharing_hypergraph(view: AssignmentView, goal: Goal) -> Proposal:
     movable = np.flatnonzero(view.movable)
     owners = view.owners.copy()
     if len(view.brokers) > 1 and len(movable) >= 2 * len(view.brokers) and view.takes.all():
-        owners[movable] = _named(view, movable, _parts(view, movable))
+        nets, rates = _nets(view, movable)
+        if nets:
+            owners[movable] = _named(view, movable, _parts(view, movable, nets, rates))
     return Proposal(better_of_greedy(view, search(LoadTable.of(view, owners), view.movable), goal), REASONS)
 
 
@@ -49,7 +53,7 @@ def _library() -> Any:
     return mtkahypar, mtkahypar.initialize(_THREADS, False)
 
 
-def _parts(view: AssignmentView, movable: NDArray[np.int64]) -> Numbers:
+def _parts(view: AssignmentView, movable: NDArray[np.int64], nets: list[list[int]], rates: Floats) -> Numbers:
     """One part per broker, in the order of brokers, of sizes that suit their capacities."""
     mtkahypar, initializer = _library()
     mtkahypar.set_seed(1)
@@ -61,7 +65,6 @@ def _parts(view: AssignmentView, movable: NDArray[np.int64]) -> Numbers:
     if not np.all(view.capacities == view.capacities[0]):
         most = np.ceil(weights.sum() * shares * (1 + _IMBALANCE)) + weights.max()
         context.set_individual_target_block_weights(most.astype(np.int64).tolist())
-    nets, rates = _nets(view, movable)
     graph = initializer.create_hypergraph(
         context, len(movable), len(nets), nets, weights.tolist(), _whole(rates).tolist()
     )
@@ -69,7 +72,7 @@ def _parts(view: AssignmentView, movable: NDArray[np.int64]) -> Numbers:
 
 
 def _nets(view: AssignmentView, movable: NDArray[np.int64]) -> tuple[list[list[int]], Floats]:
-    """For each subscription with two holders or more, who they are; one alone can't be cut."""
+    """Who holds each subscription, and its rate, where that can make a difference. One holder alone can't be parted."""
     vertex_of = np.full(len(view.subscribers), -1, np.int64)
     vertex_of[movable] = np.arange(len(movable))
     vertices = np.repeat(vertex_of, np.diff(view.offsets))
@@ -78,7 +81,7 @@ def _nets(view: AssignmentView, movable: NDArray[np.int64]) -> tuple[list[list[i
     order = np.argsort(subscriptions, kind="stable")
     counts = np.bincount(subscriptions, minlength=len(view.subscriptions))
     pins = np.split(vertices[order], np.cumsum(counts)[:-1])
-    shared = np.flatnonzero(counts > 1)
+    shared = np.flatnonzero((counts > 1) & (counts <= _HELD_EVERYWHERE * len(view.brokers)))
     return [pins[one].tolist() for one in shared], view.rates[shared]
 
 
