@@ -116,8 +116,7 @@ class Coordination:
             if report is None:
                 return
             if report.claims:
-                answered = await self._link.claim(report.claims)
-                self._happened(Claimed(answered.generations, answered.stale))
+                self._happened(Claimed(await self._link.claim(report.claims)))
             heartbeat = Heartbeat(
                 connections=self.connections(),
                 **self._metrics.rates(self._clock.monotonic_s()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import httpx
@@ -46,11 +46,10 @@ class CoordinatorLink:
     async def report(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         return await self._call("POST", f"{self._path}/heartbeats", HeartbeatAnswer, heartbeat)
 
-    async def claim(self, claims: Mapping[str, int]) -> Claimed:
-        """Become the owner of these, unless somebody has claimed them since the generations given."""
-        return await self._call(
-            "POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(claims), based_on=dict(claims))
-        )
+    async def claim(self, subscribers: Sequence[str]) -> dict[str, int]:
+        """Become the owner of these; returns their new generations."""
+        answer = await self._call("POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(subscribers)))
+        return answer.generations
 
     async def place_elsewhere(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Where these should go: broker and address."""

@@ -213,10 +213,7 @@ class ReportDue:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """Those of `stale` were claimed by another broker since we asked for them."""
-
     generations: Mapping[SubscriberId, int]
-    stale: Sequence[SubscriberId] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,11 +362,10 @@ class StorePositions:
 class Report:
     """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
 
-    Claims are with the generation that each session had at the coordinator when we took it in. `pulled_bytes` is what
-    has come for each backend subscription since the report before.
+    `pulled_bytes` is what has come for each backend subscription since the report before.
     """
 
-    claims: Mapping[SubscriberId, int]
+    claims: Sequence[SubscriberId]
     changed: Mapping[SubscriberId, tuple[int, bool, KeptSession]]
     ended: Sequence[SubscriberId]
     pulled_bytes: Mapping[Ask, int]

@@ -42,7 +42,6 @@ class ReportDesk:
 
     def claimed(self, session: Session, generation: int) -> None:
         session.generation = generation
-        session.given_up.clear()
         self._claims.pop(session.subscriber, None)
         self.changed(session)
 
@@ -64,7 +63,7 @@ class ReportDesk:
                 self._changed[session.subscriber] = session
                 ours.append(session)
         return Report(
-            claims={one.subscriber: one.based_on for one in islice(self._claims.values(), _MAX_PER_REPORT)},
+            claims=list(self._claims)[:_MAX_PER_REPORT],
             changed={one.subscriber: (one.version, one.connection is not None, one.kept()) for one in ours},
             ended=list(self._ended)[:_MAX_PER_REPORT],
             pulled_bytes=dict(islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT)),

@@ -63,13 +63,9 @@ class Session:
     #: claimed and nobody is welcomed.
     restoring: set[Ask] = field(default_factory=set)
 
-    #: The generation that the coordinator had of it when we took it in; 0 if none.
-    based_on: int = 0
     #: From our store, but never claimed: another broker may have carried it on since, and what that one reported has to
     #: be taken in before the session can be ours.
     is_unconfirmed: bool = False
-    #: What was given up before it was claimed: it is not to be taken in again from another broker's report.
-    given_up: set[Ask] = field(default_factory=set)
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None

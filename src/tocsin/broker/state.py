@@ -232,7 +232,6 @@ class BrokerState:
         self._sessions[event.subscriber] = session
         self._out.append(StoreSession(session.subscriber, session.generation))
         if event.session is not None:
-            session.based_on = event.session.generation
             self._subscriptions.restore(session, event.session)
         self._connect(session, arrival)
 
@@ -242,7 +241,6 @@ class BrokerState:
             return  # Asked again with the next report.
         session.is_unconfirmed = False
         if event.session is not None:
-            session.based_on = event.session.generation
             self._subscriptions.restore(session, event.session)
         self._deliveries.bring_forward(session)
         self._claim_when_whole(session)
@@ -397,13 +395,6 @@ class BrokerState:
             if (session := self._sessions.get(subscriber)) is not None:
                 self._reports.claimed(session, generation)
                 self._out.append(StoreSession(subscriber, generation))
-        for subscriber in event.stale:
-            session = self._sessions.get(subscriber)
-            if session is None or session.generation:
-                continue
-            # What it has elsewhere is to be taken in first.
-            self._reports.forget(session)
-            session.is_unconfirmed = self._has_unconfirmed = True
 
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))

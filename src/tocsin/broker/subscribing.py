@@ -38,7 +38,7 @@ class SubscriptionDesk:
 
     def restore(self, session: Session, kept: KeptSession) -> None:
         """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
-        known = {one.ask for one in session.frontends.values()} | session.restoring | session.given_up
+        known = {one.ask for one in session.frontends.values()} | session.restoring
         for one in kept.subscriptions:
             if one.ask in known:
                 continue
@@ -74,8 +74,6 @@ class SubscriptionDesk:
             missing = NotFound(f"you hold no subscription {subscription}")
             self._tell(session, error_message(missing, request))
             return
-        if not session.generation:
-            session.given_up |= frontend.backend.spellings
         self.detach(frontend, now_s)
         self._tell(session, Unsubscribed(subscription, request))
 

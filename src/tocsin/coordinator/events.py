@@ -53,14 +53,10 @@ class HeartbeatReceived:
 
 @dataclass(frozen=True, slots=True)
 class SubscribersClaimed:
-    """A broker holds all that these subscribers hold, and will keep their sessions from now on.
-
-    `based_on` are the generations that they had when the broker asked; who is not in it is claimed in any case.
-    """
+    """A broker holds all that these subscribers hold, and will keep their sessions from now on."""
 
     broker: str
     subscribers: tuple[str, ...]
-    based_on: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,7 @@ class AnswerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClaim:
-    """`stale`: claimed by another broker since this one asked for them."""
-
     generations: Mapping[str, int]
-    stale: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

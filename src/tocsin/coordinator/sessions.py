@@ -7,7 +7,7 @@ but its owner's word, or its user's removal, ends a session: a broker that is si
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tocsin.coordinator.events import ReportedSession
@@ -69,26 +69,18 @@ class Sessions:
             changes += self._lets_go(broker, subscriber)
         return changes, sorted(lost)
 
-    def claim(
-        self, broker: str, subscribers: Iterable[str], based_on: Mapping[str, int]
-    ) -> tuple[_Changes, dict[str, int], list[str]]:
-        """`broker` keeps these from now on. Returns also their generations, and which are stale: another broker has
-        claimed them since the generation that they are `based_on`, and what was reported since would be lost."""
+    def claim(self, broker: str, subscribers: Iterable[str]) -> tuple[_Changes, dict[str, int]]:
+        """`broker` keeps these from now on. Returns also their generations."""
         changes: _Changes = []
-        stale: list[str] = []
         for subscriber in dict.fromkeys(subscribers):
             known = self._by_subscriber.get(subscriber) or SessionRecord(subscriber, "", 0)
-            if known.owner not in {"", broker} and known.generation > based_on.get(subscriber, known.generation):
-                stale.append(subscriber)
-                continue
             generation = known.generation + 1
             session = replace(known, owner=broker, generation=generation, former=self._former(known, broker))
             self._put(session)
             changes.append(StoreSession(session))
-        generations = {
+        return changes, {
             one.session.subscriber: one.session.generation for one in changes if isinstance(one, StoreSession)
         }
-        return changes, generations, stale
 
     def end_all_of(self, user: str) -> _Changes:
         """Whoever takes the name later must not find what this user had subscribed to."""

@@ -253,8 +253,8 @@ class CoordinatorState:
 
     def _subscribers_claimed(self, event: SubscribersClaimed) -> list[Instruction]:
         self._known(event.broker)
-        changes, generations, stale = self._sessions.claim(event.broker, event.subscribers, event.based_on)
-        return [*changes, AnswerClaim(generations, tuple(stale))]
+        changes, generations = self._sessions.claim(event.broker, event.subscribers)
+        return [*changes, AnswerClaim(generations)]
 
     # ── placement ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -98,14 +98,10 @@ class Claim(BaseModel):
     """A broker has taken over subscribers: it holds all their subscriptions."""
 
     subscribers: list[SubscriberId] = Field(max_length=100_000)
-    based_on: dict[SubscriberId, _Count] = Field(
-        {}, max_length=100_000, description="The generation each had when it was asked for; left out: whatever it was"
-    )
 
 
 class Claimed(BaseModel):
     generations: dict[str, int]
-    stale: list[str] = Field([], description="Those that another broker has claimed since; ask for them again")
 
 
 class PlacementRequest(BaseModel):

@@ -107,8 +107,8 @@ class Coordination:
             return None
         return KeptSession(subscriber, session.generation, [self._kept(held) for held in session.subscriptions])
 
-    def claim(self, broker: str, claims: Mapping[str, int]) -> AnswerClaim:
-        return self._ask(SubscribersClaimed(broker, tuple(claims), claims), AnswerClaim)
+    def claim(self, broker: str, subscribers: Sequence[str]) -> Mapping[str, int]:
+        return self._ask(SubscribersClaimed(broker, tuple(subscribers)), AnswerClaim).generations
 
     def heartbeat(self, broker: str, connections: int, report: Report) -> Sequence[str]:
         """Returns those whom the broker has lost to another."""

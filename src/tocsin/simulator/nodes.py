@@ -190,8 +190,7 @@ class BrokerNode:
         self._call(self._coordinator_s, self._claim if report.claims else self._heartbeat, report)
 
     def _claim(self, report: Report) -> None:
-        answered = self._coordination.claim(self.name, report.claims)
-        self.tell(Claimed(answered.generations, answered.stale))
+        self.tell(Claimed(self._coordination.claim(self.name, report.claims)))
         self._call(self._coordinator_s, self._heartbeat, report)
 
     def _heartbeat(self, report: Report) -> None:

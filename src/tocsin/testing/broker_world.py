@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tocsin.broker.events import (
@@ -131,17 +130,11 @@ class FakeCoordinator:
     sessions: dict[str, KeptSession] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
 
-    def claim(self, broker: str, claims: Mapping[str, int]) -> Claimed:
-        stale = [
-            one
-            for one, based_on in claims.items()
-            if self.owners.get(one, broker) != broker and self.generations[one] > based_on
-        ]
-        claimed = [one for one in claims if one not in stale]
-        for one in claimed:
+    def claim(self, broker: str, subscribers: list[str]) -> dict[str, int]:
+        for one in subscribers:
             self.generations[one] = self.generations.get(one, 0) + 1
             self.owners[one] = broker
-        return Claimed({one: self.generations[one] for one in claimed}, stale)
+        return {one: self.generations[one] for one in subscribers}
 
     def report(self, broker: str, report: Report) -> list[str]:
         for subscriber, (_, _, session) in report.changed.items():
@@ -327,7 +320,7 @@ class BrokerWorld:
                 self._tell(broker, SessionFetched(subscriber, session, is_certain, self.now_s))
             case Report() as report:
                 if report.claims:
-                    self._tell(broker, self.coordinator.claim(broker.name, report.claims))
+                    self._tell(broker, Claimed(self.coordinator.claim(broker.name, list(report.claims))))
                 lost = self.coordinator.report(broker.name, report)
                 known = {one: version for one, (version, _, _) in report.changed.items()}
                 self._tell(broker, Reported(known, report.ended, lost, {}, self.now_s))

@@ -108,13 +108,7 @@ class Network:
         return self.answer(event, AnswerHeartbeat)
 
     def claim(self, broker: str, *subscribers: str) -> dict[str, int]:
-        """In any case, whoever has claimed them since."""
         return dict(self.answer(SubscribersClaimed(broker, subscribers), AnswerClaim).generations)
-
-    def claim_based_on(self, broker: str, **generations: int) -> AnswerClaim:
-        """Names of users, each with a phone."""
-        based_on = {f"{user}/phone": generation for user, generation in generations.items()}
-        return self.answer(SubscribersClaimed(broker, tuple(based_on), based_on), AnswerClaim)
 
     def place(self, user: str = "ann", device: str = "", **options: object) -> Placed:
         event = PlacementAsked(self.now_s, user, device, **options)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tocsin.coordinator.events import ReportedSession
-from tocsin.coordinator.instructions import AnswerClaim
 from unit.coordinator.network import Network, held
 
 
@@ -102,27 +101,3 @@ def test_what_has_not_changed_is_not_stored_again() -> None:
     network.stored_sessions.clear()
     network.heartbeat("a", ReportedSession("ann/phone", 1, True, held("fire")))
     assert network.stored_sessions == {}
-
-
-def test_a_claim_that_was_overtaken_changes_nothing() -> None:
-    """A broker that asked before another one claimed does not know what was subscribed to since."""
-    network = Network()
-    network.register("a", "b")
-    assert network.claim_based_on("b", ann=0) == AnswerClaim({"ann/phone": 1})
-    network.heartbeat("b", ReportedSession("ann/phone", 1, True, held("fire")))
-    assert network.claim_based_on("a", ann=0, bob=0) == AnswerClaim({"bob/phone": 1}, ("ann/phone",))
-    assert network.owner_of("ann/phone") == "b"
-    assert network.heartbeat("b").lost == ()
-    assert network.claim_based_on("a", ann=1) == AnswerClaim({"ann/phone": 2})
-    session = network.state.session("ann/phone")
-    assert session is not None
-    assert session.subscriptions == held("fire"), "until its new owner reports"
-
-
-def test_one_s_own_claim_and_one_of_a_session_that_has_ended_are_not_overtaken() -> None:
-    network = Network()
-    network.register("a", "b")
-    network.claim("a", "ann/phone")
-    assert network.claim_based_on("a", ann=0).stale == ()
-    network.heartbeat("a", ended=("ann/phone",))
-    assert network.claim_based_on("b", ann=0).stale == ()

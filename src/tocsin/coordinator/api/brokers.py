@@ -124,9 +124,9 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
 @router.post("/{name}/claims", response_model=Claimed)
 async def claim(name: NameInPath, body: Claim, node: Node) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
-    answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers), body.based_on), AnswerClaim)
+    answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers)), AnswerClaim)
     node.metrics.claimed(len(answer.generations))
-    return reply({"generations": answer.generations, "stale": answer.stale})
+    return reply({"generations": answer.generations})
 
 
 @router.post("/{name}/handover", response_model=HandoverAnswer)
