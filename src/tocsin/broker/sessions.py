@@ -48,8 +48,6 @@ class Frontend:
     sent: int
     live: bool = False
     recovered: bool = True
-    #: Nobody brought a position in its history: it began with what came then.
-    began_anew: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -144,14 +144,8 @@ class SubscriptionDesk:
                 self._out.append(ForgetSubscription(session.subscriber, ask))
 
     def _carry_on(self, session: Session, backend: Backend, ask: Ask, position: Position | None) -> None:
-        """Attach what was kept, unless its permission class is not that of who has come; say so to who is here.
-
-        What was kept may be old: where the subscriber has got to by its own word, it stays.
-        """
+        """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
         if session.arrival is not None and session.arrival.permission != ask.permission:
-            return
-        known = session.frontends.get(backend.id)
-        if known is not None and not known.began_anew:
             return
         frontend = self._attach(session, backend, ask, position)
         if session.is_welcomed:
@@ -163,7 +157,7 @@ class SubscriptionDesk:
         frontend = session.frontends.get(backend.id)
         if frontend is None:
             now = max(backend.begin, self._deliveries.through)
-            frontend = Frontend(session, backend, ask, acked=now, sent=now, began_anew=True)
+            frontend = Frontend(session, backend, ask, acked=now, sent=now)
             session.frontends[backend.id] = frontend
             backend.frontends[session.subscriber] = frontend
             self._quotas.count_subscription(session.user, 1)
@@ -172,7 +166,6 @@ class SubscriptionDesk:
             frontend.sent = frontend.acked  # What it is told is what follows, whatever was sent before it asked again.
         if position is not None and position.epoch == backend.id:
             frontend.acked = frontend.sent = position.sequence
-            frontend.began_anew = False
         elif position is not None:
             frontend.recovered = False
         self._out.append(StoreSubscription(session.subscriber, frontend.ask, Position(backend.id, frontend.acked)))

@@ -400,31 +400,6 @@ def test_nothing_comes_unannounced() -> None:
     assert [(one.subscription, one.position, one.request) for one in broker.messages(Subscribed)] == [(7, "7-90", 0)]
 
 
-def test_a_position_that_was_brought_along_outdoes_an_older_report() -> None:
-    """What was reported may be older than what the subscriber knows itself; nothing comes twice for that."""
-    broker = Broker()
-    message = Subscribe("OfType", {"etype": "flood"}, "7-95", 1)
-    broker.tell(SubscriberArrived(1, "ann", "d", "", 0, 1e9, [message], 0.0))
-    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
-    kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90))])
-    broker.tell(SessionFetched("ann/d", kept, is_certain=True, now_s=0.0))
-    broker.acquired(flood=7)
-    assert [one.position for one in broker.messages(Subscribed)] == ["7-95"]
-    assert broker.all_of(FetchHistory) == [FetchHistory({7: 95})]
-
-
-def test_a_report_outdoes_having_begun_anew() -> None:
-    """One that brought no position and began with what comes now goes on from what was kept."""
-    broker = Broker()
-    message = Subscribe("OfType", {"etype": "flood"}, "", 1)
-    broker.tell(SubscriberArrived(1, "bob", "~x", "", 0, 1e9, [message], 0.0))
-    broker.tell(SessionFetched("bob/~x", None, is_certain=False, now_s=0.0))
-    kept = KeptSession("bob/~x", 4, [Kept(_FLOOD, Position(7, 90))])
-    broker.tell(SessionFetched("bob/~x", kept, is_certain=True, now_s=0.0))
-    broker.acquired(flood=7)
-    assert broker.messages(Subscribed)[-1].position == "7-90"
-
-
 def test_lost_session() -> None:
     """Another broker has it: the connection is closed, all is forgotten, and the hold is kept a while longer."""
     broker = Broker(sessions=[KeptSession("ann/d", 2, [])])
