@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +17,7 @@ from tocsin.coordinator.balancing.proposal import Goal
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.plan import Plan, Stage, make_plan, verify
 from tocsin.errors import ClusterFailure
+from tocsin.runtime.memory import peak_rss_mb
 
 #: How even migration makes the scores before its quality is measured: as the shuffles do.
 _EVEN = Goal(cov_at_most=0.02)
@@ -121,8 +120,7 @@ def _million(seed: int, largest: int) -> dict[str, float]:
         plan, took_s = _timed(policy, view, Goal())
         report[f"{policy}_s"], report[policy] = round(took_s, 2), round(plan.gap, 3)
         progress.print(f"{largest:,} subscribers: {policy} {report[f'{policy}_s']} s")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return report | {"peak_rss_mb": peak // (1 << 20 if sys.platform == "darwin" else 1 << 10)}
+    return report | {"peak_rss_mb": peak_rss_mb()}
 
 
 def _time(policy: str, view: AssignmentView) -> float:

@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 from rich.console import Console
 
-from tocsin.cluster.cluster import Cluster
-from tocsin.cluster.interpreter import Interpreter
 from tocsin.settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from tocsin.cluster.cluster import Cluster
 
 progress = Console(stderr=True, highlight=False)
 
@@ -25,6 +26,8 @@ progress = Console(stderr=True, highlight=False)
 @contextmanager
 def cluster_in_process(**settings: Any) -> Iterator[Cluster]:
     """A real cluster on a temporary data directory, without its HTTP face."""
+    from tocsin.cluster.cluster import Cluster
+
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         cluster = Cluster(ClusterSettings(data_dir=Path(folder) / "data", **settings))
         cluster.start()
@@ -35,6 +38,8 @@ def cluster_in_process(**settings: Any) -> Iterator[Cluster]:
 
 
 def run_script(cluster: Cluster, sql: str) -> None:
+    from tocsin.cluster.interpreter import Interpreter
+
     Interpreter(cluster).run_script(sql)
 
 

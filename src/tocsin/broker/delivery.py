@@ -98,9 +98,7 @@ class DeliveryDesk:
         """How much has come for each, under every spelling of it, since this was last asked."""
         pulled, self._pulled_bytes = self._pulled_bytes, {}
         known = ((self._holdings.get(subscription), size) for subscription, size in pulled.items())
-        return {
-            ask: size for backend, size in known if backend is not None for ask in {backend.ask, *backend.spellings}
-        }
+        return {ask: size for backend, size in known if backend is not None for ask in backend.spellings}
 
     def lose_cursor(self, through: int) -> list[Frontend]:
         """Results up to `through` can't be pulled any more; returns those who were live and miss some."""

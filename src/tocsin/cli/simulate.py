@@ -7,19 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import psutil
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
 from tocsin.errors import TocsinError
-from tocsin.simulator.combinations import combinations
-from tocsin.simulator.reading import load, presets
-from tocsin.simulator.scenario import Scenario
-from tocsin.simulator.timeline import Run
-from tocsin.simulator.world import label, simulate
+from tocsin.runtime.memory import peak_rss_mb
+
+if TYPE_CHECKING:
+    from tocsin.simulator.scenario import Scenario
+    from tocsin.simulator.timeline import Run
 
 
 def run_simulate(
@@ -39,6 +38,9 @@ def run_simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate a network: the brokers' and the coordinator's own machines, without sockets and without a clock."""
+    from tocsin.simulator.combinations import combinations
+    from tocsin.simulator.reading import load
+
     try:
         if list_:
             _list_presets(as_json)
@@ -55,8 +57,7 @@ def run_simulate(
     if as_json:
         from tocsin.simulator.outputs import summary
 
-        peak_rss_mb = _peak_rss_mb()
-        print_json({**summary(runs), "wall_s": round(wall_s, 3), "peak_rss_mb": peak_rss_mb})
+        print_json({**summary(runs), "wall_s": round(wall_s, 3), "peak_rss_mb": peak_rss_mb()})
         return
     _print(told, runs, wall_s)
     for path in written:
@@ -64,6 +65,8 @@ def run_simulate(
 
 
 def _list_presets(as_json: bool) -> None:
+    from tocsin.simulator.reading import presets
+
     found = presets()
     if as_json:
         print_json({name: one.title for name, one in found.items()})
@@ -79,6 +82,8 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def _run(scenarios: list[Scenario], seed: int | None) -> list[Run]:
+    from tocsin.simulator.world import label, simulate
+
     runs = []
     with _progress() as begin:
         for one in scenarios:
@@ -136,13 +141,3 @@ def _print(told: Scenario, runs: list[Run], wall_s: float) -> None:
         markup=False,
         soft_wrap=True,
     )
-
-
-def _peak_rss_mb() -> float:
-    """The most memory that this process has had."""
-    if sys.platform == "win32":
-        return round(psutil.Process().memory_info().peak_wset / (1 << 20), 1)
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / (1 << 20), 1)

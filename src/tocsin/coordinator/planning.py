@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from tocsin.coordinator.balancing.assignment import AssignmentView
 from tocsin.coordinator.balancing.proposal import BalancingPolicy, Goal
@@ -34,10 +33,6 @@ class KeptPlan:
     plan: Plan
 
 
-class Verify(Protocol):
-    def __call__(self, view: AssignmentView, plan: Plan) -> list[str]: ...
-
-
 class Planning:
     """Makes plans by the policies there are, checks them, and keeps the last few."""
 
@@ -45,7 +40,7 @@ class Planning:
         self,
         migrations: Mapping[str, BalancingPolicy],
         shuffles: Mapping[str, BalancingPolicy],
-        check: Verify = verify,
+        check: Callable[[AssignmentView, Plan], list[str]] = verify,
     ) -> None:
         self._policies = {Stage.MIGRATION: migrations, Stage.SHUFFLE: shuffles}
         self._check = check

@@ -90,14 +90,14 @@ class Rates:
             if self._rate_of.pop(subscription, None) is not None:
                 self.version += 1
 
-    def advance(self, now_s: float) -> None:
-        """Fold in what was observed, if a bucket is over; call it at least once per bucket."""
+    def advance(self, now_s: float) -> bool:
+        """Fold in what was observed, if a bucket is over, and say so; call it at least once per bucket."""
         bucket = int(now_s // self._bucket_s)
         if self._bucket is None:
             self._bucket = bucket
         passed = bucket - self._bucket
         if passed <= 0:
-            return
+            return False
         # What was observed belongs evenly to the buckets that are over; they take the places of the oldest.
         for step in range(1, min(passed, self._buckets) + 1):
             self._bytes[(bucket - step) % self._buckets] = self._pending / passed
@@ -112,6 +112,7 @@ class Rates:
         if self._rate_of:
             self._usual = float(rates[is_sure].mean()) or self._usual
         self.version += 1
+        return True
 
     def _take(self, subscription: SubscriptionKey) -> int:
         number = self._free.pop() if self._free else len(self._number_of)

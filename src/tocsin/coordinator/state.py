@@ -344,8 +344,8 @@ class CoordinatorState:
             self._watching_since_s = now_s
         self._looked_s = now_s
         self._placing.release(now_s)
-        self.rates.advance(now_s)
-        self._reporters.forget(now_s, _REPORTERS_KEPT_S)
+        if self.rates.advance(now_s):
+            self._reporters.forget(now_s, _REPORTERS_KEPT_S)
         alive = [one for one in self._brokers.values() if not one.record.dead]
         overdue = [one for one in alive if self._silent_s(one, now_s) >= dead_after_s]
         # Those who were dead before we started are no news; those almost overdue fell silent with the others, and those

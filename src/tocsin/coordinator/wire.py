@@ -11,12 +11,12 @@ import msgspec
 from tocsin.coordinator.events import ReportedSession, Traffic
 from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import Heartbeat, HeldSubscription, PulledSubscription, Session
+from tocsin.protocol.coordination import BackendSubscription, Heartbeat, Session
 
 _MAX_INT = (1 << 63) - 1
 
 
-def key_of(held: HeldSubscription | PulledSubscription) -> SubscriptionKey:
+def key_of(held: BackendSubscription) -> SubscriptionKey:
     """Equal ones are one object: a hundred thousand sessions that hold the same share its text."""
     for name, value in held.parameters.items():
         if (isinstance(value, float) and not math.isfinite(value)) or (

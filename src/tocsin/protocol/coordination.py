@@ -48,12 +48,17 @@ class BrokerWelcome(BaseModel):
     heartbeat_every_s: float
 
 
-class HeldSubscription(BaseModel):
-    """A frontend subscription as brokers report it, so that another broker can carry it on."""
+class BackendSubscription(BaseModel):
+    """What makes two subscriptions the same."""
 
     channel: str = Field(max_length=255)
     parameters: dict[str, ParameterValue] = {}
     permission: str = Field("", max_length=255)
+
+
+class HeldSubscription(BackendSubscription):
+    """A frontend subscription as brokers report it, so that another broker can carry it on."""
+
     position: str = Field(max_length=50, pattern=r"^\d{1,19}-\d{1,19}$", description="Acknowledged up to here")
 
 
@@ -66,12 +71,9 @@ class Session(BaseModel):
     subscriptions: list[HeldSubscription] = Field([], max_length=10_000)
 
 
-class PulledSubscription(BaseModel):
-    """What has come for one backend subscription since the last heartbeat."""
+class PulledSubscription(BackendSubscription):
+    """What has come for one since the last heartbeat."""
 
-    channel: str = Field(max_length=255)
-    parameters: dict[str, ParameterValue] = {}
-    permission: str = Field("", max_length=255)
     size_bytes: _Count
 
 

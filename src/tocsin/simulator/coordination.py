@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import TypeVar
 
 import numpy as np
@@ -207,20 +208,8 @@ class Coordination:
 
 
 def _settings(told: Balancing) -> StageSettings:
-    return StageSettings(
-        alpha=told.alpha,
-        beta=told.beta,
-        gamma=told.gamma,
-        theta=told.theta,
-        migration=told.migration,
-        shuffle=told.shuffle,
-        hits=told.hits,
-        shuffle_hits=told.shuffle_hits,
-        settle_s=told.settle_s,
-        rest_s=told.rest_s,
-        idle_below=told.idle_below,
-        max_moves=told.max_moves,
-    )
+    """The scenario calls them the same."""
+    return StageSettings(**{one.name: getattr(told, one.name) for one in fields(StageSettings)})
 
 
 def _url(broker: str) -> str:

@@ -1,7 +1,8 @@
 """What a simulated run leaves behind: samples of the network, the plans made, and the totals."""
 
 from dataclasses import dataclass
-from math import sqrt
+
+from tocsin.coordinator.balancing.balance import cov_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,7 @@ class Sample:
     @property
     def cov(self) -> float:
         """The coefficient of variation of the scores: 0 when even."""
-        mean = self.mean
-        if not mean:
-            return 0.0
-        scores = self._compared
-        return sqrt(sum((score - mean) ** 2 for score in scores) / len(scores)) / mean
+        return cov_of(self._compared)
 
 
 @dataclass(frozen=True, slots=True)

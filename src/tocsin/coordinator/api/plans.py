@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from tocsin.coordinator.api.faces import NameInPath, Node, operator_only
 from tocsin.coordinator.balancing.balance import Balance
-from tocsin.coordinator.planning import KeptPlan
 from tocsin.protocol.plans import PlanRequest
 from tocsin.runtime.http import ERRORS, reply
+
+if TYPE_CHECKING:
+    from tocsin.coordinator.planning import KeptPlan
 
 router = APIRouter(prefix="/v1/plans", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,12 @@ class Balance:
     @property
     def cov(self) -> float:
         """The standard deviation of the scores over their mean; 0 if nobody carries anything."""
-        mean = self.mean
-        if mean <= 0:
-            return 0.0
-        return float((sum((one - mean) ** 2 for one in self.scores) / len(self.scores)) ** 0.5 / mean)
+        return cov_of(self.scores)
+
+
+def cov_of(scores: Sequence[float]) -> float:
+    """Their standard deviation over their mean: 0 when even, or when there is nothing."""
+    mean = sum(scores) / len(scores) if scores else 0.0
+    if mean <= 0:
+        return 0.0
+    return sqrt(sum((one - mean) ** 2 for one in scores) / len(scores)) / mean
