@@ -283,6 +283,11 @@ class BrokerState:
     def _connection_lost(self, event: ConnectionLost) -> None:
         if (session := self._connections.get(event.connection)) is not None:
             self._disconnect(session)
+            if not (session.generation or session.frontends or session.restoring):
+                # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
+                # subscriber holds elsewhere by then.
+                self._reports.forget(session)
+                self._end(session, self._now_s)
         else:
             self._door.lose(event.connection)
 

@@ -406,19 +406,21 @@ class BrokerWorld:
         match message:
             case Welcome():
                 client.is_welcomed = True
-            case Subscribed() if message.request in client.wishes:
-                wish = client.wishes[message.request]
-                wish.subscription = message.subscription
-                client.last.pop(message.subscription, None)
-                at = Position.parse(message.position)
-                if wish.begin is None:
-                    wish.begin, wish.position = at.sequence, message.position
-                elif not message.recovered:
-                    client.gone += 1
+            case Subscribed():
+                client.last.pop(message.subscription, None)  # It says itself where it goes on.
+                if (wish := client.wishes.get(message.request)) is not None:
+                    self._answered(client, wish, message)
             case HistoryGone():
                 client.gone += 1
-            case Subscribed() | Unsubscribed():
+            case Unsubscribed():
                 pass
+
+    def _answered(self, client: FakeClient, wish: Wish, message: Subscribed) -> None:
+        wish.subscription = message.subscription
+        if wish.begin is None:
+            wish.begin, wish.position = Position.parse(message.position).sequence, message.position
+        elif not message.recovered:
+            client.gone += 1
 
     def _delivered(self, connection: int, wires: object) -> None:
         client = self._by_connection.get(connection)

@@ -427,12 +427,27 @@ def test_revoked_and_expired_tokens_end_connections() -> None:
     assert [(one.connection, one.code) for one in broker.all_of(Close)] == [(2, CLOSE_EXPIRED)]
 
 
+def test_who_only_passed_by_is_not_claimed_later() -> None:
+    """They may have subscribed elsewhere by then, and that must not be replaced by nothing."""
+    broker = Broker()
+    broker.tell(SubscriberArrived(1, "ann", "d", "", 1000, 3600.0, [], 0.0))
+    broker.tell(SessionFetched("ann/d", None, is_certain=True, now_s=0.0))
+    broker.tell(ConnectionLost(1, 1.0))
+    assert broker.all_of(ForgetSession) == [ForgetSession("ann/d")]
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[0].claims == []
+    broker.tell(SubscriberArrived(2, "ann", "d", "", 1000, 3600.0, [], 2.0))
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")], "as a stranger"
+
+
 def test_nameless_devices_are_kept_for_a_short_while() -> None:
     """A device without a name is forgotten after a minute, one with a name after a week."""
     broker = Broker()
-    broker.tell(SubscriberArrived(1, "ann", "~x", "", 0, 1e9, [], 0.0))
+    flood = Subscribe("OfType", {"etype": "flood"}, "", 1)
+    broker.tell(SubscriberArrived(1, "ann", "~x", "", 0, 1e9, [flood], 0.0))
     broker.tell(SessionFetched("ann/~x", None, is_certain=True, now_s=0.0))
-    broker.arrive(2, "bob")
+    broker.arrive(2, "bob", flood)
+    broker.acquired(flood=7)
     broker.tell(ConnectionLost(1, 0.0))
     broker.tell(ConnectionLost(2, 0.0))
     broker.tell(Ticked(61.0))

@@ -18,7 +18,7 @@ from tocsin.coordinator.balancing.load_table import NOWHERE, LoadTable, mean_sco
 _SQUARINGS = (1, 3, 5)
 _MAX_ROUNDS = 10
 #: A round that brought less than this, both in the mean and in the highest score, was the last with its power.
-_LEAST_PROGRESS = 0.0004
+_LEAST_PROGRESS = 0.001
 #: Rounding must not pass for progress.
 _LEAST_GAIN = 1e-12
 _UNLIMITED = int(np.iinfo(np.int64).max)
