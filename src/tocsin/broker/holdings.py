@@ -82,8 +82,8 @@ class Holdings:
         self._unwanted.pop(backend.id, None)
 
     def let_go(self, backend: Backend, at_s: float) -> None:
-        """Nobody wants it any more; it is released at `at_s` if that stays so."""
-        backend.release_at_s = at_s
+        """Nobody wants it any more; it is released at `at_s`, or when it need not be kept, if that stays so."""
+        backend.release_at_s = max(at_s, backend.keep_until_s)
         self._unwanted[backend.id] = backend
 
     def forget_waiter(self, session: Session) -> None:

@@ -31,6 +31,8 @@ class Backend:
     spellings: set[Ask] = field(default_factory=set)
     #: When nobody wants it any more: from when on it may be released.
     release_at_s: float | None = None
+    #: Not before this: somebody who has gone elsewhere may not be served there yet, or somebody is about to come.
+    keep_until_s: float = 0.0
 
 
 @dataclass(slots=True, eq=False)

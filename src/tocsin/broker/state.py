@@ -277,17 +277,17 @@ class BrokerState:
         """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
         if session.generation:
             self._reports.changed(session)
+        elif session.connection is None and not session.frontends and not session.restoring:
+            # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
+            # subscriber holds elsewhere by then.
+            self._reports.forget(session)
+            self._end(session, self._now_s)
         elif not session.restoring and not session.waiting and not session.is_unconfirmed:
             self._reports.claim(session)
 
     def _connection_lost(self, event: ConnectionLost) -> None:
         if (session := self._connections.get(event.connection)) is not None:
             self._disconnect(session)
-            if not (session.generation or session.frontends or session.restoring):
-                # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
-                # subscriber holds elsewhere by then.
-                self._reports.forget(session)
-                self._end(session, self._now_s)
         else:
             self._door.lose(event.connection)
 

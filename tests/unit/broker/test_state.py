@@ -370,8 +370,11 @@ def test_nobody_is_let_in_to_less_than_was_kept() -> None:
 
 def test_what_was_never_claimed_is_claimed_with_what_others_added() -> None:
     """A session from our store that we had not claimed may have gone on elsewhere: that is taken in first."""
-    broker = Broker(sessions=[KeptSession("ann/d", 0, [])])
+    fire = Ask.of("OfType", {"etype": "fire"}, "")
+    broker = Broker(sessions=[KeptSession("ann/d", 0, [Kept(fire, Position(6, 90))])])
     assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    assert broker.all_of(Acquire) == [Acquire([fire])]
+    broker.acquired(fire=6)
     kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90))])
     broker.tell(SessionFetched("ann/d", kept, is_certain=True, now_s=0.0))
     assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
@@ -425,6 +428,27 @@ def test_revoked_and_expired_tokens_end_connections() -> None:
     assert [(one.connection, one.code) for one in broker.all_of(Close)] == [(1, CLOSE_REFUSED)]
     broker.tell(Ticked(3600.0))
     assert [(one.connection, one.code) for one in broker.all_of(Close)] == [(2, CLOSE_EXPIRED)]
+
+
+def test_what_was_never_claimed_and_holds_nothing_is_forgotten() -> None:
+    broker = Broker(sessions=[KeptSession("ann/d", 0, [])])
+    assert broker.all_of(ForgetSession) == [ForgetSession("ann/d")]
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[0].claims == []
+
+
+def test_what_lingers_is_not_cut_short_by_others_who_leave() -> None:
+    """Ann is served elsewhere from now on, perhaps not yet; that bob unsubscribes must not end what she held."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.tell(Claimed({"ann/d": 1, "bob/d": 1}))
+    broker.tell(Reported({}, [], ["ann/d"], {}, 10.0))
+    broker.tell(UnsubscribeAsked(2, 7, 1, 11.0))
+    assert not broker.all_of(Release)
+    broker.tell(Ticked(39.0))
+    assert not broker.all_of(Release)
+    broker.tell(Ticked(40.0))
+    assert broker.all_of(Release) == [Release([7])]
 
 
 def test_who_only_passed_by_is_not_claimed_later() -> None:
