@@ -100,8 +100,8 @@ class SubscriptionDesk:
         return woken
 
     def detach(self, frontend: Frontend, release_at_s: float, *, is_session_over: bool = False) -> None:
-        """End a frontend subscription. Its backend subscription does not go before `release_at_s`, nor while others hold
-        it."""
+        """End a frontend subscription. Its backend subscription goes at `release_at_s` at the earliest, and not while
+        others hold it."""
         session, backend = frontend.session, frontend.backend
         backend.keep_until_s = max(backend.keep_until_s, release_at_s)
         self._deliveries.leave(frontend)
