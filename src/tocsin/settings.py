@@ -141,6 +141,9 @@ class CoordinatorSettings(Settings):
     mass_silence: float = 0.5
     #: Backend subscriptions' rates are averaged over this time; best a multiple of all channels' periods.
     rates_window_s: float = 60
+    #: When a plan is carried out: moves at a time, and begun each second, from each broker and to each broker.
+    moves_in_flight: int = 100
+    moves_per_s: float = 50
     tls_certificate: str = ""
     tls_key: str = ""
     log_level: str = "info"

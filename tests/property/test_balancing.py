@@ -13,8 +13,9 @@ from tocsin.coordinator.balancing.load_table import LoadTable, move
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.proposal import Goal
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-from tocsin.coordinator.plan import Stage, make_plan, verify
+from tocsin.coordinator.plan import make_plan, verify
 from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+from tocsin.coordinator.stages import Stage
 
 EVERY = {
     **{name: (Stage.MIGRATION, one) for name, one in MIGRATIONS.items()},

@@ -29,6 +29,7 @@ def coordinator() -> bytes:
     metrics = CoordinatorMetrics()
     metrics.placed("nearest")
     metrics.token("issued")
+    metrics.moved("done", 0.5)
     return metrics.render({}, 0, mass_silence=False)
 
 

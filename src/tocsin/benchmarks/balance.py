@@ -15,7 +15,8 @@ from tocsin.coordinator.balancing.load_table import LoadTable
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.proposal import Goal
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-from tocsin.coordinator.plan import Plan, Stage, make_plan, verify
+from tocsin.coordinator.plan import Plan, make_plan, verify
+from tocsin.coordinator.stages import Stage
 from tocsin.errors import ClusterFailure
 from tocsin.runtime.memory import peak_rss_mb
 

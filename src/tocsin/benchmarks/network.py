@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -59,11 +60,13 @@ class Network:
 
 
 @contextmanager
-def running_network(folder: Path, brokers: int, schema: str) -> Iterator[Network]:
+def running_network(
+    folder: Path, brokers: int, schema: str, coordinator_settings: Mapping[str, Any] | None = None
+) -> Iterator[Network]:
     """Everything ready, `schema` carried out."""
     with ExitStack() as stack:
         cluster = stack.enter_context(running_cluster(folder / "cluster"))
-        coordinator = stack.enter_context(running_coordinator(folder / "coordinator"))
+        coordinator = stack.enter_context(running_coordinator(folder / "coordinator", coordinator_settings))
         with cluster.client() as client:
             client.wait_ready()
             client.sql(schema)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from tocsin.broker.coordinator_link import CoordinatorLink, to_wire, to_wire_pulled
+from tocsin.broker.coordinator_link import CoordinatorLink, to_orders, to_wire, to_wire_pulled
 from tocsin.broker.events import (
     Claimed,
     DrainEnded,
@@ -125,6 +125,7 @@ class Coordination:
                 pulled=[to_wire_pulled(ask, size_bytes) for ask, size_bytes in report.pulled_bytes.items()],
                 revocations_seen=self._revocations_seen,
                 draining=self.is_draining,
+                prepared=list(report.prepared),
             )
             answer = await self._link.report(heartbeat)
             if self._tokens is not None:
@@ -133,7 +134,10 @@ class Coordination:
             self._revocations_seen = answer.revocations_version
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
-            self._happened(Reported(known, report.ended, answer.lost, answer.revoked, now_s))
+            self._happened(Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared))
+            self._every_s = answer.next_in_s
+            if answer.prepare or answer.adopt or answer.move:
+                self._happened(to_orders(answer, now_s))
             self._obey(answer.state, now_s)
 
     def _obey(self, state: BrokerState, now_s: float) -> None:

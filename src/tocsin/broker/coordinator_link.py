@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from tocsin.broker.events import Ask, Kept, KeptSession
+from tocsin.broker.events import Ask, Kept, KeptSession, Ordered
 from tocsin.errors import NotFound, RequestError, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.coordination import (
@@ -107,6 +107,18 @@ def to_wire(session: KeptSession, *, connected: bool) -> Session:
             )
             for one in session.subscriptions
         ],
+    )
+
+
+def to_orders(answer: HeartbeatAnswer, now_s: float) -> Ordered:
+    return Ordered(
+        {
+            one.subscriber: [Ask.of(held.channel, held.parameters, held.permission) for held in one.subscriptions]
+            for one in answer.prepare
+        },
+        answer.adopt,
+        {one.subscriber: (one.broker, one.url) for one in answer.move},
+        now_s,
     )
 
 

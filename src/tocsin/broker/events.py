@@ -225,6 +225,20 @@ class Reported:
     lost: Sequence[SubscriberId]
     revoked: Mapping[str, int]
     now_s: float
+    prepared: Sequence[SubscriberId] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """What the coordinator wants done for its plans; it may want the same again."""
+
+    #: Hold what these subscribers hold: they may be told to come.
+    prepare: Mapping[SubscriberId, Sequence[Ask]]
+    #: Take over what is kept for these, who are away.
+    adopt: Sequence[SubscriberId]
+    #: Send these to another broker, with its address.
+    move: Mapping[SubscriberId, tuple[str, str]]
+    now_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +285,7 @@ Event = (
     | ReportDue
     | Claimed
     | Reported
+    | Ordered
     | DrainStarted
     | DrainEnded
     | HandoverPlaced
@@ -362,13 +377,15 @@ class StorePositions:
 class Report:
     """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
 
-    `pulled_bytes` is what has come for each backend subscription since the report before.
+    `pulled_bytes` is what has come for each backend subscription since the report before; `prepared` are those for whom
+    everything is held that we were told to hold.
     """
 
     claims: Sequence[SubscriberId]
     changed: Mapping[SubscriberId, tuple[int, bool, KeptSession]]
     ended: Sequence[SubscriberId]
     pulled_bytes: Mapping[Ask, int]
+    prepared: Sequence[SubscriberId] = ()
 
 
 @dataclass(frozen=True, slots=True)

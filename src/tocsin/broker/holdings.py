@@ -53,6 +53,11 @@ class Holdings:
     def want(self, ask: Ask, waiter: Waiter) -> None:
         (self._asked if ask in self._asked else self._wanted).setdefault(ask, []).append(waiter)
 
+    def want_for_later(self, ask: Ask) -> None:
+        """Nobody waits for it, but somebody will."""
+        if ask not in self._asked:
+            self._wanted.setdefault(ask, [])
+
     def add(self, held: Held, next_pull: int) -> Backend:
         """The cluster holds this one for us."""
         backend = self._backends.get(held.id)

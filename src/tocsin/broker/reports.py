@@ -6,7 +6,7 @@ then: a subscriber that comes back to another broker usually brings its own, new
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from tocsin.broker.events import Ask, Report, SubscriberId
@@ -54,7 +54,7 @@ class ReportDesk:
         for known in (self._changed, self._moved_on, self._claims):
             known.pop(session.subscriber, None)
 
-    def next_report(self, pulled_bytes: Mapping[Ask, int]) -> Report:
+    def next_report(self, pulled_bytes: Mapping[Ask, int], prepared: Sequence[SubscriberId] = ()) -> Report:
         # What is not claimed yet is not ours to report.
         ours = [one for one in self._changed.values() if one.generation][:_MAX_PER_REPORT]
         for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
@@ -67,6 +67,7 @@ class ReportDesk:
             changed={one.subscriber: (one.version, one.connection is not None, one.kept()) for one in ours},
             ended=list(self._ended)[:_MAX_PER_REPORT],
             pulled_bytes=dict(islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT)),
+            prepared=prepared[:_MAX_PER_REPORT],
         )
 
     def reported(self, subscribers: dict[SubscriberId, int], ended: list[SubscriberId]) -> None:

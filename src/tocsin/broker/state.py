@@ -33,6 +33,7 @@ from tocsin.broker.events import (
     HistoryPulled,
     Instruction,
     KeptSession,
+    Ordered,
     PlaceElsewhere,
     ReportDue,
     Reported,
@@ -50,6 +51,7 @@ from tocsin.broker.events import (
 )
 from tocsin.broker.holdings import Holdings
 from tocsin.broker.limits import Limits, Quotas
+from tocsin.broker.relocation import RelocationDesk
 from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Frontend, Session, behind
 from tocsin.broker.subscribing import SubscriptionDesk
@@ -105,6 +107,9 @@ class BrokerState:
         self._door = Door(self._quotas, self._out)
         self._reports = ReportDesk()
         self._subscriptions = SubscriptionDesk(self._holdings, self._deliveries, self._quotas, self._reports, self._out)
+        self._relocation = RelocationDesk(self._holdings, self._out)
+        #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
+        self._adopting: set[SubscriberId] = set()
         self._sessions: dict[SubscriberId, Session] = {}
         self._connections: dict[ConnectionId, Session] = {}
         self._congested: dict[Session, None] = {}
@@ -130,6 +135,7 @@ class BrokerState:
             ReportDue: self._report_due,
             Claimed: self._claimed,
             Reported: self._reported,
+            Ordered: self._ordered,
             DrainStarted: self._drain_started,
             DrainEnded: lambda _: self._door.stop_draining(),
             HandoverPlaced: self._handover_placed,
@@ -225,15 +231,20 @@ class BrokerState:
             self._confirm(known, event)
             return
         arrival = self._door.take(event.subscriber, is_certain=event.is_certain)
-        if arrival is None:
+        is_adopted = event.subscriber in self._adopting and event.is_certain and event.session is not None
+        self._adopting.discard(event.subscriber)
+        if arrival is None and not is_adopted:
             return
-        session = Session(event.subscriber, is_unconfirmed=not event.is_certain)
+        session = Session(event.subscriber, is_unconfirmed=not event.is_certain, left_at_s=event.now_s)
         self._has_unconfirmed = self._has_unconfirmed or session.is_unconfirmed
         self._sessions[event.subscriber] = session
         self._out.append(StoreSession(session.subscriber, session.generation))
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
-        self._connect(session, arrival)
+        if arrival is not None:
+            self._connect(session, arrival)
+        else:
+            self._claim_when_whole(session)
 
     def _confirm(self, session: Session, event: SessionFetched) -> None:
         """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
@@ -295,6 +306,7 @@ class BrokerState:
         assert session.connection is not None
         self._deliveries.park(session)
         self._subscriptions.forget_waiting(session)
+        self._relocation.gone(session)
         del self._connections[session.connection]
         self._quotas.count_connection(session.user, -1)
         self._congested.pop(session, None)
@@ -338,7 +350,9 @@ class BrokerState:
             self._subscriptions.unsubscribe(session, event.subscription, event.request, event.now_s)
 
     def _backends_acquired(self, event: BackendsAcquired) -> None:
-        for session in self._subscriptions.acquired(event):
+        woken = self._subscriptions.acquired(event)
+        self._relocation.acquired(event)
+        for session in woken:
             if session.restoring or session.subscriber not in self._sessions:
                 continue
             if session.connection is not None and not session.is_welcomed:
@@ -393,7 +407,8 @@ class BrokerState:
             unconfirmed = [one for one in self._sessions.values() if one.is_unconfirmed]
             self._has_unconfirmed = bool(unconfirmed)
             self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
-        self._out.append(self._reports.next_report(self._deliveries.pulled_bytes()))
+        pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._relocation.prepared()
+        self._out.append(self._reports.next_report(pulled_bytes, prepared))
 
     def _claimed(self, event: Claimed) -> None:
         for subscriber, generation in event.generations.items():
@@ -403,6 +418,7 @@ class BrokerState:
 
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))
+        self._relocation.told(event.prepared)
         for subscriber in event.lost:
             session = self._sessions.get(subscriber)
             if session is None or not session.generation:
@@ -416,11 +432,23 @@ class BrokerState:
                 if session.arrival is not None and session.arrival.issued_at_us < before_us:
                     self._refuse(session, CLOSE_REFUSED, "the token has been revoked")
 
+    def _ordered(self, event: Ordered) -> None:
+        for subscriber, asks in event.prepare.items():
+            self._relocation.prepare(subscriber, asks, event.now_s)
+        for subscriber in event.adopt:
+            if subscriber not in self._sessions and subscriber not in self._adopting:
+                self._adopting.add(subscriber)
+                self._out.append(FetchSession(subscriber))
+        for subscriber, (broker, url) in event.move.items():
+            if (session := self._sessions.get(subscriber)) is not None:
+                self._relocation.send_away(session, broker, url, event.now_s)
+
     # Leaving
 
     def _drain_started(self, event: DrainStarted) -> None:
         self._door.drain(is_ending=event.is_ending)
-        if self._connections:
+        if self._connections and event.is_ending:
+            # When operators want it, the coordinator has it done by a plan.
             self._out.append(PlaceElsewhere([one.subscriber for one in self._connections.values()]))
 
     def _handover_placed(self, event: HandoverPlaced) -> None:
@@ -454,6 +482,8 @@ class BrokerState:
             assert session.congested_since_s is not None
             if event.now_s - session.congested_since_s >= self._limits.slow_after_s:
                 self._close(session, CLOSE_SLOW, "you read too slowly; come back and carry on from your position")
+        for session, url in self._relocation.overdue(event.now_s).items():
+            self._close(session, CLOSE_MOVED, f"carry on at {url}")
         if event.now_s >= self._next_sweep_s:
             self._next_sweep_s = event.now_s + _SWEEP_EVERY_S
             self._sweep(event.now_s)

@@ -126,6 +126,21 @@ def balance(
     _print(run(seed, largest), as_json)
 
 
+@app.command()
+def migration(
+    brokers: Annotated[int, typer.Option(help="Brokers; everybody begins at the first.", min=2)] = 3,
+    subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, each with two topics.")] = 2000,
+    moves: Annotated[int, typer.Option(help="Moves of the plan.")] = 1000,
+    topics: Annotated[int, typer.Option(help="Topics; each has a record every second.")] = 20,
+    warm_s: Annotated[float, typer.Option(help="Seconds before the plan is made.")] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """What people notice of being moved under load; beside being cut off and coming back elsewhere."""
+    from tocsin.benchmarks.migration import run
+
+    _print(run(brokers, subscribers, moves, topics, warm_s), as_json)
+
+
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress
 
+from tocsin.cli.balance import who
 from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.client import CoordinatorClient
+
+_LOOK_EVERY_S = 0.3
+_DRAIN_TIMEOUT_S = 600.0
 
 app = typer.Typer(help="List brokers, cordon and drain them, choose how newcomers are placed.", no_args_is_help=True)
 
@@ -64,10 +71,23 @@ def uncordon(
 
 @app.command("drain")
 def drain(
-    name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
+    name: Name,
+    wait: Annotated[bool, typer.Option(help="Wait until nobody is left.")] = True,
+    url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
+    token: OperatorToken = "",
+    as_json: AsJson = False,
 ) -> None:
-    """Have a broker hand its subscribers over to others."""
-    _set_state(name, "draining", url, token, as_json)
+    """Empty a broker: everybody is moved to others, those who are away too. It takes nobody until `uncordon`."""
+    with coordinating(url, token) as client:
+        answer = client.set_state(name, "draining", by=who())
+        if wait:
+            answer["subscribers"] = _wait_until_empty(client, name, is_shown=not as_json)
+    if as_json:
+        print_json(answer)
+    elif answer.get("subscribers"):
+        fail(f"broker {name} still keeps {answer['subscribers']} subscribers after {_DRAIN_TIMEOUT_S:g} s")
+    else:
+        out.print(f"broker {name} is empty" if wait else f"broker {name} is {answer['state']}", markup=False)
 
 
 @app.command("remove")
@@ -101,13 +121,26 @@ def policy(
 
 def _set_state(name: str, state: str, url: str, token: str, as_json: bool) -> None:
     with coordinating(url, token) as client:
-        answer = client.set_state(name, state)
+        answer = client.set_state(name, state, by=who())
     if as_json:
         print_json(answer)
     elif answer["state"] == state:
         out.print(f"broker {name} is {state}", markup=False)
     else:
         out.print(f"broker {name} is {answer['state']}, and {state} once it is back", markup=False)
+
+
+def _wait_until_empty(client: CoordinatorClient, name: str, *, is_shown: bool) -> int:
+    """Returns how many are left: none, unless it took too long."""
+    left = first = int(client.broker(name)["subscribers"])
+    deadline = time.monotonic() + _DRAIN_TIMEOUT_S
+    with Progress(console=err, disable=not is_shown, transient=True) as bar:
+        task = bar.add_task(f"emptying {name}", total=max(1, first))
+        while left and time.monotonic() < deadline:
+            time.sleep(_LOOK_EVERY_S)
+            left = int(client.broker(name)["subscribers"])
+            bar.update(task, completed=first - left)
+    return left
 
 
 def _row(broker: dict[str, Any]) -> list[Any]:

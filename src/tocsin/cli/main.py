@@ -6,6 +6,7 @@ import typer
 
 from tocsin import __version__
 from tocsin.cli import (
+    balance,
     bench,
     broker,
     brokers,
@@ -58,6 +59,11 @@ app.command("doctor")(doctor.run_doctor)
 app.command("demo")(demo.run_demo)
 app.command("simulate")(simulate.run_simulate)
 app.command("plan")(plan.run_plan)
+app.command("balance")(balance.run_balance)
+app.command("audit")(balance.run_audit)
+app.command("drain")(brokers.drain)
+app.command("cordon")(brokers.cordon)
+app.command("uncordon")(brokers.uncordon)
 app.add_typer(users.app, name="users")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(bench.app, name="bench")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress
 
+from tocsin.cli.balance import who
 from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.client import CoordinatorClient
+
+_LOOK_EVERY_S = 0.3
 
 
 def run_plan(
@@ -21,19 +27,33 @@ def run_plan(
     reason: Annotated[str, typer.Option(help="Why, for whoever looks at it later.")] = "",
     moves: Annotated[int, typer.Option(min=0, max=100_000, help="How many moves to show.")] = 10,
     list_: Annotated[bool, typer.Option("--list", help="Show the last plans.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Carry the plan out, and wait for its end.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Begin no more moves of the plan that is named.")] = False,
+    executions: Annotated[bool, typer.Option("--executions", help="Show plans that are or were carried out.")] = False,
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
     token: OperatorToken = "",
     as_json: AsJson = False,
 ) -> None:
     """Show what could be moved to even out the load: before and after, the moves with reasons, and how much would be
-    left to gain. Nothing is moved."""
+    left to gain. Nothing is moved without --execute."""
     if stage not in {"migration", "shuffle"}:
         fail(f"--stage {stage}: there are migration and shuffle")
     with coordinating(url, token) as client:
         if list_:
             _list(client.plans(), as_json)
             return
-        if plan:
+        if executions:
+            _list_executions(client.executions(), as_json)
+            return
+        if stop:
+            if not plan:
+                fail("say which plan to stop; `tocsin plan --executions` lists them")
+            client.stop(plan, by=who())
+            out.print(f"{plan} begins no more moves", markup=False)
+            return
+        if plan and execute:
+            made = {"plan": plan}
+        elif plan:
             made = client.plan(plan, shown_moves=moves)
         else:
             made = client.make_plan(
@@ -44,10 +64,40 @@ def run_plan(
                 reason=reason,
                 shown_moves=moves,
             )
+        if not as_json and "brokers" in made:
+            _show(made)
+        if execute:
+            client.execute(made["plan"], by=who(), reason=reason)
+            made = _follow(client, made["plan"], is_shown=not as_json)
     if as_json:
         print_json(made)
+    elif execute:
+        out.print(f"{made['state']}: {made['done']} moved, {made['failed']} failed, {made['cancelled']} cancelled")
     else:
-        _show(made)
+        out.print("Nothing has been moved.", style="dim")
+    if made.get("failed"):
+        raise typer.Exit(1)
+
+
+def _follow(client: CoordinatorClient, plan: str, *, is_shown: bool) -> dict[str, Any]:
+    """Wait for the end of a plan; returns what became of it."""
+    with Progress(console=err, disable=not is_shown, transient=True) as bar:
+        task = bar.add_task(plan, total=None)
+        while True:
+            run = client.execution(plan, shown_moves=0)
+            ended = run["done"] + run["failed"] + run["cancelled"]
+            bar.update(task, total=run["moves"], completed=ended)
+            if run["state"] in {"done", "stopped"}:
+                return run
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _list_executions(runs: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(runs)
+        return
+    columns = ["plan", "state", "stage", "policy", "by", "moves", "done", "failed", "cancelled", "reason"]
+    print_rows(columns, [[one[name] for name in columns] for one in runs])
 
 
 def _list(plans: list[dict[str, Any]], as_json: bool) -> None:
@@ -82,7 +132,6 @@ def _show(made: dict[str, Any]) -> None:
         out.print(
             f"and {more:,} more; `tocsin plan {made['plan']} --moves {made['migrations']}` shows all", style="dim"
         )
-    out.print("Nothing has been moved.", style="dim")
 
 
 def _figures(plan: dict[str, Any]) -> list[str]:

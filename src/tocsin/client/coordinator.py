@@ -58,9 +58,9 @@ class CoordinatorClient(HttpClient):
     def broker(self, name: str) -> dict[str, Any]:
         return self._json("GET", f"/v1/brokers/{_part(name)}")
 
-    def set_state(self, name: str, state: str) -> dict[str, Any]:
+    def set_state(self, name: str, state: str, *, by: str = "operator") -> dict[str, Any]:
         """Have a broker `active`, `cordoned` or `draining`."""
-        return self._json("PUT", f"/v1/brokers/{_part(name)}/state", json={"state": state})
+        return self._json("PUT", f"/v1/brokers/{_part(name)}/state", json={"state": state, "by": by})
 
     def remove_broker(self, name: str) -> dict[str, Any]:
         return self._json("DELETE", f"/v1/brokers/{_part(name)}")
@@ -96,6 +96,37 @@ class CoordinatorClient(HttpClient):
 
     def plan(self, plan: str, *, shown_moves: int = 100) -> dict[str, Any]:
         return self._json("GET", f"/v1/plans/{_part(plan)}", params={"moves": shown_moves})
+
+    def execute(self, plan: str, *, by: str = "operator", reason: str = "") -> dict[str, Any]:
+        """Carry out a plan that was made before."""
+        return self._json("POST", f"/v1/plans/{_part(plan)}/execution", json={"by": by, "reason": reason})
+
+    def stop(self, plan: str, *, by: str = "operator") -> dict[str, Any]:
+        """Begin no more moves of a plan."""
+        return self._json("DELETE", f"/v1/plans/{_part(plan)}/execution", params={"by": by})
+
+    def execution(self, plan: str, *, shown_moves: int = 100) -> dict[str, Any]:
+        """How far a plan is."""
+        return self._json("GET", f"/v1/plans/{_part(plan)}/execution", params={"moves": shown_moves})
+
+    def executions(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Plans that are carried out or were, newest first."""
+        found: list[dict[str, Any]] = self._json("GET", "/v1/executions", params={"limit": limit})["executions"]
+        return found
+
+    def balancing(self) -> dict[str, Any]:
+        """How the brokers stand, and the settings."""
+        return self._json("GET", "/v1/balancing")
+
+    def change_balancing(self, **changes: Any) -> dict[str, Any]:
+        """Changes are as in `protocol.plans.BalancingBody`."""
+        return self._json("PUT", "/v1/balancing", json=changes)
+
+    def audit(self, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        """Who did what and why, newest first."""
+        params = {"limit": limit} | ({} if before is None else {"before": before})
+        entries: list[dict[str, Any]] = self._json("GET", "/v1/audit", params=params)["entries"]
+        return entries
 
     # Subscribers
 

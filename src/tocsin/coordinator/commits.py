@@ -10,9 +10,12 @@ import sqlalchemy as sa
 import structlog
 
 from tocsin.coordinator.instructions import (
+    Audit,
     ForgetBroker,
     ForgetSession,
     StoreBroker,
+    StoreMove,
+    StorePlanRun,
     StorePolicy,
     StoreSession,
     Storing,
@@ -26,18 +29,20 @@ _RETRY_AFTER_S = 1.0
 
 
 class GroupCommit:
-    """Runs on the event loop. Of several instructions about the same thing, the last is stored."""
+    """Runs on the event loop. Of several instructions about the same thing, the last is stored; of what is only ever
+    added to, all."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pending: dict[tuple[str, str], Storing] = {}
+        self._added = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
 
     async def store(self, instructions: Iterable[Storing]) -> None:
         """Returns once they are on disk. Raises Unavailable if the database fails; they are tried again
         later all the same: what is in memory is what holds."""
-        changes = {_about(one): one for one in instructions}
+        changes = {self._about(one): one for one in instructions}
         self._pending.update(changes)
         if changes:
             await self._committed()
@@ -79,16 +84,22 @@ class GroupCommit:
                     future.set_result(None) if failure is None else future.set_exception(failure)
         self._task = None
 
-
-def _about(instruction: Storing) -> tuple[str, str]:
-    match instruction:
-        case StoreSession(session):
-            return "session", session.subscriber
-        case ForgetSession(subscriber):
-            return "session", subscriber
-        case StoreBroker(broker):
-            return "broker", broker.name
-        case ForgetBroker(name):
-            return "broker", name
-        case StorePolicy():
-            return "policy", ""
+    def _about(self, instruction: Storing) -> tuple[str, str]:
+        match instruction:
+            case StoreSession(session):
+                return "session", session.subscriber
+            case ForgetSession(subscriber):
+                return "session", subscriber
+            case StoreBroker(broker):
+                return "broker", broker.name
+            case ForgetBroker(name):
+                return "broker", name
+            case StorePolicy():
+                return "policy", ""
+            case StorePlanRun(run):
+                return "plan", run.plan
+            case StoreMove(move):
+                return "move", f"{move.plan}/{move.number}"
+            case Audit():
+                self._added += 1
+                return "audit", str(self._added)

@@ -19,32 +19,14 @@ from dataclasses import dataclass, replace
 from tocsin.coordinator.balancing.assignment import AssignmentView
 from tocsin.coordinator.balancing.balance import Balance
 from tocsin.coordinator.balancing.proposal import BalancingPolicy, Goal, then
-from tocsin.coordinator.plan import Plan, Stage, make_plan
+from tocsin.coordinator.plan import Plan, make_plan
+from tocsin.coordinator.stages import Stage, StageSettings
 from tocsin.errors import InvalidValue
 
 #: Who fills an idle broker: the others look for what is shared, and with an idle broker nothing is.
 _FILLS_IDLE = "ldm"
 #: Nobody is moved to lower the highest score by less than this share of it.
 _NOT_WORTH_MOVING = 0.002
-
-
-@dataclass(frozen=True, slots=True)
-class StageSettings:
-    """The papers' thresholds, and what keeps the stages from doing too much. `beta` and `theta` are bytes per second
-    per unit of capacity. No name for a stage's policy: that stage is off."""
-
-    alpha: float = 0.15
-    beta: float = 0.0
-    gamma: float = 0.5
-    theta: float = 0.0
-    migration: str = "group"
-    shuffle: str = "sharing"
-    hits: int = 3
-    shuffle_hits: int = 2
-    settle_s: float = 60.0
-    rest_s: float = 300.0
-    idle_below: float = 0.1
-    max_moves: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +110,10 @@ class StageController:
             for move in plan.moves():
                 self._resting.pop(move.subscriber, None)
                 self._resting[move.subscriber] = now_s + self.settings.rest_s
+
+    def ended(self, now_s: float) -> None:
+        """The plan has been carried out, or given up."""
+        self._settled_at_s = max(self._settled_at_s, now_s + self.settings.settle_s)
 
     def _carried_on(self, view: AssignmentView, shuffled: Plan, goal: Goal) -> Plan:
         """The net effect of the shuffle and of migration after it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tocsin.coordinator.execution import PlanRun
+from tocsin.coordinator.migration import MoveRecord
 from tocsin.coordinator.records import Held, Point, SubscriptionKey
 from tocsin.protocol.coordination import BrokerState
 
@@ -40,7 +42,8 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
-    """`draining`: the broker itself is shutting down. `pulled_bytes`: what has come for subscriptions meanwhile."""
+    """`draining`: the broker itself is shutting down. `pulled_bytes`: what has come for subscriptions meanwhile.
+    `prepared`: it holds all that these hold, as it was told to."""
 
     now_s: float
     broker: str
@@ -49,6 +52,7 @@ class HeartbeatReceived:
     ended: tuple[str, ...] = ()
     draining: bool = False
     pulled_bytes: Mapping[SubscriptionKey, int] = field(default_factory=dict)
+    prepared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +89,34 @@ class BrokerModeSet:
 
     broker: str
     mode: BrokerState
+    by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRemoved:
     now_s: float
     broker: str
+    by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChosen:
     policy: str
+    by: str = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBegun:
+    """A plan is to be carried out. None of its moves has begun."""
+
+    run: PlanRun
+    moves: Sequence[MoveRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStopped:
+    plan: str
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +140,8 @@ Event = (
     | BrokerModeSet
     | BrokerRemoved
     | PolicyChosen
+    | PlanBegun
+    | PlanStopped
     | UserRemoved
     | TimePassed
 )

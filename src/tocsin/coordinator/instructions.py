@@ -6,9 +6,11 @@ An answer may be given only once everything to store is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tocsin.coordinator.records import BrokerRecord, SessionRecord
+from tocsin.coordinator.execution import PlanRun
+from tocsin.coordinator.migration import MoveRecord
+from tocsin.coordinator.records import BrokerRecord, SessionRecord, SubscriptionKey
 from tocsin.protocol.coordination import BrokerState
 
 
@@ -38,6 +40,26 @@ class StorePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class StorePlanRun:
+    run: PlanRun
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMove:
+    move: MoveRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Who did what to whom or what, for good. `details` say why."""
+
+    who: str
+    action: str
+    subject: str
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something an operator should find in the log."""
 
@@ -53,11 +75,25 @@ class AnswerBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerOrders:
+    """What a broker is to do for plans. To be told twice does no harm."""
+
+    #: Hold what these subscribers hold: they may be told to come.
+    prepare: Mapping[str, tuple[SubscriptionKey, ...]] = field(default_factory=dict)
+    #: Claim what is kept for these, who are away.
+    adopt: tuple[str, ...] = ()
+    #: Send these to another broker.
+    move: Mapping[str, Placed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerHeartbeat:
-    """`lost`: what the broker no longer owns and should drop."""
+    """`lost`: what the broker no longer owns and should drop. It should be heard of again in `next_in_s`."""
 
     state: BrokerState
     lost: tuple[str, ...]
+    orders: BrokerOrders = field(default_factory=BrokerOrders)
+    next_in_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +103,7 @@ class AnswerClaim:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """`reason` is the policy that chose, or `sticky`."""
+    """`reason` is the policy that chose, `sticky`, or `plan`."""
 
     broker: str
     url: str
@@ -86,6 +122,6 @@ class AnswerHandover:
     placements: Mapping[str, Placed]
 
 
-Storing = StoreBroker | ForgetBroker | StoreSession | ForgetSession | StorePolicy
+Storing = StoreBroker | ForgetBroker | StoreSession | ForgetSession | StorePolicy | StorePlanRun | StoreMove | Audit
 Answer = AnswerBroker | AnswerHeartbeat | AnswerClaim | AnswerPlacement | AnswerHandover
 Instruction = Storing | Answer | Note

@@ -7,7 +7,7 @@ rates change, they are counted anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -119,6 +119,11 @@ class Loads:
     def subscribers(self, broker: str) -> int:
         carried = self._carried.get(broker)
         return carried.subscribers if carried else 0
+
+    @property
+    def owners(self) -> Collection[str]:
+        """Brokers that keep sessions, whether they are there or not."""
+        return self._carried.keys()
 
     @property
     def all_subscribers(self) -> int:

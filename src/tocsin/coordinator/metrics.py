@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from tocsin.protocol.coordination import BrokerState
 
@@ -31,6 +31,40 @@ class Metrics:
         self._tokens = Counter(
             "tocsin_coordinator_tokens", "Tokens by outcome: issued, refused", ["outcome"], registry=self.registry
         )
+
+        self._moves = Counter(
+            "tocsin_coordinator_moves",
+            "Moves of plans by outcome: done, failed, cancelled",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self._move_seconds = Histogram(
+            "tocsin_coordinator_move_seconds",
+            "From when a move began until the destination had claimed the subscriber",
+            buckets=(0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50),
+            registry=self.registry,
+        )
+        self._under_way = Gauge("tocsin_coordinator_moves_under_way", "Moves under way", registry=self.registry)
+        self._cov = Gauge(
+            "tocsin_coordinator_cov",
+            "Standard deviation of the brokers' scores over their mean",
+            registry=self.registry,
+        )
+        self._max_score = Gauge(
+            "tocsin_coordinator_max_score",
+            "The highest load for its capacity, in bytes per second",
+            registry=self.registry,
+        )
+
+    def balance(self, cov: float, max_score: float, under_way: int) -> None:
+        self._cov.set(cov)
+        self._max_score.set(max_score)
+        self._under_way.set(under_way)
+
+    def moved(self, outcome: str, took_s: float) -> None:
+        self._moves.labels(outcome).inc()
+        if outcome == "done":
+            self._move_seconds.observe(took_s)
 
     def render(self, brokers: Mapping[BrokerState, int], subscribers: int, *, mass_silence: bool) -> bytes:
         for state in BrokerState:

@@ -7,45 +7,46 @@ from __future__ import annotations
 
 import asyncio
 import random
-import secrets
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import structlog
 
+from tocsin.coordinator.balancer import Balancer, BalancingSettings, changed_settings, to_settings, to_text
 from tocsin.coordinator.balancing.outsiders import with_outsiders
 from tocsin.coordinator.balancing.placement import POLICIES
 from tocsin.coordinator.commits import GroupCommit
 from tocsin.coordinator.events import Event, TimePassed
+from tocsin.coordinator.execution import Execution, MoveLimits
 from tocsin.coordinator.instructions import (
     AnswerBroker,
     AnswerClaim,
     AnswerHandover,
     AnswerHeartbeat,
     AnswerPlacement,
+    Audit,
     Instruction,
     Note,
     Storing,
 )
 from tocsin.coordinator.metrics import Metrics
+from tocsin.coordinator.plan_store import PlanStore
 from tocsin.coordinator.rates import Rates
 from tocsin.coordinator.state import CoordinatorState, Limits
-from tocsin.coordinator.store import Store, open_database
+from tocsin.coordinator.store import Store
+from tocsin.coordinator.tables import open_database
 from tocsin.coordinator.users import Users
-from tocsin.errors import InvalidValue, NotFound
+from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.runtime.tokens import TokenSigner
 from tocsin.settings import CoordinatorSettings
 
-if TYPE_CHECKING:
-    from tocsin.coordinator.planning import KeptPlan, Planning
-    from tocsin.protocol.plans import PlanRequest
-
 log = structlog.get_logger(__name__)
 
 _DATABASE_FILE = "coordinator.sqlite"
 _KEY_FILE = "signing-key.pem"
+_BALANCING = "balancing"
 #: How many times silence is looked at within the time that makes a broker dead.
 _LOOKS = 10
 #: Rates move on so many times in a window.
@@ -63,20 +64,22 @@ class CoordinatorNode:
         self.metrics = Metrics()
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         signer = TokenSigner.load(settings.data_dir / _KEY_FILE)
-        self._store = Store(open_database(settings.database_url or settings.data_dir / _DATABASE_FILE))
+        database = open_database(settings.database_url or settings.data_dir / _DATABASE_FILE)
+        self._store = Store(database, self.clock)
         self.users = Users(self._store, signer, self.clock, self.metrics, settings.token_lifetime_s)
         self.state = self._restored()
         self._commits = GroupCommit(self._store)
-        self._planning: Planning | None = None
-        self._watching: asyncio.Task[None] | None = None
+        settings_chosen = to_settings(self._store.setting(_BALANCING))
+        self.balancer = Balancer(self.state, self.happened, self.clock, settings_chosen)
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._watching = asyncio.create_task(self._watch())
+        self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self.balancer.run())]
 
     async def stop(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commits.close()
         self._store.close()
 
@@ -86,6 +89,8 @@ class CoordinatorNode:
         for one in instructions:
             if isinstance(one, Note):
                 log.warning(one.text, **one.details)
+            elif isinstance(one, Audit) and one.action == "move":
+                self.metrics.moved(str(one.details["step"]), float(str(one.details["took_s"])))
         await self._commits.store([one for one in instructions if isinstance(one, Storing)])
         return instructions
 
@@ -93,32 +98,19 @@ class CoordinatorNode:
         """The same, for an event that is answered."""
         return next(one for one in await self.happened(event) if isinstance(one, kind))
 
+    async def change_balancing(self, settings: BalancingSettings, by: str) -> None:
+        """Raises InvalidValue, and changes nothing, if it can't be."""
+        before = self.balancer.settings
+        self.balancer.change(settings)
+        changes = changed_settings(before, settings)
+        if changes:
+            await asyncio.to_thread(self._store.choose, _BALANCING, to_text(settings))
+            await self._commits.store([Audit(by, "balancing", "settings", changes)])
+
     @property
-    def planning(self) -> Planning:
-        """Made when it is first wanted: what compiles its loops takes a while to be imported."""
-        if self._planning is None:
-            from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-            from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-            from tocsin.coordinator.planning import Planning
-
-            self._planning = Planning(
-                with_outsiders("migration", MIGRATIONS),
-                with_outsiders("shuffle", SHUFFLES),
-            )
-        return self._planning
-
-    async def plan(self, request: PlanRequest) -> KeptPlan:
-        """What could be moved, as things are now; worked out in a thread, while everything goes on."""
-        from tocsin.coordinator.balancing.proposal import Goal
-        from tocsin.coordinator.plan import Stage
-
-        goal = Goal(request.cov_at_most, request.mean_above, max_moves=request.max_moves)
-        wish = self.planning.wish(Stage(request.stage), request.policy, goal, request.reason)
-        if not self.state.balance().brokers:
-            raise NotFound("no broker is there to plan for")
-        view = self.state.assignment()
-        plan = await asyncio.to_thread(self.planning.propose, view, wish)
-        return self.planning.keep(f"plan-{secrets.token_hex(4)}", self.clock.now_us(), wish, plan)
+    def plans(self) -> PlanStore:
+        """Its methods wait for the disk."""
+        return self._store.plans
 
     def now_s(self) -> float:
         return self.clock.monotonic_s()
@@ -147,6 +139,12 @@ class CoordinatorNode:
             remembered.brokers,
             remembered.sessions,
             Rates(window_s, window_s / _BUCKETS),
+            Execution(
+                self.now_s(),
+                MoveLimits(self.settings.moves_in_flight, self.settings.moves_per_s),
+                remembered.runs,
+                remembered.moves,
+            ),
         )
 
     async def _watch(self) -> None:

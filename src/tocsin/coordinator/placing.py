@@ -96,4 +96,4 @@ class Placing:
 
     def _with_reservations(self, view: BrokerView) -> BrokerView:
         count, load = self._reserved.get(view.name, (0, 0.0))
-        return replace(view, connections=view.connections + count, reserved=load) if count else view
+        return replace(view, connections=view.connections + count, reserved=view.reserved + load) if count else view

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +16,10 @@ from tocsin.coordinator.balancing.balance import Balance
 from tocsin.coordinator.balancing.bounds import lower_bound
 from tocsin.coordinator.balancing.load_table import LoadTable
 from tocsin.coordinator.balancing.proposal import Proposal
+from tocsin.coordinator.stages import Stage
 
 #: Loads are sums of many floats, made in different orders.
 _TOLERANCE = 1e-6
-
-
-class Stage(StrEnum):
-    """What load is evened out by, from the gentlest on. Placement needs no plan."""
-
-    MIGRATION = "migration"
-    SHUFFLE = "shuffle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +90,30 @@ def make_plan(view: AssignmentView, stage: Stage, policy: str, proposal: Proposa
         view,
         proposal,
     )
+
+
+def changed_since(plan: Plan, view: AssignmentView) -> list[str]:
+    """What a plan took for granted that is not so any more, in words. Rates may differ a little: they always do."""
+    old = plan.view
+    told = [dict(zip(one.brokers, zip(one.capacities, one.takes, strict=True), strict=True)) for one in (old, view)]
+    if told[0] != told[1]:
+        return ["there are other brokers, or they take subscribers differently"]
+    number_of = {name: number for number, name in enumerate(view.subscribers)}
+    changes = []
+    for mover in plan.movers:
+        name = old.subscribers[mover]
+        now = number_of.get(name)
+        if now is None:
+            changes.append(f"{name} is not there any more")
+        elif view.owners[now] != old.owners[mover]:
+            changes.append(f"{name} is at {view.brokers[view.owners[now]]} by now")
+        elif _held(view, now) != _held(old, int(mover)):
+            changes.append(f"{name} has subscribed or unsubscribed since")
+    return changes
+
+
+def _held(view: AssignmentView, subscriber: int) -> set[str]:
+    return {view.subscriptions[one] for one in view.holds[view.offsets[subscriber] : view.offsets[subscriber + 1]]}
 
 
 def verify(view: AssignmentView, plan: Plan) -> list[str]:

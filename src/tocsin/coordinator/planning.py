@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tocsin.coordinator.balancing.assignment import AssignmentView
 from tocsin.coordinator.balancing.proposal import BalancingPolicy, Goal
-from tocsin.coordinator.plan import Plan, Stage, make_plan, verify
+from tocsin.coordinator.plan import Plan, make_plan, verify
+from tocsin.coordinator.stages import Stage
 from tocsin.errors import InvalidValue, NotFound
 
 #: A plan for a million subscribers takes tens of megabytes, and nobody looks at old ones.
@@ -45,6 +46,10 @@ class Planning:
         self._policies = {Stage.MIGRATION: migrations, Stage.SHUFFLE: shuffles}
         self._check = check
         self._kept: dict[str, KeptPlan] = {}
+
+    @property
+    def policies(self) -> Mapping[Stage, Mapping[str, BalancingPolicy]]:
+        return self._policies
 
     def wish(self, stage: Stage, policy: str, goal: Goal, reason: str = "") -> Wish:
         """Without a policy, the usual one."""

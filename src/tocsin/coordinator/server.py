@@ -10,7 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from tocsin import __version__
-from tocsin.coordinator.api import brokers, operations, plans, subscribers, users
+from tocsin.coordinator.api import balancing, brokers, executions, operations, plans, subscribers, users
 from tocsin.coordinator.api.faces import MAX_BODY_BYTES
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.runtime.clock import Clock
@@ -44,7 +44,7 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None) -> Fa
     )
     app.state.node = node
     answer_errors(app)
-    for module in (users, subscribers, brokers, plans, operations):
+    for module in (users, subscribers, brokers, plans, executions, balancing, operations):
         app.include_router(module.router)
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES)
     return app

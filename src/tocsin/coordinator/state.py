@@ -4,9 +4,8 @@ Rules:
 
 1.  A broker is in the mode that operators want (ACTIVE, CORDONED, DRAINING), or DEAD. DRAINING is also what a broker
     says of itself when it shuts down; registering again ends that.
-2.  Silence makes a broker DEAD. Only silence that was watched counts: not the time before the start, nor while we
-    were asleep ourselves. The next heartbeat brings it back in its mode.
-3.  If too many would die at once, or soon after one another, nobody does: the fault is more likely here.
+2.  Silence makes a broker DEAD; `silence.py` says when. The next heartbeat brings it back in its mode.
+3.  Plans are carried out with the answers to heartbeats; `execution.py` says how.
 4.  Silence is never emptiness: a session stays with its owner, dead or removed, until another broker claims it.
     `sessions.py` keeps that rule.
 5.  Newcomers go to ACTIVE brokers only; those who come back, to their own, if that is ACTIVE or CORDONED.
@@ -14,9 +13,9 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import assert_never
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
 from tocsin.coordinator.balancing.balance import Balance
@@ -29,40 +28,48 @@ from tocsin.coordinator.events import (
     HandoverAsked,
     HeartbeatReceived,
     PlacementAsked,
+    PlanBegun,
+    PlanStopped,
     PolicyChosen,
     SubscribersClaimed,
     TimePassed,
     Traffic,
     UserRemoved,
 )
+from tocsin.coordinator.execution import Execution, MoveLimits, Orders
 from tocsin.coordinator.instructions import (
     AnswerBroker,
     AnswerClaim,
     AnswerHandover,
     AnswerHeartbeat,
     AnswerPlacement,
+    Audit,
+    BrokerOrders,
     ForgetBroker,
     Instruction,
     Note,
     Placed,
     StoreBroker,
+    StorePlanRun,
     StorePolicy,
 )
+from tocsin.coordinator.journal import begun, written
 from tocsin.coordinator.loads import BrokerView, Load
 from tocsin.coordinator.placing import Placing
 from tocsin.coordinator.rates import Rates, Reporters
 from tocsin.coordinator.records import BrokerRecord, Point, SessionRecord
 from tocsin.coordinator.sessions import Sessions
+from tocsin.coordinator.silence import KnownBroker, Silence
 from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
 from tocsin.model.chance import Chance
 from tocsin.protocol.coordination import BrokerState
 
-#: Fewer brokers than this can well all fail by themselves.
-_MASS_MIN_BROKERS = 3
 _RETRY_AFTER_S = 1.0
 #: All brokers that fetch a result have told of it within so many heartbeats.
 _REPORTING_HEARTBEATS = 3
 _REPORTERS_KEPT_S = 600.0
+#: How often a broker is heard of that takes part in moves.
+_BUSY_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +91,6 @@ class BrokerReport:
     subscribers: int
     load: Load
     silent_s: float
-
-
-@dataclass(slots=True)
-class _Broker:
-    record: BrokerRecord
-    heard_s: float
-    traffic: Traffic = field(default_factory=Traffic)
-    shutting_down: bool = False
-    #: It was dead when the coordinator stopped, and has not been heard since.
-    was_dead: bool = False
-    died_s: float = float("-inf")
-
-    @property
-    def state(self) -> BrokerState:
-        if self.record.dead:
-            return BrokerState.DEAD
-        return BrokerState.DRAINING if self.shutting_down else self.record.mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +115,35 @@ class CoordinatorState:
         brokers: Iterable[BrokerRecord] = (),
         sessions: Iterable[SessionRecord] = (),
         rates: Rates | None = None,
+        execution: Execution | None = None,
     ) -> None:
         self._limits = limits
         #: Whoever learns how much comes for a subscription tells this.
         self.rates = rates if rates is not None else Rates()
         self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
         self._placing = Placing(policies, policy, chance, limits.heartbeat_every_s)
-        self._looked_s = now_s
-        self._watching_since_s = now_s
-        self.mass_silence = False
+        self._silence = Silence(now_s, limits.dead_after_s, limits.mass_silence)
+        self._execution = execution if execution is not None else Execution(now_s, MoveLimits())
         self._brokers = {
-            record.name: _Broker(replace(record, dead=False), now_s, was_dead=record.dead)
+            record.name: KnownBroker(replace(record, dead=False), now_s, was_dead=record.dead)
             for record in sorted(brokers, key=lambda one: one.name)
         }
         self._sessions = Sessions(self._brokers, sessions, self.rates)
         self._choice: _Choice | None = None
+        self._handlers: dict[type[Any], Callable[[Any], list[Instruction]]] = {
+            HeartbeatReceived: self._heartbeat_received,
+            SubscribersClaimed: self._subscribers_claimed,
+            PlacementAsked: self._placement_asked,
+            HandoverAsked: self._handover_asked,
+            TimePassed: self._time_passed,
+            BrokerRegistered: self._broker_registered,
+            BrokerModeSet: self._broker_mode_set,
+            BrokerRemoved: self._broker_removed,
+            PolicyChosen: self._policy_chosen,
+            PlanBegun: self._plan_begun,
+            PlanStopped: self._plan_stopped,
+            UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
+        }
 
     # ── what can be seen ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -161,6 +165,12 @@ class CoordinatorState:
         names = [one.record.name for one in present]
         return Balance.of(names, [loads.of(name).total for name in names], [one.record.capacity for one in present])
 
+    def measured(self) -> Balance:
+        """The same by what the brokers have measured themselves: bytes in and out."""
+        present = self._present()
+        figures = [one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s for one in present]
+        return Balance.of([one.record.name for one in present], figures, [one.record.capacity for one in present])
+
     def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
         """Who is where and holds what, to be planned with. Only ACTIVE brokers take subscribers."""
         places = [
@@ -168,6 +178,39 @@ class CoordinatorState:
             for one in self._present()
         ]
         return AssignmentView.of(places, self._sessions, self.rates.of, resting)
+
+    def leaving(self, now_s: float, dead_for_s: float) -> frozenset[str]:
+        """Brokers whose subscribers should be elsewhere: they are drained, dead for so long, or gone."""
+        there = {
+            one.record.name
+            for one in self._brokers.values()
+            if (one.state is BrokerState.DEAD and now_s - one.died_s >= dead_for_s)
+            or (one.state is BrokerState.DRAINING and not one.shutting_down)
+        }
+        owners = self._sessions.loads.owners
+        return frozenset(one for one in owners if one in there or one not in self._brokers)
+
+    def evacuation(self, leaving: Collection[str]) -> AssignmentView:
+        """Who is where, to plan with for brokers that are leaving."""
+        staying = [one for one in self._present() if one.record.name not in leaving]
+        places = [BrokerPlace(one.record.name, one.record.capacity, self.takes(one.record.name)) for one in staying]
+        places += [BrokerPlace(name, 1.0, takes=False) for name in leaving]
+        return AssignmentView.of(places, self._sessions, self.rates.of, leaving=leaving)
+
+    @property
+    def mass_silence(self) -> bool:
+        return self._silence.is_mass
+
+    @property
+    def execution(self) -> Execution:
+        """To be looked at only."""
+        return self._execution
+
+    def takes(self, broker: str) -> bool:
+        return broker in self._brokers and self._brokers[broker].state is BrokerState.ACTIVE
+
+    def is_dead(self, broker: str) -> bool:
+        return broker not in self._brokers or self._brokers[broker].state is BrokerState.DEAD
 
     @property
     def subscriber_count(self) -> int:
@@ -186,37 +229,27 @@ class CoordinatorState:
     def handle(self, event: Event) -> list[Instruction]:
         if not isinstance(event, PlacementAsked):
             self._choice = None
-        match event:
-            case HeartbeatReceived():
-                return self._heartbeat_received(event)
-            case SubscribersClaimed():
-                return self._subscribers_claimed(event)
-            case PlacementAsked():
-                return self._placement_asked(event)
-            case HandoverAsked():
-                return self._handover_asked(event)
-            case TimePassed():
-                return self._time_passed(event)
-            case BrokerRegistered():
-                return self._broker_registered(event)
-            case BrokerModeSet():
-                return self._broker_mode_set(event)
-            case BrokerRemoved():
-                return self._broker_removed(event)
-            case PolicyChosen():
-                self._placing.choose_policy(event.policy)
-                return [StorePolicy(event.policy)]
-            case UserRemoved():
-                return [*self._sessions.end_all_of(event.user)]
-            case _:
-                assert_never(event)
+        return self._handlers[type(event)](event)
+
+    def _policy_chosen(self, event: PolicyChosen) -> list[Instruction]:
+        self._placing.choose_policy(event.policy)
+        return [StorePolicy(event.policy), Audit(event.by, "placement", event.policy)]
+
+    def _plan_begun(self, event: PlanBegun) -> list[Instruction]:
+        self._execution.begin(event.run, event.moves)
+        return begun(event.run, event.moves)
+
+    def _plan_stopped(self, event: PlanStopped) -> list[Instruction]:
+        stopped = self._execution.stop(event.plan)
+        going_on = [StorePlanRun(run) for run in self._execution.runs if run.plan == event.plan]
+        return [Audit(event.by, "stop", event.plan), *going_on, *written(stopped)]
 
     def _broker_registered(self, event: BrokerRegistered) -> list[Instruction]:
         known = self._brokers.get(event.broker)
         mode = known.record.mode if known else BrokerState.ACTIVE
         record = BrokerRecord(event.broker, event.url, event.place, event.capacity, mode)
         if known is None:
-            known = _Broker(record, event.now_s)
+            known = KnownBroker(record, event.now_s)
             self._brokers = dict(sorted({**self._brokers, event.broker: known}.items()))
             self._sessions.add_broker(event.broker)
         known.record, known.heard_s = record, event.now_s
@@ -228,14 +261,16 @@ class CoordinatorState:
         if event.mode is BrokerState.DEAD:
             raise InvalidValue("a broker can't be set to dead; drain it, or remove it")
         broker.record = replace(broker.record, mode=event.mode)
-        return [StoreBroker(_to_store(broker)), AnswerBroker(broker.state)]
+        told = Audit(event.by, "state", event.broker, {"state": str(event.mode)})
+        return [StoreBroker(broker.to_store()), told, AnswerBroker(broker.state)]
 
     def _broker_removed(self, event: BrokerRemoved) -> list[Instruction]:
         broker = self._known(event.broker)
-        if broker.state is BrokerState.ACTIVE and self._silent_s(broker, event.now_s) < self._limits.dead_after_s:
+        if broker.state is BrokerState.ACTIVE and not self._silence.is_overdue(broker, event.now_s):
             raise InUse(f"broker {event.broker} is active; drain it first")
         del self._brokers[event.broker]
-        return [ForgetBroker(event.broker), *self._sessions.remove_broker(event.broker)]
+        told = Audit(event.by, "remove", event.broker)
+        return [ForgetBroker(event.broker), told, *self._sessions.remove_broker(event.broker)]
 
     def _heartbeat_received(self, event: HeartbeatReceived) -> list[Instruction]:
         broker = self._known(event.broker)
@@ -249,7 +284,22 @@ class CoordinatorState:
                 self.rates.observe(subscription, size_bytes)
         broker.shutting_down, broker.was_dead = event.draining, False
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
-        return [*done, *changes, AnswerHeartbeat(broker.state, tuple(lost))]
+        self._execution.prepared(event.broker, event.prepared)
+        progress = self._execution.advance(event.now_s, self, event.broker)
+        orders = self._orders(self._execution.orders(event.broker, event.now_s))
+        next_in_s = self._limits.heartbeat_every_s
+        if self._execution.is_busy(event.broker):
+            next_in_s = min(next_in_s, _BUSY_EVERY_S)
+        answer = AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
+        return [*done, *changes, *written(progress), answer]
+
+    def _orders(self, orders: Orders) -> BrokerOrders:
+        sessions = [session for one in orders.prepare if (session := self._sessions.get(one)) is not None]
+        return BrokerOrders(
+            {one.subscriber: tuple(held.key for held in one.subscriptions) for one in sessions},
+            orders.adopt,
+            {one: Placed(to, self._brokers[to].record.url, "plan") for one, to in orders.move if to in self._brokers},
+        )
 
     def _subscribers_claimed(self, event: SubscribersClaimed) -> list[Instruction]:
         self._known(event.broker)
@@ -261,7 +311,7 @@ class CoordinatorState:
     def _placement_asked(self, event: PlacementAsked) -> list[Instruction]:
         session = self._sessions.get(f"{event.user}/{event.device}") if event.device else None
         if session is not None and session.owner not in event.avoid:
-            owner = self._brokers.get(session.owner)
+            owner = self._brokers.get(self._execution.destination_of(session.subscriber) or session.owner)
             if owner is not None and owner.state in {BrokerState.ACTIVE, BrokerState.CORDONED}:
                 return [AnswerPlacement(Placed(owner.record.name, owner.record.url, "sticky"))]
         notes: list[Instruction] = []
@@ -306,24 +356,23 @@ class CoordinatorState:
         choice = self._choice
         if choice is None or event.now_s >= choice.until_s or choice.rates_version != self.rates.version:
             open_ones = self._open(event.now_s, event.avoid)
-            heard_s = [max(one.heard_s, self._watching_since_s) for one in open_ones]
-            until_s = min(heard_s, default=event.now_s) + self._limits.dead_after_s / 2
+            until_s = min(map(self._silence.suspect_at_s, open_ones), default=event.now_s)
             self._choice = choice = _Choice(self._views(open_ones), until_s, self.rates.version)
         return choice.views
 
-    def _open(self, now_s: float, avoid: frozenset[str], leaving: str = "") -> list[_Broker]:
+    def _open(self, now_s: float, avoid: frozenset[str], leaving: str = "") -> list[KnownBroker]:
         """Who may take a newcomer: those heard of lately, if there are any. What to avoid is a wish: if nobody else is
         there, it may have come back meanwhile."""
         active = [
             one for one in self._brokers.values() if one.state is BrokerState.ACTIVE and one.record.name != leaving
         ]
         wished = [one for one in active if one.record.name not in avoid] or active
-        return [one for one in wished if not one.was_dead and not self._is_suspect(one, now_s)] or wished
+        return [one for one in wished if not one.was_dead and not self._silence.is_suspect(one, now_s)] or wished
 
-    def _views(self, brokers: Iterable[_Broker]) -> tuple[BrokerView, ...]:
+    def _views(self, brokers: Iterable[KnownBroker]) -> tuple[BrokerView, ...]:
         return tuple(self._view(one) for one in brokers)
 
-    def _view(self, broker: _Broker) -> BrokerView:
+    def _view(self, broker: KnownBroker) -> BrokerView:
         name, loads = broker.record.name, self._sessions.loads
         return BrokerView(
             name,
@@ -332,63 +381,32 @@ class CoordinatorState:
             broker.state,
             broker.traffic.connections,
             loads.of(name),
+            self._execution.reserved(name),
             held=loads.held(name),
             rate_of=self.rates.of,
         )
 
-    # ── silence ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _time_passed(self, event: TimePassed) -> list[Instruction]:
-        now_s, dead_after_s = event.now_s, self._limits.dead_after_s
-        if now_s - self._looked_s > dead_after_s / 2:
-            self._watching_since_s = now_s
-        self._looked_s = now_s
+        now_s = event.now_s
         self._placing.release(now_s)
         if self.rates.advance(now_s):
             self._reporters.forget(now_s, _REPORTERS_KEPT_S)
-        alive = [one for one in self._brokers.values() if not one.record.dead]
-        overdue = [one for one in alive if self._silent_s(one, now_s) >= dead_after_s]
-        # Those who were dead before we started are no news; those almost overdue fell silent with the others, and those
-        # who died a moment ago may have been the first of them.
-        fallen = [one for one in self._brokers.values() if one.record.dead and now_s - one.died_s < dead_after_s]
-        counted = [one for one in alive if not one.was_dead] + fallen
-        suspect = [one for one in counted if self._is_suspect(one, now_s)]
-        is_mass = (
-            any(not one.was_dead for one in overdue)
-            and len(counted) >= _MASS_MIN_BROKERS
-            and len(suspect) > self._limits.mass_silence * len(counted)
-        )
-        done: list[Instruction] = []
-        if is_mass != self.mass_silence:
-            self.mass_silence = is_mass
-            text = "most brokers fell silent at once; nobody is taken for dead" if is_mass else "mass silence has ended"
-            done.append(Note(text, {"silent": [one.record.name for one in suspect], "brokers": len(counted)}))
-        for broker in overdue:
-            if broker.was_dead or not is_mass:
-                broker.record = replace(broker.record, dead=True)
-                broker.died_s = float("-inf") if broker.was_dead else now_s
-                broker.was_dead = False
-                told = {"broker": broker.record.name, "silent_s": round(self._silent_s(broker, now_s), 1)}
-                done += [StoreBroker(broker.record), Note("broker is dead: it fell silent", told)]
-        return done
-
-    def _silent_s(self, broker: _Broker, now_s: float) -> float:
-        return max(0.0, now_s - max(broker.heard_s, self._watching_since_s))
-
-    def _is_suspect(self, broker: _Broker, now_s: float) -> bool:
-        return self._silent_s(broker, now_s) >= self._limits.dead_after_s / 2
+        done = self._silence.look(self._brokers.values(), now_s)
+        return [*done, *written(self._execution.advance(now_s, self))]
 
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _present(self) -> list[_Broker]:
+    def _present(self) -> list[KnownBroker]:
         return [one for one in self._brokers.values() if one.state in {BrokerState.ACTIVE, BrokerState.CORDONED}]
 
-    def _known(self, name: str) -> _Broker:
+    def _known(self, name: str) -> KnownBroker:
         if (broker := self._brokers.get(name)) is None:
             raise NotFound(f"no broker called {name} is registered")
         return broker
 
-    def _report(self, broker: _Broker, now_s: float) -> BrokerReport:
+    def _report(self, broker: KnownBroker, now_s: float) -> BrokerReport:
         name, loads = broker.record.name, self._sessions.loads
         return BrokerReport(
             broker.record,
@@ -396,9 +414,5 @@ class CoordinatorState:
             broker.traffic,
             loads.subscribers(name),
             loads.of(name),
-            self._silent_s(broker, now_s),
+            self._silence.silent_s(broker, now_s),
         )
-
-
-def _to_store(broker: _Broker) -> BrokerRecord:
-    return replace(broker.record, dead=broker.record.dead or broker.was_dead)

@@ -1,4 +1,4 @@
-"""What the coordinator remembers over restarts, in a relational database: SQLite by default, PostgreSQL by address.
+"""What the coordinator remembers over restarts, in a relational database.
 
 Every change is one transaction, synced to disk before it is answered.
 """
@@ -9,70 +9,30 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
+from tocsin.coordinator import tables
+from tocsin.coordinator.execution import PlanRun
 from tocsin.coordinator.instructions import (
+    Audit,
     ForgetBroker,
     ForgetSession,
     StoreBroker,
+    StoreMove,
+    StorePlanRun,
     StorePolicy,
     StoreSession,
     Storing,
 )
+from tocsin.coordinator.migration import MoveRecord
+from tocsin.coordinator.plan_store import PlanStore
 from tocsin.coordinator.records import BrokerRecord, Held, SessionRecord, SubscriptionKey
-from tocsin.errors import AlreadyExists, ClusterFailure, NotFound
+from tocsin.errors import AlreadyExists, NotFound
 from tocsin.protocol.coordination import BrokerState
-
-_metadata = sa.MetaData()
-
-# The names begin alike, so that a database can be shared with the cluster's catalogue.
-_users = sa.Table(
-    "coordinator_user",
-    _metadata,
-    sa.Column("name", sa.String, primary_key=True),
-    sa.Column("password", sa.String, nullable=False),
-    sa.Column("permission", sa.String, nullable=False),
-    sa.Column("created_at_us", sa.BigInteger, nullable=False),
-)
-#: Outlives the user: whoever takes the name later must not be spoken for by older tokens.
-_revocations = sa.Table(
-    "coordinator_revocation",
-    _metadata,
-    sa.Column("user", sa.String, primary_key=True),
-    sa.Column("void_before_us", sa.BigInteger, nullable=False),
-    sa.Column("version", sa.BigInteger, nullable=False),
-)
-_brokers = sa.Table(
-    "coordinator_broker",
-    _metadata,
-    sa.Column("name", sa.String, primary_key=True),
-    sa.Column("url", sa.String, nullable=False),
-    sa.Column("x", sa.Float),
-    sa.Column("y", sa.Float),
-    sa.Column("capacity", sa.Float, nullable=False),
-    sa.Column("mode", sa.String, nullable=False),
-    sa.Column("dead", sa.Boolean, nullable=False),
-)
-_sessions = sa.Table(
-    "coordinator_session",
-    _metadata,
-    sa.Column("subscriber", sa.String, primary_key=True),
-    sa.Column("owner", sa.String, nullable=False),
-    sa.Column("generation", sa.BigInteger, nullable=False),
-    sa.Column("connected", sa.Boolean, nullable=False),
-    sa.Column("subscriptions", sa.Text, nullable=False),
-    sa.Column("former", sa.Text, nullable=False),
-)
-_settings = sa.Table(
-    "coordinator_setting",
-    _metadata,
-    sa.Column("name", sa.String, primary_key=True),
-    sa.Column("value", sa.String, nullable=False),
-)
+from tocsin.runtime.clock import Clock
 
 _POLICY = "placement_policy"
 _VERSION = "revocations_version"
@@ -98,37 +58,22 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the machine starts from. `policy` is empty until one was chosen."""
+    """What the machine starts from. `policy` is empty until one was chosen; plans and moves are those under way."""
 
     brokers: tuple[BrokerRecord, ...]
     sessions: tuple[SessionRecord, ...]
     policy: str
-
-
-def open_database(url: str | Path) -> sa.Engine:
-    """An engine for `url`, or for the SQLite file at a path, with all tables in place."""
-    address = f"sqlite:///{url}" if isinstance(url, Path) else url
-    try:
-        engine = sa.create_engine(address, connect_args={"timeout": 30} if address.startswith("sqlite") else {})
-        if engine.dialect.name == "sqlite":
-
-            @sa.event.listens_for(engine, "connect")
-            def _tune(connection: Any, _record: Any) -> None:
-                # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
-                connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")
-
-        _metadata.create_all(engine)
-    except (sa.exc.SQLAlchemyError, ImportError) as exc:
-        reason = str(exc.__cause__ or exc)
-        raise ClusterFailure(f"the coordinator's database can't be opened: {reason}") from exc
-    return engine
+    runs: tuple[PlanRun, ...] = ()
+    moves: tuple[MoveRecord, ...] = ()
 
 
 class Store:
     """Its methods wait for the disk: they are for threads, not for the event loop."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, clock: Clock) -> None:
         self._engine = engine
+        self._clock = clock
+        self.plans = PlanStore(engine)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -138,42 +83,49 @@ class Store:
     def load(self) -> Remembered:
         with self._engine.connect() as connection:
             return Remembered(
-                tuple(_broker(row) for row in connection.execute(sa.select(_brokers))),
-                tuple(_session(row) for row in connection.execute(sa.select(_sessions))),
+                tuple(_broker(row) for row in connection.execute(sa.select(tables.brokers))),
+                tuple(_session(row) for row in connection.execute(sa.select(tables.sessions))),
                 _read_setting(connection, _POLICY),
+                *self.plans.unfinished(connection),
             )
 
     def apply(self, instructions: Iterable[Storing]) -> None:
         """All of it in one transaction. At most one instruction may be about the same broker, session or setting."""
-        gone: dict[str, list[dict[str, str]]] = {"broker": [], "session": []}
-        brokers, sessions, policy = [], [], None
+        by_kind: dict[type[Any], list[Any]] = {}
         for one in instructions:
-            match one:
-                case StoreSession(session):
-                    gone["session"].append({"key": session.subscriber})
-                    sessions.append(_session_row(session))
-                case ForgetSession(subscriber):
-                    gone["session"].append({"key": subscriber})
-                case StoreBroker(broker):
-                    gone["broker"].append({"key": broker.name})
-                    brokers.append(_broker_row(broker))
-                case ForgetBroker(name):
-                    gone["broker"].append({"key": name})
-                case StorePolicy(name):
-                    policy = name
+            by_kind.setdefault(type(one), []).append(one)
+        brokers = [one.broker for one in by_kind.get(StoreBroker, ())]
+        sessions = [one.session for one in by_kind.get(StoreSession, ())]
+        brokers_gone = [one.broker for one in by_kind.get(ForgetBroker, ())] + [one.name for one in brokers]
+        sessions_gone = [one.subscriber for one in by_kind.get(ForgetSession, ())] + [
+            one.subscriber for one in sessions
+        ]
         with self._engine.begin() as connection:
             # Delete and insert: the one way to replace a row that every database understands.
-            if gone["broker"]:
-                connection.execute(_brokers.delete().where(_brokers.c.name == sa.bindparam("key")), gone["broker"])
-            if gone["session"]:
-                chosen = _sessions.c.subscriber == sa.bindparam("key")
-                connection.execute(_sessions.delete().where(chosen), gone["session"])
+            _delete(connection, tables.brokers, tables.brokers.c.name, brokers_gone)
+            _delete(connection, tables.sessions, tables.sessions.c.subscriber, sessions_gone)
             if brokers:
-                connection.execute(_brokers.insert(), brokers)
+                connection.execute(tables.brokers.insert(), [_broker_row(one) for one in brokers])
             if sessions:
-                connection.execute(_sessions.insert(), sessions)
-            if policy is not None:
-                _write_setting(connection, _POLICY, policy)
+                connection.execute(tables.sessions.insert(), [_session_row(one) for one in sessions])
+            for one in by_kind.get(StorePolicy, ()):
+                _write_setting(connection, _POLICY, one.policy)
+            self.plans.apply(
+                connection,
+                [one.run for one in by_kind.get(StorePlanRun, ())],
+                [one.move for one in by_kind.get(StoreMove, ())],
+                by_kind.get(Audit, []),
+                self._clock.now_us(),
+            )
+
+    def setting(self, name: str) -> str:
+        """What was chosen at run time; empty if nothing was."""
+        with self._engine.connect() as connection:
+            return _read_setting(connection, name)
+
+    def choose(self, name: str, value: str) -> None:
+        with self._engine.begin() as connection:
+            _write_setting(connection, name, value)
 
     # ── users ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -186,30 +138,30 @@ class Store:
         }
         try:
             with self._engine.begin() as connection:
-                connection.execute(_users.insert().values(row))
+                connection.execute(tables.users.insert().values(row))
         except sa.exc.IntegrityError as exc:
             raise AlreadyExists(f"user {user.name} exists already") from exc
 
     def user(self, name: str) -> UserRecord | None:
         with self._engine.connect() as connection:
-            row = connection.execute(sa.select(_users).where(_users.c.name == name)).first()
+            row = connection.execute(sa.select(tables.users).where(tables.users.c.name == name)).first()
         return _user(row) if row is not None else None
 
     def users(self, after: str, limit: int) -> list[UserRecord]:
         """By name, a page at a time."""
-        query = sa.select(_users).where(_users.c.name > after).order_by(_users.c.name).limit(limit)
+        query = sa.select(tables.users).where(tables.users.c.name > after).order_by(tables.users.c.name).limit(limit)
         with self._engine.connect() as connection:
             return [_user(row) for row in connection.execute(query)]
 
     def remove_user(self, name: str, void_before_us: int) -> Revocation:
         with self._engine.begin() as connection:
-            if not connection.execute(_users.delete().where(_users.c.name == name)).rowcount:
+            if not connection.execute(tables.users.delete().where(tables.users.c.name == name)).rowcount:
                 raise NotFound(f"no user called {name}")
             return _revoke(connection, name, void_before_us)
 
     def revoke(self, name: str, void_before_us: int) -> Revocation:
         with self._engine.begin() as connection:
-            if connection.execute(sa.select(_users.c.name).where(_users.c.name == name)).first() is None:
+            if connection.execute(sa.select(tables.users.c.name).where(tables.users.c.name == name)).first() is None:
                 raise NotFound(f"no user called {name}")
             return _revoke(connection, name, void_before_us)
 
@@ -219,29 +171,36 @@ class Store:
         with self._engine.begin() as connection:
             longest_us = max(lifetime_us, int(_read_setting(connection, _LONGEST_LIFETIME) or 0))
             _write_setting(connection, _LONGEST_LIFETIME, str(longest_us))
-            connection.execute(_revocations.delete().where(_revocations.c.void_before_us < now_us - longest_us))
-            rows = connection.execute(sa.select(_revocations)).all()
+            connection.execute(
+                tables.revocations.delete().where(tables.revocations.c.void_before_us < now_us - longest_us)
+            )
+            rows = connection.execute(sa.select(tables.revocations)).all()
             found = {row.user: Revocation(row.user, row.void_before_us, row.version) for row in rows}
             return found, int(_read_setting(connection, _VERSION) or 0)
+
+
+def _delete(connection: sa.Connection, table: sa.Table, column: sa.ColumnElement[str], keys: list[str]) -> None:
+    if keys:
+        connection.execute(table.delete().where(column == sa.bindparam("key")), [{"key": key} for key in keys])
 
 
 def _revoke(connection: sa.Connection, user: str, void_before_us: int) -> Revocation:
     revocation = Revocation(user, void_before_us, int(_read_setting(connection, _VERSION) or 0) + 1)
     _write_setting(connection, _VERSION, str(revocation.version))
-    connection.execute(_revocations.delete().where(_revocations.c.user == user))
+    connection.execute(tables.revocations.delete().where(tables.revocations.c.user == user))
     row = {"user": user, "void_before_us": void_before_us, "version": revocation.version}
-    connection.execute(_revocations.insert().values(row))
+    connection.execute(tables.revocations.insert().values(row))
     return revocation
 
 
 def _read_setting(connection: sa.Connection, name: str) -> str:
-    query = sa.select(_settings.c.value).where(_settings.c.name == name)
+    query = sa.select(tables.settings.c.value).where(tables.settings.c.name == name)
     return connection.execute(query).scalar() or ""
 
 
 def _write_setting(connection: sa.Connection, name: str, value: str) -> None:
-    connection.execute(_settings.delete().where(_settings.c.name == name))
-    connection.execute(_settings.insert().values(name=name, value=value))
+    connection.execute(tables.settings.delete().where(tables.settings.c.name == name))
+    connection.execute(tables.settings.insert().values(name=name, value=value))
 
 
 def _user(row: Any) -> UserRecord:

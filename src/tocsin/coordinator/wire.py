@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tocsin.coordinator.events import ReportedSession, Traffic
+from tocsin.coordinator.instructions import BrokerOrders
 from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BackendSubscription, Heartbeat, Session
@@ -44,6 +45,20 @@ def pulled(heartbeat: Heartbeat) -> dict[SubscriptionKey, int]:
     return {key_of(one): one.size_bytes for one in heartbeat.pulled}
 
 
+def orders_body(orders: BrokerOrders) -> dict[str, Any]:
+    """Orders as `protocol.coordination.HeartbeatAnswer` says."""
+    return {
+        "prepare": [
+            {"subscriber": subscriber, "subscriptions": [_backend_body(key) for key in keys]}
+            for subscriber, keys in orders.prepare.items()
+        ],
+        "adopt": orders.adopt,
+        "move": [
+            {"subscriber": subscriber, "broker": to.broker, "url": to.url} for subscriber, to in orders.move.items()
+        ],
+    }
+
+
 def session_body(session: SessionRecord) -> dict[str, Any]:
     """A session as `protocol.coordination.Session` says."""
     return {
@@ -55,5 +70,9 @@ def session_body(session: SessionRecord) -> dict[str, Any]:
 
 
 def _held_body(held: Held) -> dict[str, Any]:
-    channel, parameters, permission = msgspec.json.decode(held.key)
-    return {"channel": channel, "parameters": parameters, "permission": permission, "position": held.position}
+    return {**_backend_body(held.key), "position": held.position}
+
+
+def _backend_body(key: SubscriptionKey) -> dict[str, Any]:
+    channel, parameters, permission = msgspec.json.decode(key)
+    return {"channel": channel, "parameters": parameters, "permission": permission}

@@ -87,10 +87,30 @@ class Heartbeat(BaseModel):
     pulled: list[PulledSubscription] = Field([], max_length=100_000, description="Where results have come since")
     revocations_seen: _Count = Field(0, description="The `revocations_version` of the last answer")
     draining: bool = Field(False, description="It is shutting down and hands its subscribers over")
+    prepared: list[SubscriberId] = Field([], max_length=100_000, description="Those of `prepare` whose all is held now")
+
+
+class Preparation(BaseModel):
+    """Hold these backend subscriptions: the subscriber may be told to come."""
+
+    subscriber: SubscriberId
+    subscriptions: list[BackendSubscription]
+
+
+class MoveOrder(BaseModel):
+    """Tell the subscriber to go to that broker."""
+
+    subscriber: SubscriberId
+    broker: str
+    url: str
 
 
 class HeartbeatAnswer(BaseModel):
     state: BrokerState
+    prepare: list[Preparation] = Field([], description="To be answered with `prepared`; again if it comes again")
+    adopt: list[SubscriberId] = Field([], description="Subscribers who are away, to be claimed")
+    move: list[MoveOrder] = []
+    next_in_s: float = Field(1.0, description="When the next heartbeat is wanted")
     lost: list[SubscriberId] = Field(description="Those of `changed` that another broker has taken over since")
     revoked: dict[str, int] = Field(description="User to µs since 1970: tokens issued earlier are void")
     revocations_version: int

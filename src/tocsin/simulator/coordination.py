@@ -12,7 +12,7 @@ from tocsin.broker.events import Kept, KeptSession, Report
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.placement import PlacementPolicy
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-from tocsin.coordinator.controller import StageController, StageSettings
+from tocsin.coordinator.controller import StageController
 from tocsin.coordinator.events import (
     BrokerRegistered,
     Event,
@@ -28,6 +28,7 @@ from tocsin.coordinator.instructions import AnswerClaim, AnswerHandover, AnswerH
 from tocsin.coordinator.plan import Plan
 from tocsin.coordinator.rates import Rates
 from tocsin.coordinator.records import Held
+from tocsin.coordinator.stages import StageSettings
 from tocsin.coordinator.state import BrokerReport, CoordinatorState, Limits
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position

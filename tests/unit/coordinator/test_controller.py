@@ -11,8 +11,9 @@ from tocsin.coordinator.balancing.balance import Balance
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.proposal import Goal, Proposal
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-from tocsin.coordinator.controller import StageController, StageSettings
-from tocsin.coordinator.plan import Stage, verify
+from tocsin.coordinator.controller import StageController
+from tocsin.coordinator.plan import verify
+from tocsin.coordinator.stages import Stage, StageSettings
 from tocsin.errors import InvalidValue
 from tocsin.testing.assignments import assignment
 

@@ -10,7 +10,8 @@ import pytest
 from tocsin.coordinator.balancing.assignment import BrokerPlace
 from tocsin.coordinator.balancing.balance import Balance
 from tocsin.coordinator.balancing.proposal import Proposal
-from tocsin.coordinator.plan import Move, Plan, Stage, make_plan, verify
+from tocsin.coordinator.plan import Move, Plan, make_plan, verify
+from tocsin.coordinator.stages import Stage
 from tocsin.testing.assignments import assignment
 
 RATES = {"fire": 8.0, "flood": 4.0}

@@ -7,8 +7,8 @@ import pytest
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.proposal import Goal
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-from tocsin.coordinator.plan import Stage
 from tocsin.coordinator.planning import Planning
+from tocsin.coordinator.stages import Stage
 from tocsin.errors import InvalidValue, NotFound
 from tocsin.testing.assignments import random_assignment
 

@@ -19,9 +19,11 @@ from tocsin.coordinator.instructions import (
     Storing,
 )
 from tocsin.coordinator.records import BrokerRecord, SessionRecord
-from tocsin.coordinator.store import Remembered, Store, UserRecord, open_database
+from tocsin.coordinator.store import Remembered, Store, UserRecord
+from tocsin.coordinator.tables import open_database
 from tocsin.errors import AlreadyExists, ClusterFailure, NotFound, Unavailable
 from tocsin.protocol.coordination import BrokerState
+from tocsin.runtime.clock import SystemClock
 from unit.coordinator.network import held
 
 BROKER = BrokerRecord("a", "http://a", (1.5, -2.0), 3.0, BrokerState.CORDONED, dead=True)
@@ -35,13 +37,13 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(file: Path) -> Iterator[Store]:
-    store = Store(open_database(file))
+    store = Store(open_database(file), SystemClock())
     yield store
     store.close()
 
 
 def reopened(file: Path) -> Remembered:
-    store = Store(open_database(file))
+    store = Store(open_database(file), SystemClock())
     try:
         return store.load()
     finally:
@@ -116,7 +118,7 @@ class _FragileStore(Store):
 
 async def test_many_share_a_commit(file: Path) -> None:
     """Of a hundred changes at once most share a transaction, and the last about each thing is what is stored."""
-    store = _FragileStore(open_database(file))
+    store = _FragileStore(open_database(file), SystemClock())
     commits = GroupCommit(store)
     changes = [StoreSession(SessionRecord(f"u{n % 10}/x", "a", n)) for n in range(100)]
     await asyncio.gather(*(commits.store([change]) for change in changes))
@@ -128,7 +130,7 @@ async def test_many_share_a_commit(file: Path) -> None:
 
 async def test_what_failed_is_told_and_stored_later(file: Path) -> None:
     """Who waited is told to come back; when the database takes changes again, nothing is missing."""
-    store = _FragileStore(open_database(file))
+    store = _FragileStore(open_database(file), SystemClock())
     commits = GroupCommit(store)
     store.fails = True
     with pytest.raises(Unavailable):

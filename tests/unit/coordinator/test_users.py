@@ -11,7 +11,8 @@ import pytest
 from tocsin.coordinator import passwords
 from tocsin.coordinator.attempts import FailedAttempts
 from tocsin.coordinator.metrics import Metrics
-from tocsin.coordinator.store import Store, open_database
+from tocsin.coordinator.store import Store
+from tocsin.coordinator.tables import open_database
 from tocsin.coordinator.users import Users
 from tocsin.errors import AlreadyExists, InvalidValue, NotFound, Overloaded, Unauthorised
 from tocsin.runtime.tokens import TokenSigner
@@ -42,8 +43,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(open_database(tmp_path / "test.sqlite"))
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = Store(open_database(tmp_path / "test.sqlite"), clock)
     yield store
     store.close()
 

@@ -19,7 +19,7 @@ from tocsin.coordinator.events import (
 )
 from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
 from tocsin.coordinator.state import BrokerReport
-from tocsin.coordinator.wire import pulled, reported, traffic
+from tocsin.coordinator.wire import orders_body, pulled, reported, traffic
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -68,6 +68,7 @@ class BrokersAnswer(BaseModel):
 
 class ModeRequest(BaseModel):
     state: Literal["active", "cordoned", "draining"]
+    by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
 
 
 class StateAnswer(BaseModel):
@@ -108,6 +109,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
         tuple(body.ended),
         body.draining,
         pulled(body),
+        tuple(body.prepared),
     )
     answer = await node.ask(event, AnswerHeartbeat)
     node.metrics.heartbeat()
@@ -115,6 +117,8 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
         {
             "state": answer.state,
             "lost": answer.lost,
+            **orders_body(answer.orders),
+            "next_in_s": answer.next_in_s,
             "revoked": node.users.revoked_since(body.revocations_seen),
             "revocations_version": version,
         }
@@ -154,7 +158,8 @@ async def show(name: NameInPath, node: Node) -> Response:
 @router.put("/{name}/state", response_model=StateAnswer)
 async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response:
     """Cordon a broker (it takes no newcomers), drain it (it hands its subscribers over), or have it active again."""
-    answer = await node.ask(BrokerModeSet(name, BrokerState(body.state)), AnswerBroker)
+    answer = await node.ask(BrokerModeSet(name, BrokerState(body.state), body.by), AnswerBroker)
+    node.balancer.wake()
     return reply({"broker": name, "state": answer.state})
 
 

@@ -61,5 +61,8 @@ async def status(node: Node) -> Response:
 )
 async def metrics(node: Node) -> Response:
     """For Prometheus."""
+    balance = node.state.balance()
+    if balance.brokers:
+        node.metrics.balance(balance.cov, balance.max, node.state.execution.under_way)
     text = node.metrics.render(node.broker_states(), node.state.subscriber_count, mass_silence=node.state.mass_silence)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

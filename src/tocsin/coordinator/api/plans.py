@@ -69,19 +69,19 @@ class PlansAnswer(BaseModel):
 @router.post("", response_model=PlanAnswer)
 async def make(body: PlanRequest, node: Node, moves: ShownMoves = 100) -> Response:
     """Make a plan from how things are now. Nothing is moved."""
-    return reply(_described(await node.plan(body), moves))
+    return reply(_described(await node.balancer.plan(body), moves))
 
 
 @router.get("", response_model=PlansAnswer)
 async def list_plans(node: Node) -> Response:
     """The last plans, newest first."""
-    return reply({"plans": [_summary(one) for one in node.planning.all()]})
+    return reply({"plans": [_summary(one) for one in node.balancer.planning.all()]})
 
 
 @router.get("/{plan}", response_model=PlanAnswer)
 async def show(plan: NameInPath, node: Node, moves: ShownMoves = 100) -> Response:
     """A plan, with its moves and their reasons."""
-    return reply(_described(node.planning.get(plan), moves))
+    return reply(_described(node.balancer.planning.get(plan), moves))
 
 
 def _summary(kept: KeptPlan) -> dict[str, Any]:

@@ -57,8 +57,10 @@ class AssignmentView:
         sessions: Iterable[SessionRecord],
         rate_of: Callable[[SubscriptionKey], float],
         resting: Collection[str] = frozenset(),
+        leaving: Collection[str] = frozenset(),
     ) -> AssignmentView:
-        """Sessions of brokers that are not among these are left out; those `resting` were moved a short while ago."""
+        """Sessions of brokers that are not among these are left out; those `resting` were moved a short while ago. If
+        brokers are `leaving`, it is theirs that may be moved, also those who are away, and nobody else."""
         places = sorted(brokers, key=lambda one: one.name)
         names = tuple(one.name for one in places)
         number_of = {name: number for number, name in enumerate(names)}
@@ -70,7 +72,10 @@ class AssignmentView:
         np.cumsum([len(one) for one in held], out=offsets[1:])
         holds = np.fromiter((n for one in held for n in sorted(key_number[key] for key in one)), np.int32, offsets[-1])
         connected = np.array([one.connected for one in present], np.bool_)
-        rested = np.array([one.subscriber not in resting for one in present], np.bool_)
+        if leaving:
+            movable = np.array([one.owner in leaving and bool(one.subscriptions) for one in present], np.bool_)
+        else:
+            movable = connected & np.array([one.subscriber not in resting for one in present], np.bool_)
         return AssignmentView(
             names,
             np.array([one.capacity for one in places], np.float64),
@@ -78,7 +83,7 @@ class AssignmentView:
             tuple(one.subscriber for one in present),
             np.array([number_of[one.owner] for one in present], np.int32),
             connected,
-            connected & rested,
+            movable,
             tuple(keys),
             np.array([rate_of(key) for key in keys], np.float64),
             offsets,

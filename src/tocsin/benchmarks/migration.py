@@ -1,0 +1,186 @@
+"""What people notice of being moved: a plan of a thousand moves is carried out under load, by the SDK's programs.
+
+The peer, in the same run: as many of the same programs are cut off and come back at another broker that was not
+prepared, at the same pace.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tocsin.benchmarks.load_wire import Seat
+from tocsin.benchmarks.measuring import machine, percentile, progress
+from tocsin.benchmarks.network import Network, running_network
+from tocsin.benchmarks.sdk_clients import Arrival, Join, Kick, SdkClients
+from tocsin.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
+from tocsin.client import CoordinatorClient
+from tocsin.runtime.files import raise_open_files
+
+_EACH = 2
+_PEER = "bench-peer"
+_LOOK_EVERY_S = 0.2
+_TIMEOUT_S = 300.0
+#: After the last move, for what comes late.
+_SETTLE_S = 5.0
+
+
+def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) -> dict[str, Any]:
+    raise_open_files()
+    seats = [
+        Seat(f"d{number}", [f"topic{(number * 7 + step * 3) % topics:03d}" for step in range(_EACH)])
+        for number in range(subscribers)
+    ]
+    settings = {"moves_per_s": 500, "moves_in_flight": 100}
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, SdkClients() as clients:
+        progress.print(f"a cluster, a coordinator and {brokers} brokers")
+        with running_network(Path(folder), brokers, SCHEMA, settings) as network:
+            progress.print(f"{subscribers} subscribers, all of them at the first broker")
+            first = next(iter(network.brokers.values()))
+            clients.join(Join(first.url, network.token, CHANNEL, seats))
+            with SteadyFeed(network.cluster, topics) as feed:
+                time.sleep(warm_s)
+                moved = _carry_out(network, moves)
+                time.sleep(_SETTLE_S)
+                at = clients.report().brokers
+                movers = [device for device, broker in at.items() if broker not in ("", next(iter(network.brokers)))]
+                with network.running_broker(_PEER, Path(folder)) as peer:
+                    progress.print(f"{len(movers)} are cut off and come back elsewhere")
+                    kicked_us = time.time_ns() // 1000
+                    clients.kick(Kick(peer.url, movers, moved.per_s))
+                    back_us = time.time_ns() // 1000
+                    time.sleep(_SETTLE_S)
+                    published = feed.stop()
+                    time.sleep(_SETTLE_S)
+                    arrivals = clients.report().arrivals
+    history = check(seats, published, arrivals)
+    by_device = _times(arrivals)
+    gaps_ms = gaps(seats, set(movers), by_device, moved.begun_us, moved.ended_us)
+    peer_ms = gaps(seats, set(movers), by_device, kicked_us, back_us)
+    report = {
+        "benchmark": "migration",
+        "machine": machine(),
+        "brokers": brokers,
+        "subscribers": subscribers,
+        "moves": moved.done,
+        "failed": moved.failed,
+        "moves_per_s": round(moved.per_s, 1),
+        "move_p50_ms": moved.p50_ms,
+        "move_p99_ms": moved.p99_ms,
+        "gap_p50_ms": round(percentile(gaps_ms, 0.5), 1),
+        "gap_p99_ms": round(percentile(gaps_ms, 0.99), 1),
+        "gap_max_ms": round(max(gaps_ms), 1),
+        "kicked_gap_p50_ms": round(percentile(peer_ms, 0.5), 1),
+        "kicked_gap_p99_ms": round(percentile(peer_ms, 0.99), 1),
+        "ratio_of_kicked_gap_p99": round(percentile(peer_ms, 0.99) / max(1.0, percentile(gaps_ms, 0.99)), 1),
+        "notifications": len(arrivals),
+        **history,
+    }
+    if any(history.values()):
+        raise RuntimeError(f"not everything was handed out once and in order: {report}")
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    begun_us: int
+    ended_us: int
+    done: int
+    failed: int
+    p50_ms: int
+    p99_ms: int
+
+    @property
+    def per_s(self) -> float:
+        return self.done / ((self.ended_us - self.begun_us) / 1e6)
+
+
+def _carry_out(network: Network, moves: int) -> Moved:
+    with CoordinatorClient(network.coordinator.url) as client:
+        plan = client.make_plan(stage="shuffle", policy="sharing", max_moves=moves, shown_moves=0)
+        progress.print(f"{plan['migrations']} moves")
+        begun_us = time.time_ns() // 1000
+        client.execute(plan["plan"], by="benchmark")
+        deadline = time.monotonic() + _TIMEOUT_S
+        while (state := client.execution(plan["plan"], shown_moves=0))["state"] == "running":
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the plan has not ended within {_TIMEOUT_S:g} s: {state}")
+            time.sleep(_LOOK_EVERY_S)
+        ended_us = time.time_ns() // 1000
+        took_ms = [
+            1000 * one["details"]["took_s"] for one in client.audit(limit=2 * moves + 10) if one["action"] == "move"
+        ]
+    return Moved(
+        begun_us,
+        ended_us,
+        state["done"],
+        state["failed"],
+        round(percentile(took_ms, 0.5)),
+        round(percentile(took_ms, 0.99)),
+    )
+
+
+def gaps(
+    seats: Sequence[Seat], movers: set[str], times: Mapping[str, Sequence[int]], begun_us: int, ended_us: int
+) -> list[float]:
+    """For each mover: its longest silence from beginning to end, beyond that of those who stayed and hold the same.
+
+    Notifications come when the cluster has them, not by a clock: so what stayers saw in the same time is the interval.
+
+    >>> seats = [Seat("stays", ["a"]), Seat("moves", ["a"])]
+    >>> gaps(seats, {"moves"}, {"stays": [0, 1000, 2000, 3000], "moves": [0, 1000, 2500, 3000]}, 0, 3000)
+    [0.5]
+    """
+    usual: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for seat in seats:
+        if seat.device not in movers:
+            usual[tuple(seat.topics)].append(_longest_us(times.get(seat.device, ()), begun_us, ended_us))
+    return [
+        max(0, _longest_us(times.get(seat.device, ()), begun_us, ended_us) - median(usual[tuple(seat.topics)])) / 1000
+        for seat in seats
+        if seat.device in movers and usual[tuple(seat.topics)]
+    ]
+
+
+def _longest_us(times: Iterable[int], begun_us: int, ended_us: int) -> int:
+    inside = [begun_us, *(one for one in times if begun_us <= one <= ended_us), ended_us]
+    return max(later - earlier for earlier, later in itertools.pairwise(inside))
+
+
+def _times(arrivals: Iterable[Arrival]) -> dict[str, list[int]]:
+    times: dict[str, list[int]] = defaultdict(list)
+    for one in arrivals:
+        times[one.device].append(one.received_us)
+    return times
+
+
+def check(seats: Sequence[Seat], published: Sequence[str], arrivals: Iterable[Arrival]) -> dict[str, int]:
+    """What is wrong with what was handed out: `published` says by number to which topic each record belongs.
+
+    >>> check([Seat("one", ["a"])], ["a", "b", "a", "a"], [Arrival("one", 2, 9, 0), Arrival("one", 0, 8, 1)])
+    {'lost': 1, 'doubled': 0, 'reordered': 1, 'misdelivered': 0}
+    """
+    seen: dict[str, list[Arrival]] = defaultdict(list)
+    for one in arrivals:
+        seen[one.device].append(one)
+    found = {"lost": 0, "doubled": 0, "reordered": 0, "misdelivered": 0}
+    of_topic: dict[str, set[int]] = defaultdict(set)
+    for number, topic in enumerate(published):
+        of_topic[topic].add(number)
+    for seat in seats:
+        numbers = [one.number for one in seen[seat.device]]
+        expected = set().union(*(of_topic[topic] for topic in seat.topics))
+        found["lost"] += len(expected - set(numbers))
+        found["doubled"] += len(numbers) - len(set(numbers))
+        found["misdelivered"] += len(set(numbers) - expected)
+        for topic in seat.topics:
+            sequences = [one.sequence for one in seen[seat.device] if one.number in of_topic[topic]]
+            found["reordered"] += sum(later < earlier for earlier, later in itertools.pairwise(sequences))
+    return found

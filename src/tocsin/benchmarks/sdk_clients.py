@@ -1,0 +1,202 @@
+"""Programs by the thousand that use the SDK, in a process of their own: they follow moves as any application would.
+
+`SdkClients` is the handle on such a process; `python -m` this module is the process itself. They talk in lines of JSON,
+over the process's standard input and output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import uvloop
+
+from tocsin.benchmarks.load_wire import Seat
+from tocsin.client import Subscriber
+from tocsin.errors import TocsinError
+from tocsin.runtime.files import raise_open_files
+
+#: Connections that are being opened at a time.
+_OPENING = 50
+_CONNECT_TIMEOUT_S = 120.0
+
+
+class Join(msgspec.Struct, frozen=True, tag="join"):
+    """Connect these to a broker, and answer when all are subscribed."""
+
+    url: str
+    token: str
+    channel: str
+    seats: list[Seat]
+
+
+class Kick(msgspec.Struct, frozen=True, tag="kick"):
+    """Cut these off, so many each second, and have each come back at another broker, from where it was."""
+
+    url: str
+    devices: list[str]
+    per_s: float
+
+
+class Report(msgspec.Struct, frozen=True, tag="report"):
+    """Answer with what has arrived since the beginning."""
+
+
+class Arrival(msgspec.Struct, frozen=True, array_like=True):
+    """What an application was handed, and when."""
+
+    device: str
+    number: int
+    #: Where it stands in its subscription's history.
+    sequence: int
+    received_us: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    failures: list[str] = []
+    arrivals: list[Arrival] = []
+    #: Where each is, or was last.
+    brokers: dict[str, str] = {}
+
+
+_Command = Join | Kick | Report
+
+
+class SdkClients:
+    """The handle. When the block ends, so does the process."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def join(self, order: Join) -> None:
+        self._ask(order)
+
+    def kick(self, order: Kick) -> None:
+        """Returns when all are back."""
+        self._ask(order)
+
+    def report(self) -> Answer:
+        return self._ask(Report())
+
+    def _ask(self, command: _Command) -> Answer:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(msgspec.json.encode(command) + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the process of subscribers ended; see what it wrote to standard error")
+        answer = msgspec.json.decode(line, type=Answer)
+        if answer.failures:
+            raise RuntimeError(f"subscribers failed: {'; '.join(answer.failures[:5])}")
+        return answer
+
+
+class _Program:
+    """One application: subscribed, and noting what it is handed."""
+
+    def __init__(self, seat: Seat, token: str, channel: str, arrivals: list[Arrival]) -> None:
+        self._seat = seat
+        self._token = token
+        self._channel = channel
+        self._arrivals = arrivals
+        self._positions: dict[str, str] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.broker = ""
+        self.failure = ""
+
+    async def join(self, url: str) -> None:
+        """Returns when it is subscribed to everything, or has failed."""
+        ready = asyncio.Event()
+        self._task = asyncio.create_task(self._run(url, ready))
+        self._task.add_done_callback(lambda _: ready.set())
+        await ready.wait()
+
+    async def leave(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self, url: str, ready: asyncio.Event) -> None:
+        device, arrivals = self._seat.device, self._arrivals
+        try:
+            subscriber = Subscriber(broker=url, token=self._token, device=device, connect_timeout_s=_CONNECT_TIMEOUT_S)
+            async with subscriber as me:
+                for topic in self._seat.topics:
+                    await me.subscribe(self._channel, topic=topic, position=self._positions.get(topic, ""))
+                self.broker = me.broker
+                ready.set()
+                async for notification in me.notifications():
+                    payload = notification.payload
+                    at = notification.parsed_position
+                    arrivals.append(Arrival(device, payload["number"], at.sequence, time.time_ns() // 1000))
+                    self._positions[payload["topic"]] = notification.position
+                    self.broker = me.broker
+        except TocsinError as exc:
+            self.failure = f"{device}: {exc}"
+
+
+class _Programs:
+    def __init__(self) -> None:
+        self._programs: dict[str, _Program] = {}
+        self._arrivals: list[Arrival] = []
+
+    async def do(self, command: _Command) -> Answer:
+        match command:
+            case Join():
+                turn = asyncio.Semaphore(_OPENING)
+
+                async def join(seat: Seat) -> None:
+                    program = _Program(seat, command.token, command.channel, self._arrivals)
+                    self._programs[seat.device] = program
+                    async with turn:
+                        await program.join(command.url)
+
+                await asyncio.gather(*map(join, command.seats))
+            case Kick():
+                await self._kick(command)
+            case Report():
+                brokers = {device: one.broker for device, one in self._programs.items()}
+                return Answer(self._failures(), self._arrivals, brokers)
+        return Answer(self._failures())
+
+    async def _kick(self, order: Kick) -> None:
+        async def kick(number: int, program: _Program) -> None:
+            await asyncio.sleep(number / order.per_s)
+            await program.leave()
+            await program.join(order.url)
+
+        programs = [self._programs[device] for device in order.devices]
+        await asyncio.gather(*(kick(number, one) for number, one in enumerate(programs)))
+
+    def _failures(self) -> list[str]:
+        return [one.failure for one in self._programs.values() if one.failure]
+
+
+async def _serve() -> None:
+    programs = _Programs()
+    decoder: msgspec.json.Decoder[_Command] = msgspec.json.Decoder(_Command)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
+        answer = await programs.do(decoder.decode(line))
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    raise_open_files()
+    uvloop.run(_serve())

@@ -1,0 +1,70 @@
+"""Records at an even pace, each topic in its turn, while something else is measured."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from tocsin.testing.processes import ClusterProcess
+
+CHANNEL = "OnTopic"
+SCHEMA = f"""
+CREATE ACTIVE DATASET Reports (id STRING, number BIGINT, topic STRING, message STRING, PRIMARY KEY (id));
+CREATE FEED reports INTO Reports FROM HTTP;
+CREATE CONTINUOUS CHANNEL {CHANNEL} (topic STRING) AS
+  SELECT r.id, r.number, r.topic, r.message FROM Reports r WHERE is_new(r) AND r.topic = :topic;
+"""
+_MESSAGE_BYTES = 280
+
+
+class SteadyFeed:
+    """Each topic gets a record each `every_s`, from when the block begins until `stop`."""
+
+    def __init__(self, cluster: ClusterProcess, topics: int, every_s: float = 1.0) -> None:
+        self._cluster = cluster
+        self._topics = [f"topic{number:03d}" for number in range(topics)]
+        self._pause_s = every_s / topics
+        self._published: list[str] = []
+        self._is_over = threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def stop(self) -> list[str]:
+        """Publish no more; returns the topic of each record, by its number."""
+        self._is_over.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return self._published
+
+    def _run(self) -> None:
+        due_s = time.monotonic()
+        try:
+            with httpx.Client(base_url=self._cluster.url, timeout=30) as http:
+                while not self._is_over.wait(max(0.0, due_s - time.monotonic())):
+                    due_s += self._pause_s
+                    number = len(self._published)
+                    topic = self._topics[number % len(self._topics)]
+                    record = {"id": f"r{number}", "number": number, "topic": topic, "message": "x" * _MESSAGE_BYTES}
+                    answer = http.post(
+                        "/v1/feeds/reports/records",
+                        content=json.dumps(record),
+                        headers={"Content-Type": "application/json"},
+                    )
+                    answer.raise_for_status()
+                    self._published.append(topic)
+        except httpx.HTTPError as exc:
+            self._failure = exc

@@ -1,0 +1,61 @@
+"""Routes for balancing: how the brokers stand, and what is done about it without anybody asking."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+
+from tocsin.coordinator.api.faces import Node, operator_only
+from tocsin.coordinator.balancer import BalancingSettings
+from tocsin.protocol.plans import BalancingBody
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(prefix="/v1/balancing", responses=ERRORS, tags=["balancing"], dependencies=[Depends(operator_only)])
+
+
+class BalancingAnswer(BaseModel):
+    settings: dict[str, Any] = Field(description="As they can be changed")
+    verdict: str = Field(description="What is being done, or why nothing is")
+    cov: float | None = Field(description="Standard deviation of the brokers' scores over their mean; none without any")
+    max: float | None
+    mean: float | None
+    measured_cov: float | None = Field(description="The same over the bytes per second that brokers measured")
+    under_way: int = Field(description="Moves that have begun and not ended")
+
+
+@router.get("", response_model=BalancingAnswer)
+async def show(node: Node) -> Response:
+    """How the brokers stand by the load model and by their own measure, and the settings."""
+    return reply(_described(node))
+
+
+@router.put("", response_model=BalancingAnswer)
+async def change(body: BalancingBody, node: Node) -> Response:
+    """Change some of the settings; they are remembered."""
+    given = body.model_dump(exclude_unset=True, exclude={"by"})
+    # What is left out stays; only the budget can be set to none.
+    told = {name: value for name, value in given.items() if value is not None or name == "max_moves"}
+    own = {name: told.pop(name) for name in ("automatic", "every_s", "evacuate_after_s") if name in told}
+    before = node.balancer.settings
+    settings = dataclasses.replace(before, **own, stages=dataclasses.replace(before.stages, **told))
+    await node.change_balancing(settings, body.by)
+    return reply(_described(node))
+
+
+def _described(node: Node) -> dict[str, Any]:
+    settings: BalancingSettings = node.balancer.settings
+    balance, measured = node.state.balance(), node.state.measured()
+    is_there = bool(balance.brokers)
+    own = {"automatic": settings.automatic, "every_s": settings.every_s, "evacuate_after_s": settings.evacuate_after_s}
+    return {
+        "settings": {**own, **dataclasses.asdict(settings.stages)},
+        "verdict": node.balancer.verdict,
+        "cov": balance.cov if is_there else None,
+        "max": balance.max if is_there else None,
+        "mean": balance.mean if is_there else None,
+        "measured_cov": measured.cov if is_there else None,
+        "under_way": node.state.execution.under_way,
+    }

@@ -1,0 +1,125 @@
+"""Routes for plans that are carried out, or were, and for the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from tocsin.coordinator.api.faces import NameInPath, Node, operator_only
+from tocsin.coordinator.plan_store import StoredRun
+from tocsin.protocol.plans import ExecutionRequest
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(prefix="/v1", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
+
+ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="How many moves to show")]
+Limit = Annotated[int, Query(ge=1, le=10_000)]
+
+
+class RunAnswer(BaseModel):
+    plan: str
+    state: str = Field(description="running, done; stopping, stopped if somebody stopped it")
+    stage: str
+    policy: str
+    by: str
+    reason: str
+    moves: int
+    done: int
+    failed: int
+    cancelled: int
+    begun_at_us: int
+    changed_at_us: int
+    expected: dict[str, Any] = Field(description="What the plan promised: balance before and after, lower bound")
+
+
+class MoveStep(BaseModel):
+    subscriber: str
+    source: str
+    destination: str
+    load: float = Field(description="What the subscriber is sent, in bytes per second")
+    reason: str
+    step: str = Field(description="queued, preparing, moving, adopting, done, failed, cancelled")
+    outcome: str = Field(description="What ended it")
+
+
+class RunDetails(RunAnswer):
+    steps: list[MoveStep] = Field(description="As many as were asked for")
+
+
+class RunsAnswer(BaseModel):
+    executions: list[RunAnswer]
+
+
+class AuditEntry(BaseModel):
+    number: int
+    at_us: int
+    who: str
+    action: str
+    subject: str
+    details: dict[str, Any]
+
+
+class AuditAnswer(BaseModel):
+    entries: list[AuditEntry]
+
+
+class Begun(BaseModel):
+    plan: str
+    moves: int
+
+
+class Stopped(BaseModel):
+    plan: str
+
+
+@router.post("/plans/{plan}/execution", response_model=Begun)
+async def execute(plan: NameInPath, body: ExecutionRequest, node: Node) -> Response:
+    """Carry out a plan; refused if what it was made from has changed since, or another one is being carried out."""
+    run = await node.balancer.execute(plan, body.by, body.reason)
+    return reply({"plan": run.plan, "moves": run.moves})
+
+
+@router.delete("/plans/{plan}/execution", response_model=Stopped)
+async def stop(plan: NameInPath, node: Node, by: Annotated[str, Query(max_length=64)] = "operator") -> Response:
+    """Begin no more moves of this plan. Who has been told to move, moves."""
+    await node.balancer.stop(plan, by)
+    return reply({"plan": plan})
+
+
+@router.get("/plans/{plan}/execution", response_model=RunDetails)
+async def show(plan: NameInPath, node: Node, moves: ShownMoves = 100) -> Response:
+    """How far a plan is."""
+    stored, steps = await asyncio.to_thread(node.plans.run, plan, moves)
+    names = ("subscriber", "source", "destination", "load", "reason", "step", "outcome")
+    return reply({**_described(stored), "steps": [{name: getattr(one, name) for name in names} for one in steps]})
+
+
+@router.get("/executions", response_model=RunsAnswer)
+async def list_executions(node: Node, limit: Limit = 100) -> Response:
+    """Plans that are carried out or were, newest first."""
+    runs = await asyncio.to_thread(node.plans.runs, limit)
+    return reply({"executions": [_described(one) for one in runs]})
+
+
+@router.get("/audit", response_model=AuditAnswer)
+async def audit(
+    node: Node, before: Annotated[int | None, Query(ge=0, le=1 << 53)] = None, limit: Limit = 100
+) -> Response:
+    """Who did what and why, newest first: plans, moves, changed settings and states."""
+    entries = await asyncio.to_thread(node.plans.audit, before, limit)
+    return reply({"entries": [{name: getattr(one, name) for name in AuditEntry.model_fields} for one in entries]})
+
+
+def _described(stored: StoredRun) -> dict[str, Any]:
+    run = stored.run
+    names = ("plan", "state", "stage", "policy", "by", "reason", "moves", "done", "failed", "cancelled")
+    return {
+        **{name: getattr(run, name) for name in names},
+        "begun_at_us": stored.begun_at_us,
+        "changed_at_us": stored.changed_at_us,
+        "expected": msgspec.json.decode(run.figures),
+    }

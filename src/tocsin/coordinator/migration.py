@@ -1,0 +1,118 @@
+"""One subscriber's move, step by step: a transition table (pure).
+
+Make before break: the destination holds everything the subscriber holds before the subscriber is told; the subscriber
+is at both brokers until the destination serves it; only then has the source lost it. Whatever fails on the way, it
+stays where it is: the owner of a session changes in one place only, when the destination claims it.
+
+| step | what is being waited for | if it does not come |
+|---|---|---|
+| QUEUED | its turn | cancelled when the plan is stopped |
+| PREPARING | the destination holds all of its subscriptions | it was told nothing, and stays |
+| MOVING | the subscriber is at the destination, which claims it | it stays: the client gives the new broker up |
+| ADOPTING | the destination claims what is kept for one who is away | it stays kept where it was |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    MOVING = "moving"
+    ADOPTING = "adopting"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in _FINAL
+
+    @property
+    def is_under_way(self) -> bool:
+        return self in _TIMEOUTS_S
+
+
+class Fact(StrEnum):
+    """What a move can learn. The first of these that holds is what counts."""
+
+    #: The destination owns the session.
+    ARRIVED = "arrived"
+    #: The session has ended, or a third broker owns it.
+    GONE = "gone"
+    #: The destination takes nobody any more.
+    UNUSABLE = "unusable"
+    STOPPED = "stopped"
+    #: The step has lasted too long.
+    TIMED_OUT = "timed out"
+    #: The subscriber is not connected, or its broker is dead.
+    AWAY = "away"
+    #: The destination holds all of the subscriber's subscriptions.
+    PREPARED = "prepared"
+    #: There is room for one more move.
+    TURN = "turn"
+
+
+_FINAL = frozenset({Step.DONE, Step.FAILED, Step.CANCELLED})
+#: A destination has to ask the cluster; a subscriber has to connect, and a bare one is closed after some patience.
+_TIMEOUTS_S = {Step.PREPARING: 15.0, Step.MOVING: 40.0, Step.ADOPTING: 20.0}
+
+#: What is not in it changes nothing: whoever has been told to move can't be untold, and either arrives or does not.
+TRANSITIONS: dict[tuple[Step, Fact], Step] = {
+    (Step.QUEUED, Fact.ARRIVED): Step.DONE,
+    (Step.QUEUED, Fact.GONE): Step.CANCELLED,
+    (Step.QUEUED, Fact.UNUSABLE): Step.CANCELLED,
+    (Step.QUEUED, Fact.STOPPED): Step.CANCELLED,
+    (Step.QUEUED, Fact.TURN): Step.PREPARING,
+    (Step.PREPARING, Fact.ARRIVED): Step.DONE,
+    (Step.PREPARING, Fact.GONE): Step.CANCELLED,
+    (Step.PREPARING, Fact.UNUSABLE): Step.FAILED,
+    (Step.PREPARING, Fact.STOPPED): Step.CANCELLED,
+    (Step.PREPARING, Fact.TIMED_OUT): Step.FAILED,
+    (Step.PREPARING, Fact.PREPARED): Step.MOVING,
+    (Step.MOVING, Fact.ARRIVED): Step.DONE,
+    (Step.MOVING, Fact.GONE): Step.CANCELLED,
+    (Step.MOVING, Fact.UNUSABLE): Step.FAILED,
+    (Step.MOVING, Fact.TIMED_OUT): Step.FAILED,
+    (Step.MOVING, Fact.AWAY): Step.ADOPTING,
+    (Step.ADOPTING, Fact.ARRIVED): Step.DONE,
+    (Step.ADOPTING, Fact.GONE): Step.CANCELLED,
+    (Step.ADOPTING, Fact.UNUSABLE): Step.FAILED,
+    (Step.ADOPTING, Fact.TIMED_OUT): Step.FAILED,
+}
+
+
+def next_step(step: Step, facts: set[Fact]) -> tuple[Step, Fact | None]:
+    """Where a move goes from `step`, and by which fact; the same step and None if nothing has changed.
+
+    >>> next_step(Step.MOVING, {Fact.AWAY, Fact.STOPPED})
+    (<Step.ADOPTING: 'adopting'>, <Fact.AWAY: 'away'>)
+    """
+    for fact in Fact:
+        if fact in facts and (found := TRANSITIONS.get((step, fact))) is not None:
+            return found, fact
+    return step, None
+
+
+def timeout_s(step: Step) -> float:
+    """How long a move may stay in a step; for ever in one that is not under way."""
+    return _TIMEOUTS_S.get(step, float("inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRecord:
+    """A move of a plan, as the journal has it. `load` is what the subscriber is sent, in bytes per second; `outcome`
+    says what ended it."""
+
+    plan: str
+    number: int
+    subscriber: str
+    source: str
+    destination: str
+    load: float
+    reason: str
+    step: Step = Step.QUEUED
+    outcome: str = ""

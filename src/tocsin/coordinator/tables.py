@@ -1,0 +1,115 @@
+"""The coordinator's tables: SQLite by default, PostgreSQL by address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tocsin.errors import ClusterFailure
+
+metadata = sa.MetaData()
+
+# The names begin alike, so that a database can be shared with the cluster's catalogue.
+users = sa.Table(
+    "coordinator_user",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("password", sa.String, nullable=False),
+    sa.Column("permission", sa.String, nullable=False),
+    sa.Column("created_at_us", sa.BigInteger, nullable=False),
+)
+#: Outlives the user: whoever takes the name later must not be spoken for by older tokens.
+revocations = sa.Table(
+    "coordinator_revocation",
+    metadata,
+    sa.Column("user", sa.String, primary_key=True),
+    sa.Column("void_before_us", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+)
+brokers = sa.Table(
+    "coordinator_broker",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("url", sa.String, nullable=False),
+    sa.Column("x", sa.Float),
+    sa.Column("y", sa.Float),
+    sa.Column("capacity", sa.Float, nullable=False),
+    sa.Column("mode", sa.String, nullable=False),
+    sa.Column("dead", sa.Boolean, nullable=False),
+)
+sessions = sa.Table(
+    "coordinator_session",
+    metadata,
+    sa.Column("subscriber", sa.String, primary_key=True),
+    sa.Column("owner", sa.String, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
+    sa.Column("connected", sa.Boolean, nullable=False),
+    sa.Column("subscriptions", sa.Text, nullable=False),
+    sa.Column("former", sa.Text, nullable=False),
+)
+settings = sa.Table(
+    "coordinator_setting",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("value", sa.String, nullable=False),
+)
+plans = sa.Table(
+    "coordinator_plan",
+    metadata,
+    sa.Column("plan", sa.String, primary_key=True),
+    sa.Column("stage", sa.String, nullable=False),
+    sa.Column("policy", sa.String, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("by", sa.String, nullable=False),
+    sa.Column("moves", sa.BigInteger, nullable=False),
+    sa.Column("figures", sa.Text, nullable=False),
+    sa.Column("stopped", sa.Boolean, nullable=False),
+    sa.Column("ended", sa.Boolean, nullable=False),
+    sa.Column("begun_at_us", sa.BigInteger, nullable=False),
+    sa.Column("changed_at_us", sa.BigInteger, nullable=False),
+)
+moves = sa.Table(
+    "coordinator_move",
+    metadata,
+    sa.Column("plan", sa.String, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("subscriber", sa.String, nullable=False),
+    sa.Column("source", sa.String, nullable=False),
+    sa.Column("destination", sa.String, nullable=False),
+    sa.Column("load", sa.Float, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("step", sa.String, nullable=False),
+    sa.Column("outcome", sa.String, nullable=False),
+)
+#: Only ever added to.
+audit = sa.Table(
+    "coordinator_audit",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+    sa.Column("who", sa.String, nullable=False),
+    sa.Column("action", sa.String, nullable=False),
+    sa.Column("subject", sa.String, nullable=False),
+    sa.Column("details", sa.Text, nullable=False),
+)
+
+
+def open_database(url: str | Path) -> sa.Engine:
+    """An engine for `url`, or for the SQLite file at a path, with all tables in place."""
+    address = f"sqlite:///{url}" if isinstance(url, Path) else url
+    try:
+        engine = sa.create_engine(address, connect_args={"timeout": 30} if address.startswith("sqlite") else {})
+        if engine.dialect.name == "sqlite":
+
+            @sa.event.listens_for(engine, "connect")
+            def _tune(connection: Any, _record: Any) -> None:
+                # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
+                connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")
+
+        metadata.create_all(engine)
+    except (sa.exc.SQLAlchemyError, ImportError) as exc:
+        reason = str(exc.__cause__ or exc)
+        raise ClusterFailure(f"the coordinator's database can't be opened: {reason}") from exc
+    return engine
