@@ -17,8 +17,10 @@ from chaos.process import Target
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
-    parser.add_argument("--part", choices=("cluster", "network", "all"), default="all", help="what is killed")
-    parser.add_argument("--kills", type=int, help="how often the real ones are killed: 30 for the cluster, 24 beside")
+    parser.add_argument(
+        "--part", choices=("cluster", "network", "migration", "all"), default="all", help="what is killed"
+    )
+    parser.add_argument("--kills", type=int, help="how often the real ones are killed: 30, 24 and 52")
     parser.add_argument("--seconds", type=float, default=0.0, help="how long the real network goes on at least")
     parser.add_argument("--subscribers", type=int, default=300, help="how many the real network has")
     parser.add_argument("--seed", default="", help="decides load and kills; one is made up if none is given")
@@ -35,10 +37,12 @@ def main() -> int:
     seed = options.seed or f"{time.time_ns() % 1_000_000:06d}"
 
     passed = True
-    if options.part != "network":
+    if options.part in ("cluster", "all"):
         passed &= kill_cluster(seed, options, [one for one in BUGS if named is None or one in named])
-    if options.part != "cluster":
-        passed &= kill_network(seed, options, [one for one in NETWORK_BUGS if named is None or one in named])
+    for part in ("network", "migration"):
+        if options.part in (part, "all"):
+            bugs = [name for name, bug in NETWORK_BUGS.items() if bug.moves == (part == "migration")]
+            passed &= kill_network(seed, options, [one for one in bugs if named is None or one in named], part)
     return 0 if passed else 1
 
 
@@ -59,21 +63,24 @@ def kill_cluster(seed: str, options: argparse.Namespace, names: list[str]) -> bo
     return sound and found
 
 
-def kill_network(seed: str, options: argparse.Namespace, names: list[str]) -> bool:
-    """Whether the real network is sound and the planted bugs were found."""
+def kill_network(seed: str, options: argparse.Namespace, names: list[str], part: str) -> bool:
+    """Whether the real network is sound, being moved about or not, and the planted bugs were found."""
+    moves = part == "migration"
+    usual = 52 if moves else 24
     outcome = network.carry_out(
         seed,
-        kills=24 if options.kills is None else options.kills,
+        kills=usual if options.kills is None else options.kills,
         seconds=options.seconds,
         subscribers=options.subscribers,
         bugs=names,
         tries=options.tries,
         keep=options.keep,
+        moves=moves,
     )
     if options.json:
         print(json.dumps(outcome.to_json(), indent=2))
     else:
-        network.print_table(seed, outcome)
+        network.print_table(seed, outcome, part)
     return outcome.passed
 
 

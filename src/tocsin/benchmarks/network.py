@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,21 +61,25 @@ class Network:
 
 @contextmanager
 def running_network(
-    folder: Path, brokers: int, schema: str, coordinator_settings: Mapping[str, Any] | None = None
+    folder: Path,
+    brokers: int,
+    schema: str,
+    coordinator_settings: Mapping[str, Any] | None = None,
+    places: Sequence[str] = (),
 ) -> Iterator[Network]:
-    """Everything ready, `schema` carried out."""
+    """Everything ready, `schema` carried out. Brokers stand at these places, if there are any."""
     with ExitStack() as stack:
         cluster = stack.enter_context(running_cluster(folder / "cluster"))
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", coordinator_settings))
         with cluster.client() as client:
             client.wait_ready()
             client.sql(schema)
-        by_name = {
-            name: stack.enter_context(
-                running_broker(name, folder / name, cluster.url, coordinator.url, BROKER_SETTINGS)
-            )
-            for name in (f"bench-{number}" for number in range(1, brokers + 1))
-        }
+        by_name = {}
+        for number in range(brokers):
+            name = f"bench-{number + 1}"
+            settings = BROKER_SETTINGS | ({"place": places[number]} if places else {})
+            server = running_broker(name, folder / name, cluster.url, coordinator.url, settings)
+            by_name[name] = stack.enter_context(server)
         registered = httpx.post(
             f"{coordinator.url}/v1/users", json={"name": _USER, "password": secrets.token_urlsafe()}
         )

@@ -141,6 +141,22 @@ def migration(
     _print(run(brokers, subscribers, moves, topics, warm_s), as_json)
 
 
+@app.command()
+def rebalance(
+    seed: Seed = 0,
+    brokers: Annotated[int, typer.Option(help="Brokers, in a row.", min=2, max=5)] = 5,
+    subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, half of them near the first.")] = 2000,
+    topics: Annotated[int, typer.Option(help="Topics; each has a record every second.")] = 60,
+    warm_s: Annotated[float, typer.Option(help="Seconds before balancing is switched on.")] = 40.0,
+    watch_s: Annotated[float, typer.Option(help="Seconds after it is even in which nobody should move.")] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """What balancing makes of a skewed crowd, measured; beside the same network before it is switched on."""
+    from tocsin.benchmarks.rebalance import run
+
+    _print(run(seed, brokers, subscribers, topics, warm_s, watch_s), as_json)
+
+
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)

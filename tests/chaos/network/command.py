@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos.network.harness import a_cluster, prepare, run
-from chaos.network.plans import Kill, Scale, plan_kills
+from chaos.network.plans import MOVING, Kill, Scale, plan_kills
 from chaos.network.planted import BUGS, Bug
 from chaos.network.report import Report
 from chaos.process import ClusterProcess
@@ -40,13 +40,24 @@ class Outcome:
 
 
 def carry_out(
-    seed: str, *, kills: int, seconds: float, subscribers: int, bugs: Sequence[str], tries: int, keep: bool
+    seed: str,
+    *,
+    kills: int,
+    seconds: float,
+    subscribers: int,
+    bugs: Sequence[str],
+    tries: int,
+    keep: bool,
+    moves: bool = False,
 ) -> Outcome:
-    """`seconds` is how long the real network goes on at least, after its last kill if need be."""
+    """`seconds` is how long the real network goes on at least, after its last kill if need be. With `moves`, everybody
+    is being moved all the time, and those are killed who take part in it."""
     outcome = Outcome()
     if kills:
-        plan = plan_kills(seed, kills)
-        scale = Scale(subscribers=subscribers, rest_s=max(3.0, seconds - _length_s(plan)))
+        plan = plan_kills(seed, kills, MOVING) if moves else plan_kills(seed, kills)
+        mortals = max(1, subscribers // 10) if moves else 0
+        rest_s = max(3.0, seconds - _length_s(plan))
+        scale = Scale(subscribers=subscribers, rest_s=rest_s, mortals=mortals, moves=moves)
         outcome.real = run(seed, plan, scale, keep=lambda report: keep and bool(report.violations))
     if bugs:
         # None of them is in the cluster, so one serves them all.
@@ -57,7 +68,7 @@ def carry_out(
     return outcome
 
 
-def print_table(seed: str, outcome: Outcome) -> None:
+def print_table(seed: str, outcome: Outcome, part: str = "network") -> None:
     if outcome.real is not None:
         for name, value in outcome.real.to_json().items():
             print(f"{name:22} {json.dumps(value) if isinstance(value, dict | list) else value}")
@@ -72,7 +83,7 @@ def print_table(seed: str, outcome: Outcome) -> None:
         verdict = f"{count} VIOLATIONS" if count else "no violation"
     count = sum(one for one, _ in outcome.planted.values())
     print(f"\nreal network: {verdict}; planted bugs found: {count} of {len(outcome.planted)}")
-    print(f"again: make chaos CHAOS='--part network --seed {seed}'")
+    print(f"again: make chaos CHAOS='--part {part} --seed {seed}'")
 
 
 def _look_for(bug: Bug, seed: str, tries: int, cluster: ClusterProcess) -> tuple[bool, list[Report]]:
@@ -81,7 +92,8 @@ def _look_for(bug: Bug, seed: str, tries: int, cluster: ClusterProcess) -> tuple
     for number in range(tries):
         attempt = f"{seed}/{bug.name}/{number}"
         kills = plan_kills(attempt, bug.kills, bug.targets)
-        reports.append(run(attempt, kills, _SMALL, bug.name, cluster=cluster))
+        scale = replace(_SMALL, mortals=20, moves=True) if bug.moves else _SMALL
+        reports.append(run(attempt, kills, scale, bug.name, cluster=cluster))
         if any(violation.kind in bug.kinds for violation in reports[-1].violations):
             return True, reports
     return False, reports

@@ -23,8 +23,9 @@ from chaos.network.history import (
     check_ownership,
     summary,
 )
+from chaos.network.mover import Mover
 from chaos.network.nodes import Server, SubscriberProcess
-from chaos.network.plans import BROKERS, CLUSTER, COORDINATOR, Kill, Scale
+from chaos.network.plans import BROKERS, CLIENT, CLUSTER, COORDINATOR, DESTINATION, SOURCE, Kill, Scale
 from chaos.network.planted import BUGS, Where
 from chaos.network.publishing import Publisher
 from chaos.network.recording import replay
@@ -84,6 +85,7 @@ class Run:
             for name in BROKERS
         }
         self._subscribers: list[SubscriberProcess] = []
+        self._mover = Mover(self._coordinator.url, [one.name for one in self._brokers.values()], seed)
         self._publishers = [
             Publisher(
                 self.history,
@@ -99,9 +101,14 @@ class Run:
         self._set_up()
         for publisher in self._publishers:
             publisher.start()
+        if self._scale.moves:
+            self._mover.start()
         for number, kill in enumerate(self._kills, 1):
             self._kill(number, kill)
         self._rest()
+        if self._scale.moves:
+            self._mover.stop()
+            self.report.moves = self._mover.moves()
         self._calm_down()
 
     def _servers(self) -> dict[str, Server]:
@@ -136,6 +143,13 @@ class Run:
             }
             module = self._modules[Where.CLIENT]
             self._subscribers.append(SubscriberProcess(process, self._folder, module, config))
+        if self._scale.mortals:
+            first = count + len(later)
+            # They do nothing but what they are made to: what they hold is the same in every life.
+            mortal = {"first": list(range(first, first + self._scale.mortals)), "later": [], "act_every_s": 1e9}
+            module = self._modules[Where.CLIENT]
+            self._subscribers.append(SubscriberProcess(processes, self._folder, module, config | mortal))
+            count += self._scale.mortals
         if not self._await(lambda: self._total("settled") >= 0.8 * count, "subscribing", _SETTLE_WITHIN_S):
             raise Misbehaved("the subscribers could not subscribe, with everything up")
 
@@ -146,25 +160,31 @@ class Run:
             before = self._total("got")
             self._await(lambda: self._total("got") > before, "a delivery", _PATIENT_FOR_S)
         time.sleep(kill.after_s)  # A random moment is not an event.
-        for target in kill.targets:
+        targets = {self._which(target): target for target in kill.targets}
+        for which, target in targets.items():
             try:
-                if target == CLUSTER:
-                    self._cluster.kill(Target.DRIVER)
-                else:
-                    self._servers()[target].kill()
+                which.kill()
             except Misbehaved as exc:
                 self._notice(Kind.MISBEHAVED, f"at kill {number}: {exc}")
             self.report.kills[target] += 1
         done = f"{len(self.history.published)} records, {self._total('got')} notifications so far"
         self._say(f"kill {number} of {len(self._kills)}: {' and '.join(kill.targets)}; {done}")
         time.sleep(kill.down_s)
-        for target in kill.targets:
-            if target == CLUSTER:
-                self._cluster.start()
-                if not self._cluster.wait_ready():
-                    raise Misbehaved(f"the cluster was not ready in time: {self._cluster.last_words()}")
-            else:
-                self._servers()[target].start()
+        for which in targets:
+            which.start()
+            if isinstance(which, _Driver) and not self._cluster.wait_ready():
+                raise Misbehaved(f"the cluster was not ready in time: {self._cluster.last_words()}")
+
+    def _which(self, target: str) -> Server | SubscriberProcess | _Driver:
+        """Two that are one, such as a broker and the destination, are killed once."""
+        if target == CLUSTER:
+            return _Driver(self._cluster)
+        if target == CLIENT:
+            return self._subscribers[-1]
+        if target in (SOURCE, DESTINATION):
+            wanted = self._mover.source if target == SOURCE else self._mover.destination
+            return next(one for one in self._brokers.values() if one.name == wanted)
+        return self._servers()[target]
 
     def _rest(self) -> None:
         for server in self._servers().values():
@@ -282,6 +302,19 @@ class Run:
 
     def _say(self, what: str) -> None:
         print(f"chaos-network[{self.report.bug or 'real'}] {what}", file=sys.stderr, flush=True)
+
+
+class _Driver:
+    """The cluster's driver, as a process like any other."""
+
+    def __init__(self, cluster: ClusterProcess) -> None:
+        self._cluster = cluster
+
+    def kill(self) -> None:
+        self._cluster.kill(Target.DRIVER)
+
+    def start(self) -> None:
+        self._cluster.start()
 
 
 @contextmanager

@@ -110,20 +110,32 @@ class SubscriberProcess:
         self.log_file = folder / f"subscribers-{number}.log"
         config_file = folder / f"subscribers-{number}.json"
         config_file.write_text(json.dumps({**config, "history": str(self.history)}))
+        self._command = [sys.executable, "-m", *module, str(config_file)]
+        self.status: dict[str, int] = {}
+        self._who: dict[str, Any] = {}
+        self._answered = threading.Event()
+        self._is_down = False
+        self.start()
+
+    def start(self) -> None:
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *module, str(config_file)],
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment({}),
                 start_new_session=True,
             )
-        self.status: dict[str, int] = {}
-        self._who: dict[str, Any] = {}
-        self._answered = threading.Event()
-        self._listener = threading.Thread(target=self._listen, name=f"subscribers-{number}", daemon=True)
+        self._is_down = False
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
         self._listener.start()
+
+    def kill(self) -> None:
+        """kill -9; what they were handed and wrote down stays."""
+        self._is_down = True
+        self.end()
+        self.status = {**self.status, "settled": 0}
 
     def tell(self, command: str) -> None:
         assert self._process.stdin is not None
@@ -139,7 +151,7 @@ class SubscriberProcess:
         return self._who
 
     def check_alive(self) -> None:
-        if self._process.poll() is not None:
+        if self._process.poll() is not None and not self._is_down:
             raise Misbehaved(f"the subscribers ended: {self.log_file.read_text()[-1500:]}")
 
     def finish(self) -> None:
@@ -157,9 +169,11 @@ class SubscriberProcess:
                 with contextlib.suppress(BrokenPipeError):  # what was still to be told
                     pipe.close()
 
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if not line.endswith(b"\n"):
+                break  # It was killed while it spoke.
             said = json.loads(line)
             if "who" in said:
                 self._who = said

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 CLUSTER, COORDINATOR = "cluster", "coordinator"
+#: Whichever brokers people are being moved from and to, and a process of subscribers.
+SOURCE, DESTINATION, CLIENT = "source", "destination", "client"
+MOVING = (COORDINATOR, SOURCE, DESTINATION, CLIENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class Scale:
     away_s: float = 8.0
     #: How long it goes on at least after the last kill.
     rest_s: float = 3.0
+    #: How many there are beside, in a process that is killed and started again; they hold what they hold, and bring no
+    #: positions. And whether everybody is being moved about by plans.
+    mortals: int = 0
+    moves: bool = False
     #: When all is up, how long nothing may move before what is missing counts as lost.
     stall_s: float = 60.0
 

@@ -37,6 +37,8 @@ class Bug:
     #: What is killed (`plans.BROKERS` and so on), one after the other.
     targets: tuple[str, ...] = ("broker-1", "broker-2", "broker-3")
     kills: int = 3
+    #: It is in how people are moved.
+    moves: bool = False
 
 
 def _replace(owner: Any, name: str, bad: Any) -> None:
@@ -251,6 +253,41 @@ def _acknowledge_on_arrival() -> None:
     _replace(Driver, "_tell_application", acknowledging)
 
 
+def _adopt_from_now() -> None:
+    """Who is adopted while away goes on from now, not from where it had acknowledged."""
+    from tocsin.broker.state import BrokerState
+    from tocsin.model.position import Position
+
+    fetched = BrokerState._session_fetched
+
+    def hasty(self: Any, event: Any) -> None:
+        if event.subscriber in self._adopting and event.session is not None:
+            now = self._deliveries.through
+            subscriptions = [
+                replace(one, position=Position(one.position.epoch, max(one.position.sequence, now)))
+                for one in event.session.subscriptions
+            ]
+            event = replace(event, session=replace(event.session, subscriptions=subscriptions))
+        fetched(self, event)
+
+    _replace(BrokerState, "_session_fetched", hasty)
+
+
+def _own_when_told() -> None:
+    """Whoever is told to move belongs to the destination from then on, whether it has arrived there or not."""
+    from tocsin.coordinator.state import CoordinatorState
+
+    orders = CoordinatorState._orders
+
+    def hasty(self: Any, given: Any) -> Any:
+        made = orders(self, given)
+        for subscriber, destination in given.move:
+            self._sessions.claim(destination, [subscriber])
+        return made
+
+    _replace(CoordinatorState, "_orders", hasty)
+
+
 _LOST = frozenset({Kind.LOST})
 
 BUGS = {
@@ -314,6 +351,26 @@ BUGS = {
             Where.CLIENT,
             _acknowledge_on_arrival,
             _LOST,
+        ),
+        Bug(
+            "adopt-from-now",
+            "who is moved while away misses what came meanwhile",
+            Where.BROKER,
+            _adopt_from_now,
+            _LOST,
+            targets=("client", "source"),
+            kills=6,
+            moves=True,
+        ),
+        Bug(
+            "own-when-told",
+            "a move counts as done before anybody has moved",
+            Where.COORDINATOR,
+            _own_when_told,
+            frozenset({Kind.OWNERSHIP, Kind.LOST, Kind.HISTORY_GONE, Kind.NEVER_CALM}),
+            targets=("client", "destination"),
+            kills=6,
+            moves=True,
         ),
     )
 }

@@ -17,6 +17,7 @@ from chaos.network.history import Got, History, Kind, Life, Position, Tenure, Vi
 class Recorder:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
+        self._file.write("\n")  # Whoever wrote before may have been killed in the middle of a line.
 
     def close(self) -> None:
         self._file.close()
@@ -30,7 +31,10 @@ def replay(lines: Iterable[str], history: History) -> None:
     """Put what was written down into a history."""
     tenures: dict[tuple[str, int], Tenure] = {}
     for text in lines:
-        line = json.loads(text)
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue  # Torn by kill -9, or the empty line between two processes.
         who, at_s = line["who"], line["at_s"]
         tenure = tenures.get((who, line["tenure"]))
         match line["event"]:

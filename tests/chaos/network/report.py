@@ -28,6 +28,8 @@ class Report:
     backends: int = 0
     backends_of_nobody: int = 0
     calm_after_s: float = 0.0
+    #: Of plans that were carried out meanwhile, by what became of them.
+    moves: dict[str, int] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -47,6 +49,7 @@ class Report:
             "backends": self.backends,
             "backends_of_nobody": self.backends_of_nobody,
             "calm_after_s": round(self.calm_after_s, 1),
+            "moves": self.moves,
             "violations": len(self.violations),
             "violations_by_kind": summary(self.violations),
             "violations_listed": [f"{one.kind}: {one.what}" for one in _some_of_each(self.violations)],

@@ -27,7 +27,7 @@ from chaos.network.history import (
     summary,
 )
 from chaos.network.nodes import environment
-from chaos.network.plans import BROKERS, CLUSTER, COORDINATOR, plan_kills
+from chaos.network.plans import BROKERS, CLUSTER, COORDINATOR, MOVING, plan_kills
 from chaos.network.planted import BUGS
 from chaos.network.recording import Recorder, replay
 from chaos.network.workload import Author, last_of, one_hold, permission_of, topics_of
@@ -362,4 +362,4 @@ def test_planted_bugs_can_be_planted() -> None:
     assert len(BUGS) >= 6
     for bug in BUGS.values():
         assert bug.kinds
-        assert set(bug.targets) <= {*BROKERS, COORDINATOR, CLUSTER}
+        assert set(bug.targets) <= {*BROKERS, COORDINATOR, CLUSTER, *MOVING}
