@@ -16,6 +16,8 @@ _CHANNELS = ("A", "B", "C", "D")
 _HAPPENINGS: dict[str, int] = {
     "connect": 6,
     "disconnect": 2,
+    "vanish": 1,
+    "notice": 1,
     "subscribe": 5,
     "unsubscribe": 1,
     "acknowledge": 3,
@@ -45,6 +47,8 @@ def _live_through(world: BrokerWorld, steps: int, *, crashes: bool) -> None:
                 world.tick(rng.choice((0.1, 1.0, 10.0)))
             case "run":
                 world.cluster.run()
+            case "notice":
+                world.notice()
             case _:
                 getattr(world, what)(client)
 

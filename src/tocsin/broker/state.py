@@ -258,7 +258,8 @@ class BrokerState:
 
     def _connect(self, session: Session, arrival: SubscriberArrived) -> None:
         if session.connection is not None:
-            self._close(session, CLOSE_REPLACED, "connected again elsewhere")
+            self._out.append(Close(session.connection, CLOSE_REPLACED, "connected again elsewhere"))
+            self._disconnect(session)
         session.connection = arrival.connection
         session.arrival = arrival
         self._connections[arrival.connection] = session
@@ -299,6 +300,7 @@ class BrokerState:
     def _connection_lost(self, event: ConnectionLost) -> None:
         if (session := self._connections.get(event.connection)) is not None:
             self._disconnect(session)
+            self._claim_when_whole(session)
         else:
             self._door.lose(event.connection)
 
@@ -316,12 +318,12 @@ class BrokerState:
         session.confirming = False
         session.congested_since_s = None
         session.left_at_s = self._now_s
-        self._claim_when_whole(session)
 
     def _close(self, session: Session, code: int, reason: str) -> None:
         assert session.connection is not None
         self._out.append(Close(session.connection, code, reason))
         self._disconnect(session)
+        self._claim_when_whole(session)
 
     def _end(self, session: Session, release_at_s: float) -> None:
         """Keep nothing for this subscriber any more."""

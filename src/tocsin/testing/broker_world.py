@@ -226,6 +226,7 @@ class BrokerWorld:
         self._requests = 0
         self.clients = [FakeClient(f"user{at}") for at in range(clients)]
         self._by_connection: dict[int, FakeClient] = {}
+        self._unnoticed: list[tuple[FakeBroker, int]] = []
         self.brokers: list[FakeBroker] = []
         for at in range(brokers):
             broker = FakeBroker(f"b{at}", self._machine(f"b{at}"))
@@ -251,6 +252,18 @@ class BrokerWorld:
         if client.broker is not None:
             broker, connection = client.broker, client.connection
             self._forget(client)
+            self._tell(broker, ConnectionLost(connection, self.now_s))
+
+    def vanish(self, client: FakeClient) -> None:
+        """The line is cut: the broker notices later, perhaps when the client has long come back."""
+        if client.broker is not None:
+            self._unnoticed.append((client.broker, client.connection))
+            self._forget(client)
+
+    def notice(self) -> None:
+        """A broker notices that a line was cut, any of them."""
+        if self._unnoticed:
+            broker, connection = self._unnoticed.pop(self.rng.randrange(len(self._unnoticed)))
             self._tell(broker, ConnectionLost(connection, self.now_s))
 
     def subscribe(self, client: FakeClient, channel: str) -> None:
@@ -339,6 +352,7 @@ class BrokerWorld:
         for client in self.clients:
             if client.broker is broker:
                 self._forget(client)
+        self._unnoticed = [one for one in self._unnoticed if one[0] is not broker]
         broker.calls.clear()
         broker.pulled = None
         broker.state = self._machine(broker.name)
@@ -351,6 +365,7 @@ class BrokerWorld:
         while quiet < _QUIET_ROUNDS:
             seen = sum(len(wish.seen) for client in self.clients for wish in client.wishes.values())
             self.tick(0.5)
+            self.notice()
             for client in self.clients:
                 if client.broker is None:
                     self.connect(client, self.rng.choice(self.brokers))
