@@ -72,6 +72,7 @@ class Coordination:
         self._controller = StageController(_settings(told), MIGRATIONS, SHUFFLES)
         self._watch_every_s = min(network.heartbeat_every_s, network.dead_after_s / 4)
         self.plans: list[PlanRecord] = []
+        self.on_plan: Callable[[Plan], None] = lambda _: None
         #: Hands a broker's subscribers over: the number of the broker, and where each goes.
         self.hand_over: Callable[[int, dict[str, tuple[str, str]]], None] = lambda *_: None
         #: One object for each subscription: positions are all the same while deliveries are summed.
@@ -166,6 +167,7 @@ class Coordination:
 
     def _carry_out(self, plan: Plan, reason: str) -> None:
         self._tally.plans += 1
+        self.on_plan(plan)
         self.plans.append(
             PlanRecord(
                 self._kernel.now_s,

@@ -12,6 +12,7 @@ import numpy as np
 from tocsin.broker.events import Delivery
 from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
 from tocsin.coordinator.balancing.placement import PlacementPolicy
+from tocsin.coordinator.plan import Plan
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.simulator.chance import Dice
@@ -37,15 +38,18 @@ def simulate(
     mode: Mode = "summed",
     progress: Callable[[float], None] | None = None,
     placements: Mapping[str, PlacementPolicy] = PLACEMENTS,
+    on_plan: Callable[[Plan], None] = lambda _: None,
 ) -> Run:
     """Run a scenario. The same scenario and seed give an equal run, in either mode: see `deliveries`.
 
-    `progress` is told now and then what part of the time has passed. Experiments bring placements of their own.
+    `progress` is told now and then what part of the time has passed, and `on_plan` each plan that is carried out, whole.
+    Experiments bring placements of their own.
     """
     for path, fault in faults(scenario, placements):
         raise InvalidValue(f"{'.'.join(map(str, path))} {fault}")
     with _few_collections():
         world = World(scenario, scenario.seed if seed is None else seed, mode, placements)
+        world.coordination.on_plan = on_plan
         world.run(progress or (lambda _: None))
         return world.result()
 
