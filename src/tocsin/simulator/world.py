@@ -42,7 +42,7 @@ def simulate(
 ) -> Run:
     """Run a scenario. The same scenario and seed give an equal run, in either mode: see `deliveries`.
 
-    `progress` is told now and then what part of the time has passed, and `on_plan` each plan that is carried out, whole.
+    `progress` is told now and then what part of the time has passed, `on_plan` each plan that is carried out.
     Experiments bring placements of their own.
     """
     for path, fault in faults(scenario, placements):

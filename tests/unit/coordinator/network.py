@@ -102,10 +102,15 @@ class Network:
         connections: int = 0,
         draining: bool = False,
         pulled: dict[str, int] | None = None,
+        prepared: tuple[str, ...] = (),
     ) -> AnswerHeartbeat:
         sizes = {SubscriptionKey(name): size_bytes for name, size_bytes in (pulled or {}).items()}
-        event = HeartbeatReceived(self.now_s, broker, Traffic(connections), changed, ended, draining, sizes)
+        event = HeartbeatReceived(self.now_s, broker, Traffic(connections), changed, ended, draining, sizes, prepared)
         return self.answer(event, AnswerHeartbeat)
+
+    def handled_heartbeat(self, broker: str) -> list[Instruction]:
+        """An empty heartbeat, with all that follows from it."""
+        return self.handle(HeartbeatReceived(self.now_s, broker))
 
     def claim(self, broker: str, *subscribers: str) -> dict[str, int]:
         return dict(self.answer(SubscribersClaimed(broker, subscribers), AnswerClaim).generations)

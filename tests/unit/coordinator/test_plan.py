@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tocsin.coordinator.balancing.assignment import BrokerPlace
+from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
 from tocsin.coordinator.balancing.balance import Balance
 from tocsin.coordinator.balancing.proposal import Proposal
-from tocsin.coordinator.plan import Move, Plan, make_plan, verify
+from tocsin.coordinator.plan import Move, Plan, changed_since, make_plan, verify
+from tocsin.coordinator.records import SessionRecord
 from tocsin.coordinator.stages import Stage
 from tocsin.testing.assignments import assignment
+from unit.coordinator.network import held
 
 RATES = {"fire": 8.0, "flood": 4.0}
 VIEW = assignment(
@@ -78,3 +80,25 @@ def test_a_plan_for_another_state_is_found_out() -> None:
     assert "bob is not at a" in verify(later, plan(0, 1, 1, 0))
     without_bob = assignment({"ann": ("a", "fire")}, RATES, ["a", "b", BrokerPlace("closed", takes=False)])
     assert "bob is to move but is not there" in verify(without_bob, plan(0, 1, 1, 0))
+
+
+def test_what_has_changed_since_a_plan_was_made() -> None:
+    """Who is elsewhere by now, is gone or holds something else; rates may differ."""
+
+    def view(*sessions: SessionRecord, brokers: str = "ab", rate: float = 10.0) -> AssignmentView:
+        return AssignmentView.of([BrokerPlace(name) for name in brokers], sessions, lambda _: rate)
+
+    ann = SessionRecord("ann", "a", 1, True, held("fire"))
+    bob = SessionRecord("bob", "a", 1, True, held("flood"))
+    before = view(ann, bob)
+    made = make_plan(before, Stage.MIGRATION, "x", Proposal(np.array([1, 0], np.int32), ("because",)))
+    assert not changed_since(made, view(ann, bob, rate=11.0))
+    assert not changed_since(made, view(ann, replace(bob, owner="b"))), "bob is not to move"
+    assert changed_since(made, view(replace(ann, owner="b"), bob)) == ["ann is at b by now"]
+    assert changed_since(made, view(bob)) == ["ann is not there any more"]
+    assert changed_since(made, view(replace(ann, subscriptions=held("fire", "flood")), bob)) == [
+        "ann has subscribed or unsubscribed since"
+    ]
+    assert changed_since(made, view(ann, bob, brokers="abc")) == [
+        "there are other brokers, or they take subscribers differently"
+    ]

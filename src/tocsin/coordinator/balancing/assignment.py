@@ -73,7 +73,8 @@ class AssignmentView:
         holds = np.fromiter((n for one in held for n in sorted(key_number[key] for key in one)), np.int32, offsets[-1])
         connected = np.array([one.connected for one in present], np.bool_)
         if leaving:
-            movable = np.array([one.owner in leaving and bool(one.subscriptions) for one in present], np.bool_)
+            there = [one.owner in leaving and (one.connected or bool(one.subscriptions)) for one in present]
+            movable = np.array(there, np.bool_)
         else:
             movable = connected & np.array([one.subscriber not in resting for one in present], np.bool_)
         return AssignmentView(

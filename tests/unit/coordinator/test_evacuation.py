@@ -1,0 +1,45 @@
+"""Brokers that are leaving: who has to go, and where."""
+
+from __future__ import annotations
+
+from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
+from tocsin.coordinator.balancing.evacuation import NAME, evacuate
+from tocsin.coordinator.plan import make_plan, verify
+from tocsin.coordinator.records import SessionRecord
+from tocsin.coordinator.stages import Stage
+from unit.coordinator.network import held
+
+_PLACES = [BrokerPlace("a", takes=False), BrokerPlace("b"), BrokerPlace("c", 2.0)]
+
+
+def _view(*sessions: SessionRecord) -> AssignmentView:
+    return AssignmentView.of(_PLACES, sessions, lambda _: 10.0, leaving={"a"})
+
+
+def test_everybody_goes_also_who_is_away_and_nobody_else_does() -> None:
+    view = _view(
+        SessionRecord("here", "a", 1, True, held("fire")),
+        SessionRecord("away", "a", 1, False, held("fire", "flood")),
+        SessionRecord("idle", "a", 1, True),
+        SessionRecord("gone", "a", 1, False),
+        SessionRecord("other", "b", 1, True, held("fire")),
+    )
+    plan = make_plan(view, Stage.EVACUATION, NAME, evacuate(view))
+    assert not verify(view, plan)
+    assert {move.subscriber for move in plan.moves()} == {"here", "away", "idle"}
+    assert all(move.destination in {"b", "c"} for move in plan.moves())
+
+
+def test_capacities_count() -> None:
+    crowd = [SessionRecord(f"s{number}", "a", 1, True, held(f"k{number}")) for number in range(30)]
+    view = _view(*crowd)
+    plan = make_plan(view, Stage.EVACUATION, NAME, evacuate(view))
+    destinations = [move.destination for move in plan.moves()]
+    assert destinations.count("c") == 2 * destinations.count("b")
+
+
+def test_with_nowhere_to_go_they_stay() -> None:
+    view = AssignmentView.of(
+        [BrokerPlace("a", takes=False)], [SessionRecord("s", "a", 1, True, held("fire"))], lambda _: 1.0, leaving={"a"}
+    )
+    assert not make_plan(view, Stage.EVACUATION, NAME, evacuate(view)).migrations
