@@ -16,14 +16,14 @@ import httpx
 
 from tocsin.benchmarks.load_wire import Seat
 from tocsin.benchmarks.measuring import machine, progress
-from tocsin.benchmarks.migration import check
+from tocsin.benchmarks.migration import all_arrivals, check
 from tocsin.benchmarks.network import Network, running_network
 from tocsin.benchmarks.sdk_clients import Join, SdkClients
 from tocsin.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
 from tocsin.client import CoordinatorClient
 from tocsin.runtime.files import raise_open_files
 
-_EACH = 2
+_EACH = 1
 _SIDE_M = 10_000.0
 #: The share of the crowd that is near the first broker, the second, and so on; the last gets the rest.
 _SKEW = (0.5, 0.25, 0.12, 0.08)
@@ -67,8 +67,7 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
                 later = _moves(client)
                 at_end = client.balancing()
                 published = feed.stop()
-                time.sleep(_SETTLE_S)
-                arrivals = clients.report().arrivals
+                arrivals = all_arrivals(clients)
                 plans = [f"{one['stage']} by {one['policy']}: {one['reason']}" for one in client.executions()]
     history = check(seats, published, arrivals)
     report = {

@@ -146,8 +146,8 @@ class _Program:
                     arrivals.append(Arrival(device, payload["number"], at.sequence, time.time_ns() // 1000))
                     self._positions[payload["topic"]] = notification.position
                     self.broker = me.broker
-        except TocsinError as exc:
-            self.failure = f"{device}: {exc}"
+        except Exception as exc:  # noqa: BLE001 - whatever it was, it is told with the next answer
+            self.failure = f"{device}: {exc!r}"
 
 
 class _Programs:

@@ -129,7 +129,7 @@ def balance(
 @app.command()
 def migration(
     brokers: Annotated[int, typer.Option(help="Brokers; everybody begins at the first.", min=2)] = 3,
-    subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, each with two topics.")] = 2000,
+    subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, each with a topic.")] = 2000,
     moves: Annotated[int, typer.Option(help="Moves of the plan.")] = 1000,
     topics: Annotated[int, typer.Option(help="Topics; each has a record every second.")] = 20,
     warm_s: Annotated[float, typer.Option(help="Seconds before the plan is made.")] = 30.0,

@@ -63,7 +63,9 @@ class Driver:
         #: Given up, and saying goodbye.
         self._leaving: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        #: When the timer is due. It is not asked itself: uvloop's can't tell once their time has come.
+        self._timer_s: float | None = None
         self._subscribing: dict[int, asyncio.Future[Position]] = {}
         self._unsubscribing: dict[int, asyncio.Future[None]] = {}
         self.subscriptions: dict[int, Subscription] = {}
@@ -166,10 +168,11 @@ class Driver:
     def _set_timer(self) -> None:
         at_s = self.session.wake_at_s()
         if self._timer is not None:
-            if self._timer.when() == at_s and not self._timer.cancelled():
+            if self._timer_s == at_s and not self._timer.cancelled():
                 return
             self._timer.cancel()
         self._timer = self._loop.call_at(at_s, self._time_passed) if at_s is not None and not self._closed else None
+        self._timer_s = at_s
 
     def _time_passed(self) -> None:
         self._timer = None
