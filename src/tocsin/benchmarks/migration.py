@@ -25,6 +25,8 @@ from tocsin.client import CoordinatorClient
 from tocsin.runtime.files import raise_open_files
 
 _PEER = "bench-peer"
+#: How often each topic, and so each subscriber, has something new.
+_EVERY_S = 2.0
 _LOOK_EVERY_S = 0.2
 _TIMEOUT_S = 300.0
 #: After the last move, for what comes late.
@@ -41,9 +43,11 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
             progress.print(f"{subscribers} subscribers, all of them at the first broker")
             first = next(iter(network.brokers.values()))
             clients.join(Join(first.url, network.token, CHANNEL, seats))
-            with SteadyFeed(network.cluster, topics) as feed:
+            with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
                 time.sleep(warm_s)
+                before_s = _cpu_s(network, clients)
                 moved = _carry_out(network, moves)
+                after_s = _cpu_s(network, clients)
                 time.sleep(_SETTLE_S)
                 at = clients.report().brokers
                 movers = [device for device, broker in at.items() if broker not in ("", next(iter(network.brokers)))]
@@ -75,6 +79,7 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
         "kicked_gap_p50_ms": round(percentile(peer_ms, 0.5), 1),
         "kicked_gap_p99_ms": round(percentile(peer_ms, 0.99), 1),
         "ratio_of_kicked_gap_p99": round(percentile(peer_ms, 0.99) / max(1.0, percentile(gaps_ms, 0.99)), 1),
+        "cpu_ms_per_move": {name: round(1000 * (after_s[name] - before_s[name]) / moved.done, 1) for name in after_s},
         "notifications": len(arrivals),
         **history,
     }
@@ -99,7 +104,7 @@ class Moved:
 
 def _carry_out(network: Network, moves: int) -> Moved:
     with CoordinatorClient(network.coordinator.url) as client:
-        plan = client.make_plan(stage="shuffle", policy="sharing", max_moves=moves, shown_moves=0)
+        plan = client.make_plan(policy="ldm", cov_at_most=0.01, max_moves=moves, shown_moves=0)
         progress.print(f"{plan['migrations']} moves")
         begun_us = time.time_ns() // 1000
         client.execute(plan["plan"], by="benchmark")
@@ -120,6 +125,12 @@ def _carry_out(network: Network, moves: int) -> Moved:
         round(percentile(took_ms, 0.5)),
         round(percentile(took_ms, 0.99)),
     )
+
+
+def _cpu_s(network: Network, clients: SdkClients) -> dict[str, float]:
+    """Of each process so far. Deliveries are part of it."""
+    servers = {"cluster": network.cluster, "coordinator": network.coordinator, **network.brokers}
+    return {name: server.cpu_s() for name, server in servers.items()} | {"subscribers": clients.cpu_s()}
 
 
 def all_arrivals(clients: SdkClients) -> list[Arrival]:

@@ -24,6 +24,8 @@ from tocsin.client import CoordinatorClient
 from tocsin.runtime.files import raise_open_files
 
 _EACH = 1
+#: How often each topic has something new.
+_EVERY_S = 2.0
 _SIDE_M = 10_000.0
 #: The share of the crowd that is near the first broker, the second, and so on; the last gets the rest.
 _SKEW = (0.5, 0.25, 0.12, 0.08)
@@ -52,7 +54,7 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
             progress.print(f"{subscribers} subscribers: { ({name: len(ones) for name, ones in crowd.items()}) }")
             for name, ones in crowd.items():
                 clients.join(Join(network.brokers[name].url, network.token, CHANNEL, ones))
-            with SteadyFeed(network.cluster, topics) as feed:
+            with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
                 time.sleep(warm_s)
                 before = _measured(client)
                 modelled = client.balancing()

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
+import psutil
 import uvloop
 
 from tocsin.benchmarks.load_wire import Seat
 from tocsin.client import Subscriber
-from tocsin.errors import TocsinError
 from tocsin.runtime.files import raise_open_files
 
 #: Connections that are being opened at a time.
@@ -88,6 +88,11 @@ class SdkClients:
     def kick(self, order: Kick) -> None:
         """Returns when all are back."""
         self._ask(order)
+
+    def cpu_s(self) -> float:
+        """CPU seconds that the process has used so far."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def report(self) -> Answer:
         return self._ask(Report())

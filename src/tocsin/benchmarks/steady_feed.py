@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -23,12 +24,16 @@ _MESSAGE_BYTES = 280
 
 
 class SteadyFeed:
-    """Each topic gets a record each `every_s`, from when the block begins until `stop`."""
+    """Each topic gets a record each `every_s`, some topics at a time, from when the block begins until `stop`.
 
-    def __init__(self, cluster: ClusterProcess, topics: int, every_s: float = 1.0) -> None:
+    Each request makes Spark run a batch, and those are what costs.
+    """
+
+    def __init__(self, cluster: ClusterProcess, topics: int, every_s: float, requests: int = 4) -> None:
         self._cluster = cluster
-        self._topics = [f"topic{number:03d}" for number in range(topics)]
-        self._pause_s = every_s / topics
+        names = [f"topic{number:03d}" for number in range(topics)]
+        self._parts = [names[number::requests] for number in range(requests)]
+        self._pause_s = every_s / requests
         self._published: list[str] = []
         self._is_over = threading.Event()
         self._failure: Exception | None = None
@@ -52,19 +57,20 @@ class SteadyFeed:
 
     def _run(self) -> None:
         due_s = time.monotonic()
+        headers = {"Content-Type": "application/x-ndjson"}
         try:
             with httpx.Client(base_url=self._cluster.url, timeout=30) as http:
-                while not self._is_over.wait(max(0.0, due_s - time.monotonic())):
+                for part in itertools.cycle(self._parts):
+                    if self._is_over.wait(max(0.0, due_s - time.monotonic())):
+                        return
                     due_s += self._pause_s
-                    number = len(self._published)
-                    topic = self._topics[number % len(self._topics)]
-                    record = {"id": f"r{number}", "number": number, "topic": topic, "message": "x" * _MESSAGE_BYTES}
-                    answer = http.post(
-                        "/v1/feeds/reports/records",
-                        content=json.dumps(record),
-                        headers={"Content-Type": "application/json"},
-                    )
-                    answer.raise_for_status()
-                    self._published.append(topic)
+                    first = len(self._published)
+                    lines = [json.dumps(_record(first + at, topic)) for at, topic in enumerate(part)]
+                    http.post("/v1/feeds/reports/records", content="\n".join(lines), headers=headers).raise_for_status()
+                    self._published += part
         except httpx.HTTPError as exc:
             self._failure = exc
+
+
+def _record(number: int, topic: str) -> dict[str, object]:
+    return {"id": f"r{number}", "number": number, "topic": topic, "message": "x" * _MESSAGE_BYTES}

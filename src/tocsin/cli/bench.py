@@ -131,7 +131,7 @@ def migration(
     brokers: Annotated[int, typer.Option(help="Brokers; everybody begins at the first.", min=2)] = 3,
     subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, each with a topic.")] = 2000,
     moves: Annotated[int, typer.Option(help="Moves of the plan.")] = 1000,
-    topics: Annotated[int, typer.Option(help="Topics; each has a record every second.")] = 20,
+    topics: Annotated[int, typer.Option(help="Topics; each has a record every other second.")] = 20,
     warm_s: Annotated[float, typer.Option(help="Seconds before the plan is made.")] = 30.0,
     as_json: AsJson = False,
 ) -> None:
@@ -146,7 +146,7 @@ def rebalance(
     seed: Seed = 0,
     brokers: Annotated[int, typer.Option(help="Brokers, in a row.", min=2, max=5)] = 5,
     subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, half of them near the first.")] = 2000,
-    topics: Annotated[int, typer.Option(help="Topics; each has a record every second.")] = 60,
+    topics: Annotated[int, typer.Option(help="Topics; each has a record every other second.")] = 60,
     warm_s: Annotated[float, typer.Option(help="Seconds before balancing is switched on.")] = 40.0,
     watch_s: Annotated[float, typer.Option(help="Seconds after it is even in which nobody should move.")] = 60.0,
     as_json: AsJson = False,
