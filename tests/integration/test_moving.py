@@ -16,8 +16,6 @@ from integration.network import Network, running_network
 from tocsin.client import AsyncPublisher, CoordinatorClient, ServerError, Subscriber
 from tocsin.testing.processes import ServerProcess
 
-pytestmark = pytest.mark.spark
-
 _TOPICS = [f"moving-{number}" for number in range(6)]
 
 
@@ -173,7 +171,7 @@ async def test_all_brokers_are_restarted_one_by_one(network: Network) -> None:
     names = ["rolling-a", "rolling-b", "rolling-c"]
     with ExitStack() as stack:
         started = {name: stack.enter_context(network.broker(name, drain_timeout_s=6)) for name in names}
-        async with crowd(network, "rolling", 24, started["rolling-a"]) as people:
+        async with crowd(network, "rolling", 18, started["rolling-a"]) as people:
             for name in names:
                 begun_s = time.monotonic()
                 started[name].process.send_signal(signal.SIGTERM)

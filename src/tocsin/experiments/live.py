@@ -19,18 +19,18 @@ from typing import Any
 import httpx
 import numpy as np
 
-from tocsin.client import AsyncPublisher, CoordinatorClient, Subscriber
+from tocsin.client import AsyncPublisher, ClusterClient, CoordinatorClient, Subscriber
 from tocsin.coordinator.stages import StageSettings
 from tocsin.errors import InvalidValue
 from tocsin.simulator.cluster import Cluster as DrawnResults
 from tocsin.simulator.scenario import Scenario
 from tocsin.simulator.workload import Moments, Workload, draw
-from tocsin.testing.processes import ClusterProcess, ServerProcess, running_broker, running_cluster, running_coordinator
+from tocsin.testing.processes import ServerProcess, running_broker, running_cluster, running_coordinator
 
 _FEED = "results"
 _DEVICE = "d"
 #: What a notification weighs beside its body: names, position, time, id.
-_ENVELOPE_BYTES = 250
+_ENVELOPE_BYTES = 165
 _READY_TIMEOUT_S = 120.0
 #: Users are registered so many at a time: a password takes a fifth of a second.
 _REGISTERING = 4
@@ -53,19 +53,25 @@ class LiveRun:
     notifications: int
 
 
-def run_live(scenario: Scenario, folder: Path, say: Callable[[str], None] = lambda _: None) -> LiveRun:
-    """Run a scenario, as long as it says. Raises InvalidValue if it holds what can't be done with real processes."""
+def run_live(
+    scenario: Scenario, folder: Path, say: Callable[[str], None] = lambda _: None, *, cluster_url: str = ""
+) -> LiveRun:
+    """Run a scenario, as long as it says, with a cluster of its own or one that is there and knows nothing of it.
+
+    Raises InvalidValue if it holds what can't be done with real processes.
+    """
     for what, is_there in (
         ("failures", scenario.failures),
         ("subscribers.changes_per_hour", scenario.subscribers.changes_per_hour),
     ):
         if is_there:
             raise InvalidValue(f"{what} are for the simulator alone, so far")
-    return asyncio.run(_Live(scenario, folder, say).run())
+    return asyncio.run(_Live(scenario, folder, say, cluster_url).run())
 
 
 class _Live:
-    def __init__(self, scenario: Scenario, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, scenario: Scenario, folder: Path, say: Callable[[str], None], cluster_url: str) -> None:
+        self._cluster_url = cluster_url
         self._scenario = scenario
         self._folder = folder
         self._say = say
@@ -80,7 +86,7 @@ class _Live:
     async def run(self) -> LiveRun:
         told = self._scenario.balancing
         async with AsyncExitStack() as stack:
-            cluster = stack.enter_context(running_cluster(self._folder / "cluster"))
+            cluster = self._cluster_url or stack.enter_context(running_cluster(self._folder / "cluster")).url
             settings = {"placement": told.placement, "rates_window_s": told.rates_window_s}
             settings |= {"heartbeat_every_s": self._scenario.network.heartbeat_every_s}
             coordinator = stack.enter_context(running_coordinator(self._folder / "coordinator", settings))
@@ -88,7 +94,7 @@ class _Live:
             for broker in self._workload.brokers:
                 place = f"{broker.place[0]},{broker.place[1]}" if broker.place is not None else ""
                 own = {"place": place, "capacity": broker.capacity}
-                started = running_broker(broker.name, self._folder / broker.name, cluster.url, coordinator.url, own)
+                started = running_broker(broker.name, self._folder / broker.name, cluster, coordinator.url, own)
                 stack.enter_context(started)
             await self._register(coordinator)
             self._say(f"{len(self._workload.brokers)} brokers, {self._workload.subscribers} subscribers")
@@ -114,8 +120,8 @@ class _Live:
 
     # Before
 
-    def _prepare(self, cluster: ClusterProcess) -> None:
-        with cluster.client() as client:
+    def _prepare(self, cluster: str) -> None:
+        with ClusterClient(cluster) as client:
             client.wait_ready(_READY_TIMEOUT_S)
             client.sql(
                 "CREATE ACTIVE DATASET Results (id STRING, channel STRING, value BIGINT, body STRING, "
@@ -167,12 +173,12 @@ class _Live:
 
     # Publishers
 
-    async def _publish(self, channel: int, cluster: ClusterProcess) -> None:
+    async def _publish(self, channel: int, cluster: str) -> None:
         """Once each period, a result for everything that anybody may want."""
         told, workload = self._workload.channels[channel], self._workload
         wanted = set(workload.holds.tolist())
         is_up = np.ones(len(workload.brokers), np.bool_)
-        async with AsyncPublisher(cluster.url, _FEED) as feed:
+        async with AsyncPublisher(cluster, _FEED) as feed:
             number = 0
             while True:
                 number += 1
