@@ -179,3 +179,27 @@ async def test_all_brokers_are_restarted_one_by_one(network: Network) -> None:
                 assert time.monotonic() - begun_s < 30
                 started[name] = stack.enter_context(network.broker(name, drain_timeout_s=6))
                 await people.until_published(3)
+
+
+async def test_what_a_dead_broker_kept_is_adopted(network: Network) -> None:
+    """Who was away finds what it missed at another broker, though its own never came back."""
+    token = network.token("orphaned")
+    with network.broker("dead-a") as first, network.broker("dead-b"):
+        async with Subscriber(broker=first.url, token=token, device="phone") as me:
+            await me.subscribe("MovesOf", topic="orphans")
+        first.process.kill()
+        async with AsyncPublisher(network.live.url, "moves") as feed:
+            await feed.publish({"id": "orphan", "number": 1, "topic": "orphans"}, wait_commit=True)
+        await asyncio.to_thread(_wait_until_adopted, network)
+        async with Subscriber(coordinator=network.coordinator.url, token=token, device="phone") as me:
+            (subscription,) = await me.subscribe_kept()
+            async with asyncio.timeout(PATIENCE_S):
+                assert (await anext(subscription)).payload["id"] == "orphan"
+            assert me.broker == "dead-b"
+
+
+def _wait_until_adopted(network: Network) -> None:
+    with CoordinatorClient(network.coordinator.url) as client:
+        client.change_balancing(evacuate_after_s=0.1, every_s=0.2)
+        kept = {"subscriber": "orphaned/phone"}
+        wait_until(lambda: any(kept.items() <= one.items() for one in client.subscribers("dead-b")), "adopted")

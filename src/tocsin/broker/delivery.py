@@ -49,6 +49,8 @@ class DeliveryDesk:
         self._missed: dict[int, dict[Frontend, None]] = {}
         self._fetching: set[int] = set()
         self.deliveries = 0
+        #: How often somebody had to be told that results are missing.
+        self.told_gone = 0
         #: By subscription, since somebody last asked.
         self._pulled_bytes: dict[int, int] = {}
 
@@ -216,6 +218,7 @@ class DeliveryDesk:
                 self.bring_forward(session)
 
     def tell_gone(self, frontend: Frontend, earliest: int) -> None:
+        self.told_gone += 1
         frontend.sent = max(frontend.sent, earliest)
         frontend.acked = max(frontend.acked, earliest)
         if frontend.session.connection is not None:

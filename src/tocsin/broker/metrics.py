@@ -48,6 +48,8 @@ class BrokerMetrics(Collector):
             "deliveries": ("Notifications sent", state.deliveries),
             "cache_hits": ("Catching up from memory", state.cache.hits),
             "cache_misses": ("Catching up that needed the cluster", state.cache.misses),
+            "resumes": ("Subscriptions that went on after a position", state.resumed),
+            "resume_gaps": ("Those where results were gone", state.resume_gaps),
             "bytes_in": ("Bytes of results pulled", self.bytes_in),
             "bytes_out": ("Bytes of notifications sent", self.bytes_out),
         }

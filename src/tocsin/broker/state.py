@@ -181,6 +181,16 @@ class BrokerState:
         return self._deliveries.deliveries
 
     @property
+    def resumed(self) -> int:
+        """Subscriptions that went on after a position."""
+        return self._subscriptions.resumed
+
+    @property
+    def resume_gaps(self) -> int:
+        """Those that could not, or not without a gap."""
+        return self._subscriptions.not_resumed + self._deliveries.told_gone
+
+    @property
     def is_draining(self) -> bool:
         return self._door.is_draining
 

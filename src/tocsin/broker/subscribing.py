@@ -35,6 +35,9 @@ class SubscriptionDesk:
         self._quotas = quotas
         self._reports = reports
         self._out = out
+        #: Subscriptions that went on after a position, and those that could not.
+        self.resumed = 0
+        self.not_resumed = 0
 
     def restore(self, session: Session, kept: KeptSession) -> None:
         """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
@@ -168,8 +171,10 @@ class SubscriptionDesk:
             frontend.sent = frontend.acked  # What it is told is what follows, whatever was sent before it asked again.
         if position is not None and position.epoch == backend.id:
             frontend.acked = frontend.sent = position.sequence
+            self.resumed += 1
         elif position is not None:
             frontend.recovered = False
+            self.not_resumed += 1
         self._out.append(StoreSubscription(session.subscriber, frontend.ask, Position(backend.id, frontend.acked)))
         self._reports.changed(session)
         return frontend

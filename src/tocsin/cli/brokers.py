@@ -25,14 +25,14 @@ Name = Annotated[str, typer.Argument(help="The broker's name.", show_default=Fal
 def list_brokers(
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """List the brokers: their states, what they carry, and when they were last heard of."""
+    """List the brokers: states, load by the model and as they measure it, and when they were last heard of."""
     with coordinating(url, token) as client:
         brokers = client.brokers()
         status = client.status()
     if as_json:
         print_json(brokers)
         return
-    columns = ["broker", "state", "connections", "subscribers", "load", "capacity", "silent", "address"]
+    columns = ["broker", "state", "connections", "subscribers", "load", "measured", "capacity", "silent", "address"]
     print_rows(columns, [_row(one) for one in brokers])
     if status["mass_silence"]:
         out.print("Most brokers fell silent at once; until they are back, none is taken for dead.", style="yellow")
@@ -149,7 +149,8 @@ def _row(broker: dict[str, Any]) -> list[Any]:
         broker["state"],
         broker["connections"],
         broker["subscribers"],
-        f"{broker['loads']['total']:g}",
+        f"{broker['loads']['total']:,.0f} B/s",
+        f"{broker['bytes_in_per_s'] + broker['bytes_out_per_s']:,.0f} B/s",
         f"{broker['capacity']:g}",
         f"{broker['silent_s']:.1f} s",
         broker["url"],

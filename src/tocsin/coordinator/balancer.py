@@ -164,6 +164,9 @@ class Balancer:
         if not balance.brokers:
             self.verdict = "no broker is there"
             return
+        if unheard := self._state.unheard(now_s):
+            self.verdict = f"nothing was heard of {', '.join(unheard)} for a while; waiting"
+            return
         verdict = controller.look(now_s, balance)
         self.verdict = verdict.reason
         if verdict.stage is None:

@@ -197,6 +197,10 @@ class CoordinatorState:
         places += [BrokerPlace(name, 1.0, takes=False) for name in leaving]
         return AssignmentView.of(places, self._sessions, self.rates.of, leaving=leaving)
 
+    def unheard(self, now_s: float) -> list[str]:
+        """Brokers whose reports are too old to plan by: they are about to be dead, or everybody seems to be."""
+        return [one.record.name for one in self._present() if self._silence.is_suspect(one, now_s)]
+
     @property
     def mass_silence(self) -> bool:
         return self._silence.is_mass

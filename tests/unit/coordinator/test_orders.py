@@ -76,3 +76,10 @@ def test_brokers_that_should_be_empty(network: Network) -> None:
     view = network.state.evacuation({"a"})
     assert view.movable.tolist() == [True]
     assert dict(zip(view.brokers, view.takes.tolist(), strict=True)) == {"a": False, "c": True}
+
+
+def test_reports_go_stale(network: Network) -> None:
+    """Before a broker is dead, nothing is planned by what it last said."""
+    assert network.state.unheard(network.now_s) == []
+    network.pass_time(3.0, heard=("a", "b"))
+    assert network.state.unheard(network.now_s) == ["c"]
