@@ -159,6 +159,8 @@ class Balancer:
             await self._balance(now_s)
 
     async def _balance(self, now_s: float) -> None:
+        from tocsin.coordinator.plan import verify
+
         controller = self._controller
         balance = self._state.balance()
         if not balance.brokers:
@@ -174,7 +176,10 @@ class Balancer:
         view = self._state.assignment(controller.resting(now_s))
         plan = await asyncio.to_thread(controller.plan, view, verdict)
         controller.begun(self._clock.monotonic_s(), plan)
-        if plan.migrations:
+        if faults := await asyncio.to_thread(verify, view, plan):
+            self.verdict = f"policy {plan.policy} made a plan that can't be carried out: {faults[0]}"
+            log.error("a plan was refused", policy=plan.policy, faults=faults[:5])
+        elif plan.migrations:
             await self._begin(_new_id(), plan, verdict.reason, AUTOMATIC)
 
     async def _evacuate(self, leaving: frozenset[str]) -> bool:

@@ -19,6 +19,8 @@ from tocsin.errors import InUse, NotFound
 
 #: If nothing came of an order for this long, it is given again.
 _REPEAT_AFTER_S = 2.0
+#: A hundred brokers have thousands of pairs; to look at all of them with every heartbeat would be most of the work.
+_BEGIN_EVERY_S = 0.1
 #: What could have begun while nothing did may be made up for, up to this many seconds.
 _BURST_S = 1.0
 
@@ -121,6 +123,7 @@ class Execution:
         self._sources: dict[str, _Traffic] = {}
         self._destinations: dict[str, _Traffic] = {}
         self._reserved: dict[str, float] = {}
+        self._begin_at_s = float("-inf")
         for move in moves:
             if move.step is Step.QUEUED:
                 self._queue(move)
@@ -169,12 +172,13 @@ class Execution:
             raise NotFound(f"{plan} is not being carried out")
         self._runs[plan] = replace(run, is_stopped=True)
         progress = Progress()
-        for pair, queue in list(self._queues.items()):
-            for move in [one for one in queue if one.plan == plan]:
-                queue.remove(move)
+        queued = [move for queue in self._queues.values() for move in queue]
+        self._queues.clear()
+        for move in queued:
+            if move.plan == plan:
                 self._end(replace(move, step=Step.CANCELLED, outcome=Fact.STOPPED), progress)
-            if not queue:
-                del self._queues[pair]
+            else:
+                self._queue(move)
         self._end_runs(progress)
         return progress
 
@@ -192,7 +196,8 @@ class Execution:
         moves = self._under_way if broker is None else self._at.get(broker, {})
         for move in list(moves.values()):
             self._step(move, now_s, network, progress)
-        if self._queues:
+        if self._queues and now_s >= self._begin_at_s:
+            self._begin_at_s = now_s + _BEGIN_EVERY_S
             self._begin_more(now_s, network, progress)
         self._end_runs(progress)
         return progress
