@@ -170,14 +170,14 @@ async def test_all_brokers_are_restarted_one_by_one(network: Network) -> None:
     """SIGTERM, until it has ended, and a start; then the next. Nobody misses anything, and no drain takes 30 s."""
     names = ["rolling-a", "rolling-b", "rolling-c"]
     with ExitStack() as stack:
-        started = {name: stack.enter_context(network.broker(name, drain_timeout_s=6)) for name in names}
+        started = {name: stack.enter_context(network.broker(name, drain_timeout_s=4)) for name in names}
         async with crowd(network, "rolling", 18, started["rolling-a"]) as people:
             for name in names:
                 begun_s = time.monotonic()
                 started[name].process.send_signal(signal.SIGTERM)
                 assert await asyncio.to_thread(started[name].process.wait, 30) == 0
                 assert time.monotonic() - begun_s < 30
-                started[name] = stack.enter_context(network.broker(name, drain_timeout_s=6))
+                started[name] = stack.enter_context(network.broker(name, drain_timeout_s=4))
                 await people.until_published(3)
 
 
