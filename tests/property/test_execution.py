@@ -28,13 +28,16 @@ class _World:
             f"s{number}": SessionRecord(f"s{number}", rng.choice(_BROKERS), 1, rng.random() < 0.7, _HELD)
             for number in range(subscribers)
         }
-        self.taking, self.dead = set(_BROKERS), set[str]()
+        self.taking, self.dead, self.unheard = set(_BROKERS), set[str](), set[str]()
 
     def session(self, subscriber: str) -> SessionRecord | None:
         return self.sessions.get(subscriber)
 
     def takes(self, broker: str) -> bool:
         return broker in self.taking and broker not in self.dead
+
+    def is_current(self, broker: str) -> bool:
+        return broker not in self.unheard
 
     def is_dead(self, broker: str) -> bool:
         return broker in self.dead
@@ -82,7 +85,7 @@ def test_a_plan_ends_whatever_happens(seed: int) -> None:
         now_s += rng.choice((0.0, 0.1, 1.0, 10.0))
         execution = _happen(rng, now_s, world, execution, journal)
         _check_limits(journal, execution)
-    world.taking, world.dead = set(_BROKERS), set()
+    world.taking, world.dead, world.unheard = set(_BROKERS), set(), set()
     for _ in range(len(moves) + 5):
         now_s += _LONG_S
         journal.write(execution.advance(now_s, world))
@@ -98,6 +101,7 @@ def _happen(rng: random.Random, now_s: float, world: _World, execution: Executio
     session = world.sessions[subscriber]
     match rng.randrange(10):
         case 0 | 1 | 2:
+            world.unheard.discard(broker)
             execution.prepared(broker, execution.orders(broker, now_s).prepare)
             journal.write(execution.advance(now_s, world, broker))
         case 3 | 4:
@@ -112,6 +116,7 @@ def _happen(rng: random.Random, now_s: float, world: _World, execution: Executio
         case 8:
             (world.taking.discard if broker in world.taking else world.taking.add)(broker)
         case _:  # kill -9: only what was written is left.
+            world.unheard = set(_BROKERS)
             return journal.restart(now_s)
     return execution
 

@@ -41,6 +41,10 @@ class Network(Protocol):
         """Whether subscribers may be sent to it."""
         ...
 
+    def is_current(self, broker: str) -> bool:
+        """Whether it has reported since we began: before that, its people may have come or subscribed unknown to us."""
+        ...
+
     def is_dead(self, broker: str) -> bool:
         """Dead, or not known any more."""
         ...
@@ -324,7 +328,7 @@ def _facts(move: MoveRecord, run: PlanRun | None, network: Network) -> set[Fact]
         facts.add(Fact.UNUSABLE)
     if run is None or run.is_stopped:
         facts.add(Fact.STOPPED)
-    if not session.connected or network.is_dead(move.source):
+    if network.is_dead(move.source) or (not session.connected and network.is_current(move.source)):
         facts.add(Fact.AWAY)
         if not session.subscriptions:
             facts.add(Fact.GONE)  # There is nothing to carry on.

@@ -24,6 +24,8 @@ class KnownBroker:
     heard_s: float
     traffic: Traffic = field(default_factory=Traffic)
     shutting_down: bool = False
+    #: It has reported since the coordinator began, so what is known of its sessions is current.
+    has_reported: bool = False
     #: It was dead when the coordinator stopped, and has not been heard since.
     was_dead: bool = False
     died_s: float = float("-inf")

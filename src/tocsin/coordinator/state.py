@@ -213,6 +213,9 @@ class CoordinatorState:
     def takes(self, broker: str) -> bool:
         return broker in self._brokers and self._brokers[broker].state is BrokerState.ACTIVE
 
+    def is_current(self, broker: str) -> bool:
+        return broker in self._brokers and self._brokers[broker].has_reported
+
     def is_dead(self, broker: str) -> bool:
         return broker not in self._brokers or self._brokers[broker].state is BrokerState.DEAD
 
@@ -286,7 +289,7 @@ class CoordinatorState:
         for subscription, size_bytes in event.pulled_bytes.items():
             if self._reporters.is_listened_to(event.broker, subscription, event.now_s):
                 self.rates.observe(subscription, size_bytes)
-        broker.shutting_down, broker.was_dead = event.draining, False
+        broker.shutting_down, broker.was_dead, broker.has_reported = event.draining, False, True
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
         self._execution.prepared(event.broker, event.prepared)
         progress = self._execution.advance(event.now_s, self, event.broker)

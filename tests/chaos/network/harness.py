@@ -105,9 +105,10 @@ class Run:
             self._mover.start()
         for number, kill in enumerate(self._kills, 1):
             self._kill(number, kill)
+        if self._scale.moves:
+            self._mover.stop()  # First: who is being emptied is not ready.
         self._rest()
         if self._scale.moves:
-            self._mover.stop()
             self.report.moves = self._mover.moves()
         self._calm_down()
 

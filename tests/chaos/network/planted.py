@@ -273,19 +273,25 @@ def _adopt_from_now() -> None:
     _replace(BrokerState, "_session_fetched", hasty)
 
 
-def _own_when_told() -> None:
-    """Whoever is told to move belongs to the destination from then on, whether it has arrived there or not."""
-    from tocsin.coordinator.state import CoordinatorState
+def _let_go_when_told() -> None:
+    """Break before make: a destination says that it is prepared and holds nothing, and a source drops those whom it
+    sends off, with all that it held for them."""
+    from tocsin.broker.state import BrokerState
+    from tocsin.protocol.messages import CLOSE_MOVED
 
-    orders = CoordinatorState._orders
+    ordered = BrokerState._ordered
 
-    def hasty(self: Any, given: Any) -> Any:
-        made = orders(self, given)
-        for subscriber, destination in given.move:
-            self._sessions.claim(destination, [subscriber])
-        return made
+    def hasty(self: Any, event: Any) -> None:
+        self._relocation._prepared.update(dict.fromkeys(event.prepare))
+        ordered(self, replace(event, prepare={}))
+        for subscriber in event.move:
+            session = self._sessions.get(subscriber)
+            if session is not None and session.connection is not None and session.generation:
+                self._close(session, CLOSE_MOVED, "off you go")
+                self._reports.ended(session)
+                self._end(session, self._now_s)
 
-    _replace(CoordinatorState, "_orders", hasty)
+    _replace(BrokerState, "_ordered", hasty)
 
 
 _LOST = frozenset({Kind.LOST})
@@ -363,13 +369,13 @@ BUGS = {
             moves=True,
         ),
         Bug(
-            "own-when-told",
-            "a move counts as done before anybody has moved",
-            Where.COORDINATOR,
-            _own_when_told,
-            frozenset({Kind.OWNERSHIP, Kind.LOST, Kind.HISTORY_GONE, Kind.NEVER_CALM}),
-            targets=("client", "destination"),
-            kills=6,
+            "let-go-when-told",
+            "who is moved is dropped before it has arrived",
+            Where.BROKER,
+            _let_go_when_told,
+            frozenset({Kind.LOST, Kind.HISTORY_GONE}),
+            targets=("client", "coordinator"),
+            kills=4,
             moves=True,
         ),
     )

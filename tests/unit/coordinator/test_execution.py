@@ -22,12 +22,16 @@ class World:
         }
         self.taking = {"a", "b", "c"}
         self.dead: set[str] = set()
+        self.unheard: set[str] = set()
 
     def session(self, subscriber: str) -> SessionRecord | None:
         return self.sessions.get(subscriber)
 
     def takes(self, broker: str) -> bool:
         return broker in self.taking
+
+    def is_current(self, broker: str) -> bool:
+        return broker not in self.unheard
 
     def is_dead(self, broker: str) -> bool:
         return broker in self.dead
@@ -112,6 +116,21 @@ def test_who_is_away_is_adopted() -> None:
     execution.advance(0.1, world)
     execution.advance(0.2, world)
     assert execution.orders("b", 0.2).adopt == ("s0",)
+
+
+def test_nobody_is_adopted_before_its_broker_was_heard() -> None:
+    """After a restart we may not know yet that one has come back, or what it has subscribed to meanwhile."""
+    world = World(1)
+    world.sessions["s0"] = replace(world.sessions["s0"], connected=False)
+    world.unheard.add("a")
+    execution = begun(world, 1)
+    execution.prepared("b", ["s0"])
+    execution.advance(0.1, world)
+    execution.advance(0.2, world)
+    assert not execution.orders("b", 0.2).adopt
+    world.unheard.clear()
+    execution.advance(0.3, world)
+    assert execution.orders("b", 0.3).adopt == ("s0",)
 
 
 def test_a_dead_brokers_people_are_adopted() -> None:
