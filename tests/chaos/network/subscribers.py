@@ -13,11 +13,12 @@ import os
 import random
 import ssl
 import sys
-import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from chaos.network import wire
 from chaos.network.history import records_of
@@ -29,9 +30,9 @@ from tocsin.errors import HistoryGone, TocsinError
 #: Longer than anything that is killed stays away: giving up would unsubscribe.
 _PATIENCE_S = 600.0
 _TELL_EVERY_S = 0.25
-#: A program that comes back without positions relies on what its broker kept and told the coordinator with its
-#: heartbeats, so it does that only with subscriptions that have lasted a while.
-_TRUST_AFTER_S = 3.0
+#: A program that comes back without positions relies on what its broker kept and told the coordinator. While the
+#: coordinator is away nobody can tell it, so it is asked whether it knows.
+_ASK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class Hold:
     number: int
     channel: str
     topic: str
-    since_s: float = 0.0
+    #: The coordinator knows of it.
+    is_reported: bool = False
     #: Of what was handed out last.
     position: str = ""
     subscription: Subscription | None = None
@@ -135,9 +137,7 @@ class Device:
     async def _live(self) -> None:
         world, here = self._world, wire.Wire(lambda what: self._note("stray", message=what))
         wire.follow(here)
-        brings = self._chance.random() < 0.5 or any(
-            time.monotonic() - one.since_s < _TRUST_AFTER_S for one in self.holds
-        )
+        brings = self._chance.random() < 0.5 or not all(one.is_reported for one in self.holds)
         me = Subscriber(
             coordinator=world.config.coordinator,
             token=world.config.tokens[self._user],
@@ -228,7 +228,6 @@ class Device:
         assert self._me is not None
         position = hold.position if brings else ""
         hold.subscription = await self._me.subscribe(hold.channel, topic=hold.topic, position=position)
-        hold.since_s = hold.since_s or time.monotonic()
         self._note(
             "subscribed",
             hold,
@@ -303,6 +302,7 @@ async def main(config: Config) -> None:
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     telling = asyncio.create_task(_tell(world))
+    asking = asyncio.create_task(_ask(world))
     while (command := (await commands.readline()).decode().strip()) not in ("finish", ""):
         if command == "calm":
             world.calm.set()
@@ -313,6 +313,7 @@ async def main(config: Config) -> None:
     world.finish.set()
     await asyncio.wait(world.tasks, timeout=30)
     telling.cancel()
+    asking.cancel()
     world.recorder.close()
 
 
@@ -321,6 +322,22 @@ def _check(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (exc := task.exception()) is not None:
         traceback.print_exception(exc)
         os._exit(1)
+
+
+async def _ask(world: World) -> None:
+    """Mark what the coordinator knows of: as many subscriptions as somebody holds, at the broker it is at."""
+    async with httpx.AsyncClient(base_url=world.config.coordinator, trust_env=False) as http:
+        while True:
+            await asyncio.sleep(_ASK_EVERY_S)
+            held = {one.name: (one, one.broker, list(one.holds)) for one in world.devices if one.broker}
+            with contextlib.suppress(httpx.HTTPError, KeyError, ValueError):
+                answer = await http.get("/v1/subscribers", params={"limit": 10_000})
+                for told in answer.json()["subscribers"]:
+                    device, broker, holds = held.get(told["subscriber"], (None, "", []))
+                    is_known = told["broker"] == broker and told["subscriptions"] == len(holds)
+                    if device is not None and is_known and device.holds == holds and device.broker == broker:
+                        for hold in holds:
+                            hold.is_reported = hold.is_reported or hold.subscription is not None
 
 
 async def _tell(world: World) -> None:
