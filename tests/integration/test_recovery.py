@@ -95,15 +95,16 @@ def _copy_if_there(source: str, destination: str) -> str:
 @contextmanager
 def _copied_at(moment: str, live: Live, copy: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Within the block, the first batch that comes to `moment` leaves a copy of the data directory."""
-    done = threading.Event()
+    done, copying_now = threading.Event(), threading.Lock()
     data, executor, store = live.cluster.settings.data_dir, live.cluster.executor, live.cluster.store["Records"]
 
     def copying(call: Callable[..., Any], *, before: bool) -> Callable[..., Any]:
         def wrapped(*args: Any, **options: Any) -> Any:
             answer = None if before else call(*args, **options)
-            if not done.is_set():
-                shutil.copytree(data, copy, copy_function=_copy_if_there)
-                done.set()
+            with copying_now:  # A channel that runs by the clock may come to it at the same time.
+                if not done.is_set():
+                    shutil.copytree(data, copy, copy_function=_copy_if_there)
+                    done.set()
             return call(*args, **options) if before else answer
 
         return wrapped
