@@ -13,34 +13,13 @@ from hypothesis import strategies as st
 from tocsin.coordinator.execution import Execution, MoveLimits, PlanRun, Progress
 from tocsin.coordinator.migration import MoveRecord, Step
 from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+from tocsin.testing.moving import FakeNetwork
 
 _BROKERS = ("a", "b", "c")
 _LIMITS = MoveLimits(in_flight=3, per_s=4)
 _HELD = (Held(SubscriptionKey("fire"), "1-0"),)
 #: Longer than all steps of a move may last together.
 _LONG_S = 200.0
-
-
-class _World:
-    def __init__(self, rng: random.Random, subscribers: int) -> None:
-        self.rng = rng
-        self.sessions = {
-            f"s{number}": SessionRecord(f"s{number}", rng.choice(_BROKERS), 1, rng.random() < 0.7, _HELD)
-            for number in range(subscribers)
-        }
-        self.taking, self.dead, self.unheard = set(_BROKERS), set[str](), set[str]()
-
-    def session(self, subscriber: str) -> SessionRecord | None:
-        return self.sessions.get(subscriber)
-
-    def takes(self, broker: str) -> bool:
-        return broker in self.taking and broker not in self.dead
-
-    def is_current(self, broker: str) -> bool:
-        return broker not in self.unheard
-
-    def is_dead(self, broker: str) -> bool:
-        return broker in self.dead
 
 
 class _Journal:
@@ -70,7 +49,8 @@ class _Journal:
 @given(st.integers(0, 2**32))
 def test_a_plan_ends_whatever_happens(seed: int) -> None:
     rng = random.Random(seed)
-    world = _World(rng, 12)
+    sessions = [SessionRecord(f"s{number}", rng.choice(_BROKERS), 1, rng.random() < 0.7, _HELD) for number in range(12)]
+    world = FakeNetwork.of(_BROKERS, sessions)
     moves = [
         MoveRecord("p", number, session.subscriber, session.owner, destination, 1.0, "because")
         for number, session in enumerate(world.sessions.values())
@@ -96,7 +76,7 @@ def test_a_plan_ends_whatever_happens(seed: int) -> None:
     assert not journal.ended or replace(journal.ended[-1], is_stopped=False) == journal.counted()
 
 
-def _happen(rng: random.Random, now_s: float, world: _World, execution: Execution, journal: _Journal) -> Execution:
+def _happen(rng: random.Random, now_s: float, world: FakeNetwork, execution: Execution, journal: _Journal) -> Execution:
     broker, subscriber = rng.choice(_BROKERS), rng.choice(sorted(world.sessions))
     session = world.sessions[subscriber]
     match rng.randrange(10):

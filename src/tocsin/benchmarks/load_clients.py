@@ -1,21 +1,16 @@
 """Subscribers by the thousand in a process of their own, so that a server is measured under load from outside.
 
-`LoadClients` is the handle on such a process; `python -m` this module is the process itself. They talk in lines of
-JSON, over the process's standard input and output.
+`LoadClients` is the handle on such a process; `python -m` this module is the process itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import time
-from types import TracebackType
-from typing import Self, TypeVar
 
 import msgspec
-import uvloop
 
+from tocsin.benchmarks.json_process import JsonProcess, serve
 from tocsin.benchmarks.load_wire import (
     ConnectionFactory,
     Kept,
@@ -85,47 +80,28 @@ class Counted(msgspec.Struct, frozen=True):
         )
 
 
-_Answer = TypeVar("_Answer")
 _Command = Connect | Wait | Report
 _MAX_FAILURES_TOLD = 10
 
 
-class LoadClients:
+class LoadClients(JsonProcess):
     """The handle on a process of subscribers. When the block ends, so does the process."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", __name__]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self._process.kill()
-        self._process.communicate()
+        super().__init__(__name__)
 
     def connect(self, order: Connect) -> Counted:
         """Open connections, beside those there are. Raises RuntimeError if one can't be opened or subscribed."""
-        counted = self._ask(order, Counted)
+        counted = self.ask(order, Counted)
         if counted.failures:
             raise RuntimeError(f"subscribers could not connect to {order.kind}: {'; '.join(counted.failures)}")
         return counted
 
     def wait(self, messages: int, timeout_s: float) -> Counted:
-        return self._ask(Wait(messages, timeout_s), Counted)
+        return self.ask(Wait(messages, timeout_s), Counted)
 
     def kept(self) -> list[Kept]:
-        return self._ask(Report(), list[Kept])
-
-    def _ask(self, command: _Command, answer: type[_Answer]) -> _Answer:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(msgspec.json.encode(command) + b"\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the process of subscribers ended; see what it wrote to standard error")
-        return msgspec.json.decode(line, type=answer)
+        return self.ask(Report(), list[Kept])
 
 
 class _Subscribers:
@@ -201,15 +177,5 @@ class _Subscribers:
         )
 
 
-async def _serve() -> None:
-    subscribers = _Subscribers()
-    decoder: msgspec.json.Decoder[_Command] = msgspec.json.Decoder(_Command)
-    loop = asyncio.get_running_loop()
-    while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
-        answer = await subscribers.do(decoder.decode(line))
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-        sys.stdout.buffer.flush()
-
-
 if __name__ == "__main__":
-    uvloop.run(_serve())
+    serve(_Command, lambda: _Subscribers().do)

@@ -37,13 +37,16 @@ class Network:
     brokers: Mapping[str, ServerProcess]
     token: str
 
-    def place(self, devices: list[str]) -> dict[str, list[str]]:
-        """The devices by the broker that the coordinator places each at."""
+    def place(
+        self, devices: Sequence[str], at: Mapping[str, tuple[float, float]] | None = None
+    ) -> dict[str, list[str]]:
+        """The devices by the broker that the coordinator places each at, being where they are."""
         headers = {"Authorization": f"Bearer {self.token}"}
         by_broker: dict[str, list[str]] = {}
         with httpx.Client(base_url=self.coordinator.url, headers=headers) as http:
             for device in devices:
-                response = http.post("/v1/placements", json={"device": device})
+                where = {} if at is None else {"place": at[device]}
+                response = http.post("/v1/placements", json={"device": device, **where})
                 response.raise_for_status()
                 placement = Placement.model_validate_json(response.content)
                 known = self.brokers[placement.broker]

@@ -12,12 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from tocsin.benchmarks.load_wire import Seat
 from tocsin.benchmarks.measuring import machine, progress
 from tocsin.benchmarks.migration import all_arrivals, check
-from tocsin.benchmarks.network import Network, running_network
+from tocsin.benchmarks.network import running_network
 from tocsin.benchmarks.sdk_clients import Join, SdkClients
 from tocsin.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
 from tocsin.client import CoordinatorClient
@@ -42,15 +40,18 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
         Seat(f"d{number}", chance.sample([f"topic{topic:03d}" for topic in range(topics)], _EACH))
         for number in range(subscribers)
     ]
-    places = [f"{_SIDE_M * number},0" for number in range(brokers)]
+    stands = [f"{_SIDE_M * number},0" for number in range(brokers)]
     settings = {"rates_window_s": 24, "placement": "nearest"}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, SdkClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
         with (
-            running_network(Path(folder), brokers, SCHEMA, settings, places) as network,
+            running_network(Path(folder), brokers, SCHEMA, settings, stands) as network,
             CoordinatorClient(network.coordinator.url) as client,
         ):
-            crowd = _place(network, chance, seats, brokers)
+            places = _places(chance, seats, brokers)
+            placed = network.place(list(places), at=places)
+            of_device = {seat.device: seat for seat in seats}
+            crowd = {name: [of_device[device] for device in devices] for name, devices in placed.items()}
             progress.print(f"{subscribers} subscribers: { ({name: len(ones) for name, ones in crowd.items()}) }")
             for name, ones in crowd.items():
                 clients.join(Join(network.brokers[name].url, network.token, CHANNEL, ones))
@@ -96,19 +97,14 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
     return report
 
 
-def _place(network: Network, chance: random.Random, seats: list[Seat], brokers: int) -> dict[str, list[Seat]]:
-    """Everybody somewhere near a broker, and far more near some than near others; placed by the coordinator."""
+def _places(chance: random.Random, seats: list[Seat], brokers: int) -> dict[str, tuple[float, float]]:
+    """Everybody somewhere near a broker, and far more near some than near others."""
     shares = [*_SKEW, max(0.0, 1 - sum(_SKEW))][:brokers]
-    by_broker: dict[str, list[Seat]] = {}
-    headers = {"Authorization": f"Bearer {network.token}"}
-    with httpx.Client(base_url=network.coordinator.url, headers=headers) as http:
-        for seat in seats:
-            (near,) = chance.choices(range(len(shares)), shares)
-            place = [_SIDE_M * near + chance.uniform(-1, 1) * _SIDE_M / 3, chance.uniform(-1, 1) * _SIDE_M / 3]
-            answer = http.post("/v1/placements", json={"device": seat.device, "place": place})
-            answer.raise_for_status()
-            by_broker.setdefault(answer.json()["broker"], []).append(seat)
-    return by_broker
+
+    def near(broker: int) -> tuple[float, float]:
+        return _SIDE_M * broker + chance.uniform(-1, 1) * _SIDE_M / 3, chance.uniform(-1, 1) * _SIDE_M / 3
+
+    return {seat.device: near(chance.choices(range(len(shares)), shares)[0]) for seat in seats}
 
 
 def _measured(client: CoordinatorClient) -> dict[str, float]:

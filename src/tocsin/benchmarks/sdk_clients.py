@@ -1,25 +1,18 @@
 """Programs by the thousand that use the SDK, in a process of their own: they follow moves as any application would.
 
-`SdkClients` is the handle on such a process; `python -m` this module is the process itself. They talk in lines of JSON,
-over the process's standard input and output.
+`SdkClients` is the handle on such a process; `python -m` this module is the process itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import time
-from types import TracebackType
-from typing import Self
 
 import msgspec
-import psutil
-import uvloop
 
+from tocsin.benchmarks.json_process import JsonProcess, serve
 from tocsin.benchmarks.load_wire import Seat
 from tocsin.client import Subscriber
-from tocsin.runtime.files import raise_open_files
 
 #: Connections that are being opened at a time.
 _OPENING = 50
@@ -67,20 +60,11 @@ class Answer(msgspec.Struct, frozen=True):
 _Command = Join | Kick | Report
 
 
-class SdkClients:
+class SdkClients(JsonProcess):
     """The handle. When the block ends, so does the process."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self._process.kill()
-        self._process.communicate()
+        super().__init__(__name__)
 
     def join(self, order: Join) -> None:
         self._ask(order)
@@ -89,23 +73,11 @@ class SdkClients:
         """Returns when all are back."""
         self._ask(order)
 
-    def cpu_s(self) -> float:
-        """CPU seconds that the process has used so far."""
-        times = psutil.Process(self._process.pid).cpu_times()
-        return float(times.user + times.system)
-
     def report(self) -> Answer:
         return self._ask(Report())
 
     def _ask(self, command: _Command) -> Answer:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(msgspec.json.encode(command) + b"\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the process of subscribers ended; see what it wrote to standard error")
-        answer = msgspec.json.decode(line, type=Answer)
+        answer = self.ask(command, Answer)
         if answer.failures:
             raise RuntimeError(f"subscribers failed: {'; '.join(answer.failures[:5])}")
         return answer
@@ -192,16 +164,5 @@ class _Programs:
         return [one.failure for one in self._programs.values() if one.failure]
 
 
-async def _serve() -> None:
-    programs = _Programs()
-    decoder: msgspec.json.Decoder[_Command] = msgspec.json.Decoder(_Command)
-    loop = asyncio.get_running_loop()
-    while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
-        answer = await programs.do(decoder.decode(line))
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-        sys.stdout.buffer.flush()
-
-
 if __name__ == "__main__":
-    raise_open_files()
-    uvloop.run(_serve())
+    serve(_Command, lambda: _Programs().do)

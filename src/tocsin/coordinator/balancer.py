@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 
+from tocsin.coordinator.balancing.named import named
 from tocsin.coordinator.balancing.outsiders import with_outsiders
 from tocsin.coordinator.events import Event, PlanBegun, PlanStopped
 from tocsin.coordinator.execution import PlanRun
 from tocsin.coordinator.instructions import Instruction
 from tocsin.coordinator.migration import MoveRecord
-from tocsin.coordinator.stages import Stage, StageSettings
+from tocsin.coordinator.stages import BalancingSettings, Stage
 from tocsin.coordinator.state import CoordinatorState
-from tocsin.errors import InUse, InvalidValue, NotFound
+from tocsin.errors import InUse, NotFound
 from tocsin.runtime.clock import Clock
 
 if TYPE_CHECKING:
@@ -36,17 +35,6 @@ log = structlog.get_logger(__name__)
 
 #: Who wants the plans that nobody asked for.
 AUTOMATIC = "automatic"
-
-
-@dataclass(frozen=True, slots=True)
-class BalancingSettings:
-    """What operators can change while everything runs."""
-
-    automatic: bool = False
-    every_s: float = 5.0
-    #: A broker that is dead for this long is emptied.
-    evacuate_after_s: float = 30.0
-    stages: StageSettings = field(default_factory=StageSettings)
 
 
 class Balancer:
@@ -78,9 +66,8 @@ class Balancer:
         """Raises InvalidValue, and changes nothing, if there is no such policy."""
         policies = self.planning.policies
         for stage, name in ((Stage.MIGRATION, settings.stages.migration), (Stage.SHUFFLE, settings.stages.shuffle)):
-            if name and name not in policies[stage]:
-                known = ", ".join(sorted(policies[stage]))
-                raise InvalidValue(f"no {stage} policy called {name!r}; there are: {known}")
+            if name:
+                named(stage, name, policies[stage])
         self._settings = settings
         if self._made_controller is not None:
             self._made_controller.settings = settings.stages
@@ -249,18 +236,3 @@ def _records(plan_id: str, plan: Plan) -> Sequence[MoveRecord]:
 
 def _figures(balance: object) -> dict[str, float]:
     return {name: float(getattr(balance, name)) for name in ("cov", "max", "mean", "total")}
-
-
-def to_settings(text: str) -> BalancingSettings:
-    """Settings from their JSON; the usual ones from nothing."""
-    return msgspec.json.decode(text, type=BalancingSettings) if text else BalancingSettings()
-
-
-def to_text(settings: BalancingSettings) -> str:
-    return msgspec.json.encode(dataclasses.asdict(settings)).decode()
-
-
-def changed_settings(before: BalancingSettings, after: BalancingSettings) -> dict[str, object]:
-    """What is different, by name."""
-    old, new = ({**one.pop("stages"), **one} for one in (dataclasses.asdict(before), dataclasses.asdict(after)))
-    return {name: value for name, value in new.items() if old[name] != value}

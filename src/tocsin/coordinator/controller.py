@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 
 from tocsin.coordinator.balancing.assignment import AssignmentView
 from tocsin.coordinator.balancing.balance import Balance
+from tocsin.coordinator.balancing.named import named
 from tocsin.coordinator.balancing.proposal import BalancingPolicy, Goal, then
 from tocsin.coordinator.plan import Plan, make_plan
 from tocsin.coordinator.stages import Stage, StageSettings
-from tocsin.errors import InvalidValue
 
 #: Who fills an idle broker: the others look for what is shared, and with an idle broker nothing is.
 _FILLS_IDLE = "ldm"
@@ -51,8 +51,8 @@ class StageController:
             ("migration", settings.migration, migrations),
             ("shuffle", settings.shuffle, shuffles),
         ):
-            if name and name not in policies:
-                raise InvalidValue(f"no {kind} policy called {name!r}; there are: {', '.join(sorted(policies))}")
+            if name:
+                named(kind, name, policies)
         self.settings = settings
         self._migrations = migrations
         self._shuffles = shuffles

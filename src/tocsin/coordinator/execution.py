@@ -9,7 +9,7 @@ from what was written goes on from there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -156,8 +156,9 @@ class Execution:
     def destination_of(self, subscriber: str) -> str | None:
         """Where a subscriber has been told to go."""
         move = self._under_way.get(subscriber)
-        has_been_told = move is not None and move.record.step in {Step.MOVING, Step.ADOPTING}
-        return move.record.destination if move is not None and has_been_told else None
+        if move is None or move.record.step is Step.PREPARING:
+            return None
+        return move.record.destination
 
     # Beginning and stopping
 
@@ -248,9 +249,8 @@ class Execution:
             source, destination = pair
             leaving = self._counted(self._sources, source, now_s)
             arriving = self._counted(self._destinations, destination, now_s)
-            has_room = self._room(leaving, arriving)
             waiting: list[MoveRecord] = []
-            while queue and has_room():
+            while queue and self._has_room(leaving) and self._has_room(arriving):
                 move = queue.popleft()
                 if move.subscriber in self._under_way:
                     waiting.append(move)
@@ -268,8 +268,8 @@ class Execution:
             if queue:
                 self._queues[pair] = queue
 
-    def _room(self, leaving: _Traffic, arriving: _Traffic) -> Callable[[], bool]:
-        return lambda: all(one.allowed >= 1 and one.in_flight < self.limits.in_flight for one in (leaving, arriving))
+    def _has_room(self, traffic: _Traffic) -> bool:
+        return traffic.allowed >= 1 and traffic.in_flight < self.limits.in_flight
 
     def _counted(self, known: dict[str, _Traffic], broker: str, now_s: float) -> _Traffic:
         traffic = known.setdefault(broker, _Traffic())

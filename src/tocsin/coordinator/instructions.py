@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tocsin.coordinator.execution import PlanRun
-from tocsin.coordinator.migration import MoveRecord
+from tocsin.coordinator.migration import MoveRecord, Step
 from tocsin.coordinator.records import BrokerRecord, SessionRecord, SubscriptionKey
 from tocsin.protocol.coordination import BrokerState
 
@@ -65,6 +65,14 @@ class Note:
 
     text: str
     details: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveEnded:
+    """To be counted: how a move ended, and how long it was under way."""
+
+    step: Step
+    took_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +132,4 @@ class AnswerHandover:
 
 Storing = StoreBroker | ForgetBroker | StoreSession | ForgetSession | StorePolicy | StorePlanRun | StoreMove | Audit
 Answer = AnswerBroker | AnswerHeartbeat | AnswerClaim | AnswerPlacement | AnswerHandover
-Instruction = Storing | Answer | Note
+Instruction = Storing | Answer | Note | MoveEnded

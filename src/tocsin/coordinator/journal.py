@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tocsin.coordinator.execution import PlanRun, Progress
-from tocsin.coordinator.instructions import Audit, Instruction, Note, StoreMove, StorePlanRun
+from tocsin.coordinator.instructions import Audit, Instruction, MoveEnded, Note, StoreMove, StorePlanRun
 from tocsin.coordinator.migration import MoveRecord
 
 _BY_PLAN = "plan"
@@ -35,7 +35,7 @@ def written(progress: Progress) -> list[Instruction]:
                 "took_s": round(took_s, 3),
                 "reason": move.reason,
             }
-            done.append(Audit(_BY_PLAN, "move", move.subscriber, told))
+            done += [Audit(_BY_PLAN, "move", move.subscriber, told), MoveEnded(move.step, took_s)]
     for run in progress.ended:
         counts = {"done": run.done, "failed": run.failed, "cancelled": run.cancelled}
         done += [StorePlanRun(run), Audit(run.by, "ended", run.plan, counts)]

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import structlog
 
-from tocsin.coordinator.balancer import Balancer, BalancingSettings, changed_settings, to_settings, to_text
+from tocsin.coordinator.balancer import Balancer
 from tocsin.coordinator.balancing.outsiders import with_outsiders
 from tocsin.coordinator.balancing.placement import POLICIES
 from tocsin.coordinator.commits import GroupCommit
@@ -26,12 +26,14 @@ from tocsin.coordinator.instructions import (
     AnswerPlacement,
     Audit,
     Instruction,
+    MoveEnded,
     Note,
     Storing,
 )
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.plan_store import PlanStore
 from tocsin.coordinator.rates import Rates
+from tocsin.coordinator.stages import BalancingSettings
 from tocsin.coordinator.state import CoordinatorState, Limits
 from tocsin.coordinator.store import Store
 from tocsin.coordinator.tables import open_database
@@ -69,8 +71,8 @@ class CoordinatorNode:
         self.users = Users(self._store, signer, self.clock, self.metrics, settings.token_lifetime_s)
         self.state = self._restored()
         self._commits = GroupCommit(self._store)
-        settings_chosen = to_settings(self._store.setting(_BALANCING))
-        self.balancer = Balancer(self.state, self.happened, self.clock, settings_chosen)
+        chosen = BalancingSettings.of_text(self._store.setting(_BALANCING))
+        self.balancer = Balancer(self.state, self.happened, self.clock, chosen)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -89,8 +91,8 @@ class CoordinatorNode:
         for one in instructions:
             if isinstance(one, Note):
                 log.warning(one.text, **one.details)
-            elif isinstance(one, Audit) and one.action == "move":
-                self.metrics.moved(str(one.details["step"]), float(str(one.details["took_s"])))
+            elif isinstance(one, MoveEnded):
+                self.metrics.moved(one.step, one.took_s)
         await self._commits.store([one for one in instructions if isinstance(one, Storing)])
         return instructions
 
@@ -100,11 +102,11 @@ class CoordinatorNode:
 
     async def change_balancing(self, settings: BalancingSettings, by: str) -> None:
         """Raises InvalidValue, and changes nothing, if it can't be."""
-        before = self.balancer.settings
+        before = self.balancer.settings.listed()
         self.balancer.change(settings)
-        changes = changed_settings(before, settings)
+        changes = {name: value for name, value in settings.listed().items() if before[name] != value}
         if changes:
-            await asyncio.to_thread(self._store.choose, _BALANCING, to_text(settings))
+            await asyncio.to_thread(self._store.choose, _BALANCING, settings.to_text())
             await self._commits.store([Audit(by, "balancing", "settings", changes)])
 
     @property

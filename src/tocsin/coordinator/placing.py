@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tocsin.coordinator.balancing.named import named
 from tocsin.coordinator.balancing.placement import Newcomer, PlacementPolicy, least_resulting_load
 from tocsin.coordinator.instructions import Note
 from tocsin.coordinator.loads import BrokerView, NetworkView
-from tocsin.errors import InvalidValue
 from tocsin.model.chance import Chance
 
 #: A placement counts for its broker until it must show in the broker's own figures.
@@ -41,8 +41,7 @@ class Placing:
         return sorted(self._policies)
 
     def choose_policy(self, name: str) -> None:
-        if name not in self._policies:
-            raise InvalidValue(f"no placement policy called {name!r}; there are: {', '.join(self.policies)}")
+        named("placement", name, self._policies)
         self.policy = name
 
     def place(self, now_s: float, candidates: Sequence[BrokerView], newcomer: Newcomer) -> tuple[str, str, Note | None]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tocsin.coordinator.balancing.assignment import AssignmentView
+from tocsin.coordinator.balancing.named import named
 from tocsin.coordinator.balancing.proposal import BalancingPolicy, Goal
 from tocsin.coordinator.plan import Plan, make_plan, verify
 from tocsin.coordinator.stages import Stage
@@ -53,10 +54,8 @@ class Planning:
 
     def wish(self, stage: Stage, policy: str, goal: Goal, reason: str = "") -> Wish:
         """Without a policy, the usual one."""
-        policies = self._policies[stage]
         name = policy or _USUAL[stage]
-        if name not in policies:
-            raise InvalidValue(f"no {stage} policy called {name!r}; there are: {', '.join(sorted(policies))}")
+        named(stage, name, self._policies[stage])
         return Wish(stage, name, goal, reason)
 
     def propose(self, view: AssignmentView, wish: Wish) -> Plan:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from typing import Any
+
+import msgspec
 
 
 class Stage(StrEnum):
@@ -32,3 +36,32 @@ class StageSettings:
     rest_s: float = 300.0
     idle_below: float = 0.1
     max_moves: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BalancingSettings:
+    """What operators can change while everything runs. They see the stages' settings and these as one list."""
+
+    automatic: bool = False
+    every_s: float = 5.0
+    #: A broker that is dead for this long is emptied.
+    evacuate_after_s: float = 30.0
+    stages: StageSettings = field(default_factory=StageSettings)
+
+    def listed(self) -> dict[str, Any]:
+        own = asdict(self)
+        return {**own, **own.pop("stages")}
+
+    def changed(self, changes: Mapping[str, Any]) -> BalancingSettings:
+        """With some of the list's values changed."""
+        of_stages = {name: value for name, value in changes.items() if hasattr(self.stages, name)}
+        own = {name: value for name, value in changes.items() if name not in of_stages}
+        return replace(self, **own, stages=replace(self.stages, **of_stages))
+
+    def to_text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @staticmethod
+    def of_text(text: str) -> BalancingSettings:
+        """The usual ones from nothing."""
+        return msgspec.json.decode(text, type=BalancingSettings) if text else BalancingSettings()

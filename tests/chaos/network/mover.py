@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import httpx
 
@@ -66,8 +66,7 @@ class Mover(threading.Thread):
                 client.stop(plan)
                 return
 
-    def _try(self, what: object) -> bool:
-        assert callable(what)
+    def _try(self, what: Callable[[CoordinatorClient], object]) -> bool:
         try:
             with CoordinatorClient(self._url) as client:
                 what(client)
@@ -76,7 +75,7 @@ class Mover(threading.Thread):
             return False
         return True
 
-    def _insist(self, what: object) -> None:
+    def _insist(self, what: Callable[[CoordinatorClient], object]) -> None:
         deadline_s = time.monotonic() + 60
         while not self._try(what) and time.monotonic() < deadline_s:
             time.sleep(_LOOK_EVERY_S)

@@ -10,34 +10,14 @@ from tocsin.coordinator.execution import Execution, MoveLimits, PlanRun
 from tocsin.coordinator.migration import MoveRecord, Step
 from tocsin.coordinator.records import SessionRecord
 from tocsin.errors import InUse, NotFound
+from tocsin.testing.moving import FakeNetwork
 from unit.coordinator.network import held
 
 
-class World:
-    """Sessions and brokers, as moves see them."""
-
-    def __init__(self, subscribers: int, source: str = "a") -> None:
-        self.sessions = {
-            f"s{number}": SessionRecord(f"s{number}", source, 1, True, held("fire")) for number in range(subscribers)
-        }
-        self.taking = {"a", "b", "c"}
-        self.dead: set[str] = set()
-        self.unheard: set[str] = set()
-
-    def session(self, subscriber: str) -> SessionRecord | None:
-        return self.sessions.get(subscriber)
-
-    def takes(self, broker: str) -> bool:
-        return broker in self.taking
-
-    def is_current(self, broker: str) -> bool:
-        return broker not in self.unheard
-
-    def is_dead(self, broker: str) -> bool:
-        return broker in self.dead
-
-    def claim(self, subscriber: str, broker: str) -> None:
-        self.sessions[subscriber] = replace(self.sessions[subscriber], owner=broker)
+def crowd(subscribers: int) -> FakeNetwork:
+    """All of them at `a`."""
+    names = [f"s{number}" for number in range(subscribers)]
+    return FakeNetwork.of("abc", [SessionRecord(name, "a", 1, True, held("fire")) for name in names])
 
 
 def moves(count: int, destination: str = "b") -> list[MoveRecord]:
@@ -48,7 +28,7 @@ def run(count: int, plan: str = "p") -> PlanRun:
     return PlanRun(plan, "migration", "ldm", "", "me", count)
 
 
-def begun(world: World, count: int, limits: MoveLimits | None = None) -> Execution:
+def begun(world: FakeNetwork, count: int, limits: MoveLimits | None = None) -> Execution:
     execution = Execution(0.0, limits or MoveLimits())
     execution.begin(run(count), moves(count))
     execution.advance(0.0, world)
@@ -56,7 +36,7 @@ def begun(world: World, count: int, limits: MoveLimits | None = None) -> Executi
 
 
 def test_prepare_then_move_then_done() -> None:
-    world = World(1)
+    world = crowd(1)
     execution = begun(world, 1)
     assert execution.orders("b", 0.0).prepare == ("s0",)
     assert execution.orders("a", 0.0).move == ()
@@ -72,17 +52,17 @@ def test_prepare_then_move_then_done() -> None:
 
 
 def test_orders_are_given_again_only_after_a_while() -> None:
-    execution = begun(World(1), 1)
+    execution = begun(crowd(1), 1)
     assert execution.orders("b", 0.0).prepare
     assert not execution.orders("b", 1.9).prepare
     assert execution.orders("b", 2.0).prepare
 
 
 def test_so_many_at_a_time_and_so_many_a_second() -> None:
-    world = World(100)
+    world = crowd(100)
     execution = begun(world, 100, MoveLimits(in_flight=10, per_s=1000))
     assert execution.under_way == 10
-    slow = begun(World(100), 100, MoveLimits(in_flight=1000, per_s=5))
+    slow = begun(crowd(100), 100, MoveLimits(in_flight=1000, per_s=5))
     assert slow.under_way == 5
     slow.advance(1.0, world)
     assert slow.under_way == 10
@@ -90,7 +70,7 @@ def test_so_many_at_a_time_and_so_many_a_second() -> None:
 
 def test_a_destination_counts_moves_from_all_sources() -> None:
     execution = Execution(0.0, MoveLimits(in_flight=10, per_s=1000))
-    world = World(40)
+    world = crowd(40)
     for number in range(20, 40):
         world.claim(f"s{number}", "c")
     from_c = [replace(one, source="c") for one in moves(40)[20:]]
@@ -100,7 +80,7 @@ def test_a_destination_counts_moves_from_all_sources() -> None:
 
 
 def test_load_on_its_way_is_reserved() -> None:
-    world = World(2)
+    world = crowd(2)
     execution = begun(world, 2)
     assert execution.reserved("b") == 20
     world.claim("s0", "b")
@@ -109,7 +89,7 @@ def test_load_on_its_way_is_reserved() -> None:
 
 
 def test_who_is_away_is_adopted() -> None:
-    world = World(1)
+    world = crowd(1)
     world.sessions["s0"] = replace(world.sessions["s0"], connected=False)
     execution = begun(world, 1)
     execution.prepared("b", ["s0"])
@@ -120,7 +100,7 @@ def test_who_is_away_is_adopted() -> None:
 
 def test_nobody_is_adopted_before_its_broker_was_heard() -> None:
     """After a restart we may not know yet that one has come back, or what it has subscribed to meanwhile."""
-    world = World(1)
+    world = crowd(1)
     world.sessions["s0"] = replace(world.sessions["s0"], connected=False)
     world.unheard.add("a")
     execution = begun(world, 1)
@@ -134,7 +114,7 @@ def test_nobody_is_adopted_before_its_broker_was_heard() -> None:
 
 
 def test_a_dead_brokers_people_are_adopted() -> None:
-    world = World(1)
+    world = crowd(1)
     world.dead.add("a")
     execution = begun(world, 1)
     execution.prepared("b", ["s0"])
@@ -144,7 +124,7 @@ def test_a_dead_brokers_people_are_adopted() -> None:
 
 
 def test_a_destination_that_is_cordoned_gets_nobody() -> None:
-    world = World(3)
+    world = crowd(3)
     execution = begun(world, 3, MoveLimits(in_flight=1))
     world.taking.discard("b")
     progress = execution.advance(0.1, world)
@@ -153,7 +133,7 @@ def test_a_destination_that_is_cordoned_gets_nobody() -> None:
 
 
 def test_a_destination_that_does_not_answer() -> None:
-    world = World(1)
+    world = crowd(1)
     execution = begun(world, 1)
     assert not execution.advance(15.0, world).moves
     ((move, _),) = execution.advance(15.1, world).moves
@@ -161,7 +141,7 @@ def test_a_destination_that_does_not_answer() -> None:
 
 
 def test_stopping_lets_those_go_on_who_were_told() -> None:
-    world = World(3)
+    world = crowd(3)
     execution = begun(world, 3, MoveLimits(in_flight=2))
     execution.prepared("b", ["s0"])
     execution.advance(0.1, world)
@@ -175,7 +155,7 @@ def test_stopping_lets_those_go_on_who_were_told() -> None:
 
 
 def test_one_plan_at_a_time() -> None:
-    execution = begun(World(2), 2)
+    execution = begun(crowd(2), 2)
     with pytest.raises(InUse, match="p is being carried out"):
         execution.begin(run(1, "q"), [])
     with pytest.raises(NotFound):
@@ -183,7 +163,7 @@ def test_one_plan_at_a_time() -> None:
 
 
 def test_it_goes_on_from_what_was_written() -> None:
-    world = World(3)
+    world = crowd(3)
     written = {one.number: one for one in moves(3)}
     execution = begun(world, 3, MoveLimits(in_flight=2))
     written |= {0: replace(written[0], step=Step.PREPARING), 1: replace(written[1], step=Step.MOVING)}

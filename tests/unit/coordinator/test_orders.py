@@ -54,7 +54,7 @@ def test_a_cordoned_destination_ends_it(network: Network) -> None:
     network.handle(BrokerModeSet("b", BrokerState.CORDONED))
     done = network.handled_heartbeat("b")
     assert StoreMove(replace(_MOVE, step=Step.FAILED, outcome="unusable")) in done
-    assert network.state.session("ann/phone").owner == "a"  # type: ignore[union-attr]
+    assert network.owner_of("ann/phone") == "a"
 
 
 def test_one_plan_at_a_time_unless_the_other_is_stopped(network: Network) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from tocsin.coordinator.api.faces import Node, operator_only
-from tocsin.coordinator.balancer import BalancingSettings
 from tocsin.protocol.plans import BalancingBody
 from tocsin.runtime.http import ERRORS, reply
 
@@ -38,20 +36,15 @@ async def change(body: BalancingBody, node: Node) -> Response:
     given = body.model_dump(exclude_unset=True, exclude={"by"})
     # What is left out stays; only the budget can be set to none.
     told = {name: value for name, value in given.items() if value is not None or name == "max_moves"}
-    own = {name: told.pop(name) for name in ("automatic", "every_s", "evacuate_after_s") if name in told}
-    before = node.balancer.settings
-    settings = dataclasses.replace(before, **own, stages=dataclasses.replace(before.stages, **told))
-    await node.change_balancing(settings, body.by)
+    await node.change_balancing(node.balancer.settings.changed(told), body.by)
     return reply(_described(node))
 
 
 def _described(node: Node) -> dict[str, Any]:
-    settings: BalancingSettings = node.balancer.settings
     balance, measured = node.state.balance(), node.state.measured()
     is_there = bool(balance.brokers)
-    own = {"automatic": settings.automatic, "every_s": settings.every_s, "evacuate_after_s": settings.evacuate_after_s}
     return {
-        "settings": {**own, **dataclasses.asdict(settings.stages)},
+        "settings": node.balancer.settings.listed(),
         "verdict": node.balancer.verdict,
         "cov": balance.cov if is_there else None,
         "max": balance.max if is_there else None,
