@@ -167,6 +167,8 @@ class BrokerSettings(Settings):
     place: str = ""
     #: How much it can carry, relative to other brokers.
     capacity: float = 1.0
+    #: The feed that subscribers' places are published to, as records of user_id, x and y; empty: to none.
+    places_feed: str = ""
     cluster_url: str = "http://127.0.0.1:8600"
     cluster_token: str = ""
     coordinator_url: str = "http://127.0.0.1:8500"

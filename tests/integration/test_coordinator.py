@@ -243,6 +243,8 @@ def test_what_is_for_operators_is_refused_to_others(guarded: Coordinator) -> Non
             ):
                 _refused(call, *given_, status=401)
             assert client._http.get("/metrics").status_code == 401
+            assert client._http.post("/v1/users/au-ann/tokens").status_code == 401
+            assert client._http.post("/v1/users", json={"name": "au-none"}).status_code == 403
             _refused(client.register, "au-eve", _PASSWORD, "medic", status=403)
     assert guarded.client.register("au-medic", _PASSWORD, "medic")["user"] == "au-medic"
 

@@ -16,7 +16,7 @@ import pytest
 
 from integration.live import PATIENCE_S, Live, wait_until
 from integration.network import Network, running_network
-from tocsin.client import AsyncPublisher, Subscriber, Subscription, SyncSubscriber
+from tocsin.client import AsyncPublisher, CoordinatorClient, Subscriber, Subscription, SyncSubscriber
 from tocsin.errors import InvalidValue, NotFound, Unauthorised
 from tocsin.testing.processes import ServerProcess
 
@@ -68,6 +68,31 @@ async def test_subscribe_and_follow(network: Network, broker: ServerProcess) -> 
             await me.subscribe("Nowhere")
         with pytest.raises(InvalidValue, match="topic"):
             await me.subscribe("SightingsOf", topic=5)
+
+
+async def test_channels_know_where_people_are(network: Network) -> None:
+    """What somebody tells of their place reaches the dataset through their broker, under their own name."""
+    network.live.sql(
+        """CREATE KEYED DATASET Whereabouts (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
+        CREATE FEED whereabouts INTO Whereabouts FROM HTTP;
+        CREATE CONTINUOUS CHANNEL ComingNear (x DOUBLE, y DOUBLE) AS
+          SELECT w.* FROM Whereabouts w WHERE is_new(w) AND within(w.x, w.y, :x, :y, 10.0)"""
+    )
+    with network.broker("sdk-places", places_feed="whereabouts") as near:
+        async with Subscriber(broker=near.url, token=network.token("walker"), device="phone") as me:
+            coming = await me.subscribe("ComingNear", x=1000, y=1000)
+            me.tell_place(0, 0)
+            me.tell_place(1003, 1004)
+            async with asyncio.timeout(PATIENCE_S):
+                payload = (await anext(coming)).payload
+            assert payload == {"user_id": "walker", "x": 1003.0, "y": 1004.0}
+            with CoordinatorClient(network.coordinator.url) as operator:
+
+                def is_known() -> bool:
+                    places = {one["subscriber"]: one["place"] for one in operator.subscribers()}
+                    return places.get("walker/phone") == [1003.0, 1004.0]
+
+                await asyncio.to_thread(wait_until, is_known, "the coordinator knows where the walker is")
 
 
 async def test_wrong_password(network: Network, broker: ServerProcess) -> None:

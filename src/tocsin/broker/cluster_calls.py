@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import structlog
@@ -18,6 +18,8 @@ from tocsin.broker.events import (
     Held,
     HistoryLost,
     HistoryPulled,
+    PlacesPublished,
+    Point,
     ResultsPulled,
     Started,
 )
@@ -47,6 +49,8 @@ class ClusterCalls:
         self._metrics = metrics
         self._happened = happened
         self._pull = 0
+        #: Why the last attempt failed, so that the same is not told every second.
+        self._places_refused = ""
 
     async def close(self) -> None:
         await self._link.close()
@@ -101,6 +105,19 @@ class ClusterCalls:
                     await self.fetch_history({one: at}, through)
         else:
             self._happened(HistoryPulled(after, deliveries, reached))
+
+    async def publish_places(self, feed: str, places: Mapping[str, Point]) -> None:
+        records = [{"user_id": user, "x": x, "y": y} for user, (x, y) in places.items()]
+        try:
+            await self._link.publish(feed, records)
+        except TocsinError as exc:
+            if exc.message != self._places_refused:
+                log.warning("places could not be published; trying again", feed=feed, reason=exc.message)
+            self._places_refused = exc.message
+            self._happened(PlacesPublished(is_done=False))
+        else:
+            self._places_refused = ""
+            self._happened(PlacesPublished(is_done=True))
 
     async def _acquire_or_split(
         self, asks: list[Ask], deadline_s: float

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import httpx
+import msgspec
 
 from tocsin.broker.events import Ask, Delivery, Held
 from tocsin.errors import HistoryGone, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
@@ -69,6 +71,11 @@ class ClusterLink:
         body = {"after": {str(one): str(Position(one, at)) for one, at in after.items()}, "limit": _MAX_HISTORY}
         answer = await self._call("POST", "/v1/results", json=body)
         return _deliveries(answer.content), int(answer.headers["Tocsin-Cursor"])
+
+    async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
+        lines = b"\n".join(map(msgspec.json.encode, records))
+        headers = {"Content-Type": "application/x-ndjson"}
+        await self._call("POST", f"/v1/feeds/{quote(feed, safe='')}/records", content=lines, headers=headers)
 
     async def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:

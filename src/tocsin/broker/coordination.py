@@ -126,6 +126,7 @@ class Coordination:
                 revocations_seen=self._revocations_seen,
                 draining=self.is_draining,
                 prepared=list(report.prepared),
+                places=dict(report.places),
             )
             answer = await self._link.report(heartbeat)
             if self._tokens is not None:
@@ -134,7 +135,9 @@ class Coordination:
             self._revocations_seen = answer.revocations_version
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
-            self._happened(Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared))
+            self._happened(
+                Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared, report.places)
+            )
             self._every_s = answer.next_in_s
             if answer.prepare or answer.adopt or answer.move:
                 self._happened(to_orders(answer, now_s))

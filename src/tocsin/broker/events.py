@@ -6,7 +6,7 @@ Events are facts, instructions are orders. Times are monotonic seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -20,6 +20,8 @@ ConnectionId = int
 #: USER/DEVICE
 SubscriberId = str
 Parameters = Mapping[str, ParameterValue]
+#: Metres.
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,19 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceTold:
+    connection: ConnectionId
+    place: Point
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesPublished:
+    """What became of PublishPlaces."""
+
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionLost:
     connection: ConnectionId
     now_s: float
@@ -226,6 +241,7 @@ class Reported:
     revoked: Mapping[str, int]
     now_s: float
     prepared: Sequence[SubscriberId] = ()
+    places: Mapping[SubscriberId, Point] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +289,8 @@ Event = (
     | SubscribeAsked
     | UnsubscribeAsked
     | Acknowledged
+    | PlaceTold
+    | PlacesPublished
     | ConnectionLost
     | ConnectionCongested
     | ConnectionFlushed
@@ -378,7 +396,7 @@ class Report:
     """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
 
     `pulled_bytes` is what has come for each backend subscription since the report before; `prepared` are those for whom
-    everything is held that we were told to hold.
+    everything is held that we were told to hold; `places` is where those are now who have moved.
     """
 
     claims: Sequence[SubscriberId]
@@ -386,6 +404,14 @@ class Report:
     ended: Sequence[SubscriberId]
     pulled_bytes: Mapping[Ask, int]
     prepared: Sequence[SubscriberId] = ()
+    places: Mapping[SubscriberId, Point] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPlaces:
+    """Tell the cluster where these users are; answer PlacesPublished."""
+
+    places: Mapping[str, Point]
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,5 +435,6 @@ Instruction = (
     | ForgetSubscription
     | StorePositions
     | Report
+    | PublishPlaces
     | PlaceElsewhere
 )

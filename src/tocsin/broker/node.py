@@ -32,6 +32,8 @@ from tocsin.broker.events import (
     FetchSession,
     Instruction,
     PlaceElsewhere,
+    PlaceTold,
+    PublishPlaces,
     Release,
     Report,
     Send,
@@ -54,6 +56,7 @@ from tocsin.protocol.messages import (
     Ack,
     Hello,
     Ping,
+    Place,
     Pong,
     Subscribe,
     Unsubscribe,
@@ -204,7 +207,7 @@ class BrokerNode:
             )
         )
 
-    def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | Ping) -> None:
+    def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | Place | Ping) -> None:
         match message:
             case Subscribe():
                 self.happened(SubscribeAsked(connection.id, message, self._now_s()))
@@ -212,6 +215,8 @@ class BrokerNode:
                 self.happened(UnsubscribeAsked(connection.id, subscription, request, self._now_s()))
             case Ack(positions):
                 self.happened(Acknowledged(connection.id, [parse_position(one) for one in positions]))
+            case Place(x, y):
+                self.happened(PlaceTold(connection.id, (x, y)))
             case Ping(request):
                 connection.send(Pong(request))
 
@@ -251,6 +256,8 @@ class BrokerNode:
                     self._spawn(self._fetch_session(subscriber))
                 case Report():
                     self._coordination.take(one)
+                case PublishPlaces(places):
+                    self._spawn(self._cluster.publish_places(self._settings.places_feed, places))
                 case PlaceElsewhere(subscribers):
                     self._spawn(self._coordination.place_elsewhere(subscribers))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 
-from tocsin.broker.events import Ask, Report, SubscriberId
+from tocsin.broker.events import Ask, Point, Report, SubscriberId
 from tocsin.broker.sessions import Session
 
 #: Sessions in one report, and among them those of which only positions changed.
@@ -54,7 +55,12 @@ class ReportDesk:
         for known in (self._changed, self._moved_on, self._claims):
             known.pop(session.subscriber, None)
 
-    def next_report(self, pulled_bytes: Mapping[Ask, int], prepared: Sequence[SubscriberId] = ()) -> Report:
+    def next_report(
+        self,
+        pulled_bytes: Mapping[Ask, int],
+        prepared: Sequence[SubscriberId] = (),
+        places: Mapping[SubscriberId, Point] = MappingProxyType({}),
+    ) -> Report:
         # What is not claimed yet is not ours to report.
         ours = [one for one in self._changed.values() if one.generation][:_MAX_PER_REPORT]
         for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
@@ -68,6 +74,7 @@ class ReportDesk:
             ended=list(self._ended)[:_MAX_PER_REPORT],
             pulled_bytes=dict(islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT)),
             prepared=prepared[:_MAX_PER_REPORT],
+            places=dict(islice(places.items(), _MAX_PER_REPORT)),
         )
 
     def reported(self, subscribers: dict[SubscriberId, int], ended: list[SubscriberId]) -> None:

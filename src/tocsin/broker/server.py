@@ -56,6 +56,7 @@ def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
         cache_max_bytes=settings.cache_max_bytes,
         cache_ttl_s=settings.cache_ttl_s,
         drain_timeout_s=settings.drain_timeout_s,
+        publishes_places=bool(settings.places_feed),
     )
     metrics.watch(state)
     registration = BrokerRegistration(

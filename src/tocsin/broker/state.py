@@ -35,6 +35,8 @@ from tocsin.broker.events import (
     KeptSession,
     Ordered,
     PlaceElsewhere,
+    PlacesPublished,
+    PlaceTold,
     ReportDue,
     Reported,
     ResultsPulled,
@@ -51,6 +53,7 @@ from tocsin.broker.events import (
 )
 from tocsin.broker.holdings import Holdings
 from tocsin.broker.limits import Limits, Quotas
+from tocsin.broker.places import PlaceDesk
 from tocsin.broker.relocation import RelocationDesk
 from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Frontend, Session, behind
@@ -94,6 +97,7 @@ class BrokerState:
         cache_max_bytes: int = 64 << 20,
         cache_ttl_s: float = 600,
         drain_timeout_s: float = 20,
+        publishes_places: bool = False,
     ) -> None:
         self.name = name
         self._limits = limits
@@ -108,6 +112,7 @@ class BrokerState:
         self._reports = ReportDesk()
         self._subscriptions = SubscriptionDesk(self._holdings, self._deliveries, self._quotas, self._reports, self._out)
         self._relocation = RelocationDesk(self._holdings, self._out)
+        self._places = PlaceDesk(self._out, publishes=publishes_places)
         #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
         self._adopting: set[SubscriberId] = set()
         self._sessions: dict[SubscriberId, Session] = {}
@@ -123,6 +128,8 @@ class BrokerState:
             SubscribeAsked: self._subscribe_asked,
             UnsubscribeAsked: self._unsubscribe_asked,
             Acknowledged: self._acknowledged,
+            PlaceTold: self._place_told,
+            PlacesPublished: lambda event: self._places.published(is_done=event.is_done),
             ConnectionLost: self._connection_lost,
             ConnectionCongested: self._connection_congested,
             ConnectionFlushed: self._connection_flushed,
@@ -341,8 +348,13 @@ class BrokerState:
             self._acked.pop(frontend, None)
             self._subscriptions.detach(frontend, release_at_s, is_session_over=True)
         session.restoring.clear()
+        self._places.forget(session)
         del self._sessions[session.subscriber]
         self._out.append(ForgetSession(session.subscriber))
+
+    def _place_told(self, event: PlaceTold) -> None:
+        if (session := self._connections.get(event.connection)) is not None:
+            self._places.tell(session, event.place)
 
     # Subscribing
 
@@ -420,7 +432,7 @@ class BrokerState:
             self._has_unconfirmed = bool(unconfirmed)
             self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
         pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._relocation.prepared()
-        self._out.append(self._reports.next_report(pulled_bytes, prepared))
+        self._out.append(self._reports.next_report(pulled_bytes, prepared, self._places.unreported()))
 
     def _claimed(self, event: Claimed) -> None:
         for subscriber, generation in event.generations.items():
@@ -431,6 +443,7 @@ class BrokerState:
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))
         self._relocation.told(event.prepared)
+        self._places.reported(event.places)
         for subscriber in event.lost:
             session = self._sessions.get(subscriber)
             if session is None or not session.generation:
@@ -480,6 +493,7 @@ class BrokerState:
     # Time
 
     def _ticked(self, event: Ticked) -> None:
+        self._places.publish_if_due(event.now_s)
         if self._acked:
             acked = list(self._acked)
             self._acked.clear()

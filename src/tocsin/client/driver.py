@@ -44,7 +44,6 @@ class Driver:
         user: str,
         password: str,
         register: bool,
-        place: tuple[float, float] | None,
         tls: ssl.SSLContext | None,
         queue_count: int,
         queue_bytes: int,
@@ -57,7 +56,6 @@ class Driver:
         self._open_accounts = accounts
         self._accounts: Accounts | None = None
         self._user, self._password, self._register = user, password, register
-        self._place = place
         self._tls = tls
         self._connections: dict[int, Connection] = {}
         #: Given up, and saying goodbye.
@@ -266,7 +264,7 @@ class Driver:
     async def _ask_for_broker(self, ask: ev.Place) -> None:
         assert self._accounts is not None
         try:
-            placement = await self._accounts.place(ask.token, ask.device, self._place, ask.avoid)
+            placement = await self._accounts.place(ask.token, ask.device, ask.place, ask.avoid)
         except (httpx.TransportError, httpx.InvalidURL) as exc:
             self.tell(ev.PlacementFailed(str(exc) or type(exc).__name__))
         except TocsinError as exc:

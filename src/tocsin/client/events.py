@@ -99,6 +99,14 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceTold:
+    """The application says where the subscriber is now, in metres."""
+
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     pass
 
@@ -131,6 +139,7 @@ Event = (
     | SubscribeAsked
     | UnsubscribeAsked
     | Acknowledged
+    | PlaceTold
     | TimePassed
     | ReadingPaused
     | ReadingResumed
@@ -166,6 +175,7 @@ class Place:
     token: str = field(repr=False)
     device: str
     avoid: tuple[str, ...] = ()
+    place: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

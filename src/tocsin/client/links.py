@@ -65,6 +65,12 @@ class Link:
             self.requests.pop(number, None)
         return number
 
+    def tell_place(self, x: float, y: float) -> None:
+        """Only once the broker knows who we are. One that still waits to be sent is out of date now."""
+        if self.state is LinkState.LIVE:
+            self.outbox = deque(message for message in self.outbox if not isinstance(message, messages.Place))
+            self.outbox.append(messages.Place(x, y))
+
     def heard(self, now_s: float) -> None:
         self.heard_s = now_s
         self.pinged_s = 0.0

@@ -53,6 +53,7 @@ class SessionOptions:
     brokers: tuple[str, ...] = ()
     has_coordinator: bool = False
     can_renew: bool = False
+    place: tuple[float, float] | None = None
     backoff: Backoff = field(default_factory=Backoff)
 
 
@@ -74,6 +75,7 @@ class Session:
         self._token = options.token
         self._renewed_s = -FRESH_TOKEN_S
         self._device = options.device
+        self._place = options.place
         self._ledger = Ledger()
         self._current: Link | None = None
         self._candidate: Link | None = None
@@ -145,14 +147,12 @@ class Session:
                 self._ledger.confirm_left(self._links())
             case ev.Acknowledged(request, position):
                 self._ledger.acknowledge(request, position, self._now_s)
+            case ev.PlaceTold(x, y):
+                self._tell_place((x, y))
             case ev.TimePassed():
                 self._time_passed()
-            case ev.ReadingPaused():
-                self._paused = True
-            case ev.ReadingResumed():
-                self._paused = False
-                for link in self._links():
-                    link.heard(self._now_s)
+            case ev.ReadingPaused() | ev.ReadingResumed():
+                self._read_on(is_paused=isinstance(event, ev.ReadingPaused))
             case ev.CloseAsked():
                 self._ledger.send_acks(self._current, self._now_s)
                 self._end()
@@ -239,10 +239,23 @@ class Session:
         self._whereabouts.forgive()
         self.trouble = ""
         self._out.append(ev.TellConnected(message.subscriber, message.device, message.broker))
+        self._tell_place(self._place)
         self._ledger.welcomed(link, message.subscriptions)
         self._ledger.plan_acks(self._now_s)
         self._ledger.confirm_left(self._links())
         self._take_over_if_joined()
+
+    def _tell_place(self, place: tuple[float, float] | None) -> None:
+        self._place = place
+        if place is not None:
+            for link in self._links():
+                link.tell_place(*place)
+
+    def _read_on(self, *, is_paused: bool) -> None:
+        self._paused = is_paused
+        if not is_paused:
+            for link in self._links():
+                link.heard(self._now_s)
 
     def _refused(self, link: Link, error: messages.Error) -> None:
         if error.request in link.leaving:
@@ -305,7 +318,7 @@ class Session:
             self._need_token("no token was given")
         elif self._options.has_coordinator:
             self._asking = True
-            self._out.append(ev.Place(self._token, self._device, self._whereabouts.failed))
+            self._out.append(ev.Place(self._token, self._device, self._whereabouts.failed, self._place))
         else:
             self._open_known()
 
@@ -365,7 +378,7 @@ class Session:
         if len(self._moves_s) == MAX_MOVES and self._now_s - self._moves_s[0] < MOVES_WITHIN_S:
             if self._options.has_coordinator and not self._asking:
                 self._asking = True
-                self._out.append(ev.Place(self._token, self._device))
+                self._out.append(ev.Place(self._token, self._device, (), self._place))
             return
         self._moves_s.append(self._now_s)
         self._target = _Target(message.to, message.broker, self._now_s + self._chance() * message.after_ms / 1000)

@@ -31,6 +31,7 @@ from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
 from tocsin.protocol.coordination import NAME_PATTERN
+from tocsin.protocol.messages import MAX_COORDINATE_M
 
 #: About a second's worth for a busy subscriber, and no more memory than anyone would miss.
 _QUEUE_COUNT = 1000
@@ -45,6 +46,7 @@ class Subscriber:
       `register=True` registers a user who is not known yet.
     * `device` names this place: what it subscribed to and how far it got is kept while it is away. Without a name, it
       is kept for a minute. Two programs at a time must not use the same.
+    * `place` is where it is, in metres: it helps to find a broker that is near. `tell_place` says where it is later.
     * `auto_ack=False`: the application calls `notification.ack()`.
     * `on_history_gone` is called where results are missing because they were past retention. Without it, HistoryGone is
       raised by the iteration at that place; iterating again carries on after it.
@@ -76,9 +78,10 @@ class Subscriber:
                 f"not a name for a device: {device!r}; use up to 64 letters, digits and any of _ . @ ~ -"
             )
         can_renew = bool(coordinator and user and password)
-        options = SessionOptions(device, token, (broker,) if broker else (), bool(coordinator), can_renew)
+        brokers = (broker,) if broker else ()
+        options = SessionOptions(device, token, brokers, bool(coordinator), can_renew, _checked(place))
         accounts = (lambda: Accounts(coordinator, tls)) if coordinator else None
-        self._driver = Driver(options, accounts, user, password, register, place, tls, queue_count, queue_bytes)
+        self._driver = Driver(options, accounts, user, password, register, tls, queue_count, queue_bytes)
         self._handout = Handout(self._driver, auto_ack=auto_ack, on_history_gone=on_history_gone)
         self._connect_timeout_s = connect_timeout_s
         self._subscribe_timeout_s = subscribe_timeout_s
@@ -166,6 +169,13 @@ class Subscriber:
             raise NotConnected(message) from None
         return subscription
 
+    def tell_place(self, x: float, y: float) -> None:
+        """Say where this subscriber is now, in metres; as often as it moves. While not connected, the last word is
+        kept and told later."""
+        place = _checked((x, y))
+        assert place is not None
+        self._driver.tell(ev.PlaceTold(*place))
+
     async def subscribe_kept(self) -> list[Subscription]:
         """Carry on everything that was kept for this device."""
         return [await self.subscribe(one.channel, one.parameters) for one in self.kept]
@@ -175,6 +185,15 @@ class Subscriber:
         while (notification := await self._handout.next_of_any()) is not None:
             yield notification
             self._handout.acknowledge_handed(notification.subscription)
+
+
+def _checked(place: tuple[float, float] | None) -> tuple[float, float] | None:
+    if place is None:
+        return None
+    x, y = map(float, place)
+    if not (abs(x) <= MAX_COORDINATE_M and abs(y) <= MAX_COORDINATE_M):
+        raise InvalidValue(f"not a place: {place}; give x and y in metres, each within ±{MAX_COORDINATE_M:g}")
+    return (x, y)
 
 
 def _check(coordinator: str, broker: str, user: str, password: str, token: str) -> None:

@@ -43,7 +43,7 @@ class Traffic:
 @dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
     """`draining`: the broker itself is shutting down. `pulled_bytes`: what has come for subscriptions meanwhile.
-    `prepared`: it holds all that these hold, as it was told to."""
+    `prepared`: it holds all that these hold, as it was told to. `places`: where those are who have moved."""
 
     now_s: float
     broker: str
@@ -53,6 +53,7 @@ class HeartbeatReceived:
     draining: bool = False
     pulled_bytes: Mapping[SubscriptionKey, int] = field(default_factory=dict)
     prepared: tuple[str, ...] = ()
+    places: Mapping[str, Point] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ but its owner's word, or its user's removal, ends a session: a broker that is si
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tocsin.coordinator.events import ReportedSession
 from tocsin.coordinator.instructions import ForgetSession, StoreSession
 from tocsin.coordinator.loads import Loads
 from tocsin.coordinator.rates import Rates
-from tocsin.coordinator.records import SessionRecord, device_of, user_of
+from tocsin.coordinator.records import Point, SessionRecord, device_of, user_of
 
 _Changes = list[StoreSession | ForgetSession]
 
@@ -25,6 +25,8 @@ class Sessions:
     def __init__(self, brokers: Iterable[str], records: Iterable[SessionRecord], rates: Rates) -> None:
         self.loads = Loads(rates)
         self._by_subscriber: dict[str, SessionRecord] = {}
+        #: Where subscribers are, as far as they tell. It is not stored: they tell it again.
+        self._places: dict[str, Point] = {}
         #: For each broker there is, those that it no longer owns and has not been told of.
         self._to_lose: dict[str, set[str]] = {broker: set() for broker in brokers}
         for record in records:
@@ -40,6 +42,13 @@ class Sessions:
 
     def __len__(self) -> int:
         return self.loads.all_subscribers
+
+    def place_of(self, subscriber: str) -> Point | None:
+        return self._places.get(subscriber)
+
+    def moved(self, places: Mapping[str, Point]) -> None:
+        """Subscribers are elsewhere now. Those for whom nothing is kept are left out."""
+        self._places.update((one, place) for one, place in places.items() if self.get(one) is not None)
 
     def add_broker(self, broker: str) -> None:
         self._to_lose.setdefault(broker, set())
@@ -119,6 +128,7 @@ class Sessions:
 
     def _end(self, session: SessionRecord, former: frozenset[str]) -> _Changes:
         """Nobody keeps the session any more. Its generation is remembered while `former` may keep older copies."""
+        self._places.pop(session.subscriber, None)
         return self._settle(SessionRecord(session.subscriber, "", session.generation, former=former))
 
     def _lets_go(self, broker: str, subscriber: str) -> _Changes:

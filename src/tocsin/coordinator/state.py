@@ -159,6 +159,10 @@ class CoordinatorState:
     def sessions(self) -> Iterator[SessionRecord]:
         return iter(self._sessions)
 
+    def place_of(self, subscriber: str) -> Point | None:
+        """Where it was last, if it tells."""
+        return self._sessions.place_of(subscriber)
+
     def balance(self) -> Balance:
         """How the brokers stand that subscribers may be at."""
         loads, present = self._sessions.loads, self._present()
@@ -291,6 +295,7 @@ class CoordinatorState:
                 self.rates.observe(subscription, size_bytes)
         broker.shutting_down, broker.was_dead, broker.has_reported = event.draining, False, True
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
+        self._sessions.moved(event.places)
         self._execution.prepared(event.broker, event.prepared)
         progress = self._execution.advance(event.now_s, self, event.broker)
         orders = self._orders(self._execution.orders(event.broker, event.now_s))
@@ -334,8 +339,9 @@ class CoordinatorState:
         placements: dict[str, Placed] = {}
         for subscriber in dict.fromkeys(event.subscribers):
             session = self._sessions.get(subscriber)
-            # Where a subscriber is, is not kept; the broker it is at was chosen for it.
-            placed = self._place(event.now_s, open_ones, session, source.record.place, notes)
+            # If nobody has told where it is: the broker that it is at was chosen for it.
+            place = self.place_of(subscriber) or source.record.place
+            placed = self._place(event.now_s, open_ones, session, place, notes)
             if placed is not None:
                 placements[subscriber] = placed
         return [*notes[:1], AnswerHandover(placements)]

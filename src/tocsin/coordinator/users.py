@@ -14,7 +14,7 @@ from tocsin.coordinator.attempts import FailedAttempts
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.passwords import NOBODYS_HASH, hash_password, is_password
 from tocsin.coordinator.store import Revocation, Store, UserRecord
-from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
+from tocsin.errors import InvalidValue, NotFound, TocsinError, Unauthorised, Unavailable
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker, TokenSigner
 
@@ -69,11 +69,14 @@ class Users:
             version = 0
         return {one.user: one.void_before_us for one in self._revocations.values() if one.version > version}
 
-    async def register(self, name: str, password: str, permission: str) -> Issued:
-        if len(password) < _MIN_PASSWORD_CHARS:
-            raise InvalidValue(f"the password has fewer than {_MIN_PASSWORD_CHARS} characters")
-        async with self._turn(), self._hashing:
-            hashed = await asyncio.to_thread(hash_password, password)
+    async def register(self, name: str, password: str | None, permission: str) -> Issued:
+        """Without a password, tokens are had from operators only."""
+        hashed = ""
+        if password is not None:
+            if len(password) < _MIN_PASSWORD_CHARS:
+                raise InvalidValue(f"the password has fewer than {_MIN_PASSWORD_CHARS} characters")
+            async with self._turn(), self._hashing:
+                hashed = await asyncio.to_thread(hash_password, password)
         now_us = self._clock.now_us()
         await _ask(self._store.add_user, UserRecord(name, hashed, permission, now_us))
         return self._issue(name, permission)
@@ -85,8 +88,9 @@ class Users:
             async with self._turn(), self._in_line[hash(name) % len(self._in_line)]:
                 self._attempts.check(name, self._clock.monotonic_s())
                 user = await _ask(self._store.user, name)
+                expected = (user.password_hash if user else "") or NOBODYS_HASH
                 async with self._hashing:
-                    right = await asyncio.to_thread(is_password, password, user.password_hash if user else NOBODYS_HASH)
+                    right = await asyncio.to_thread(is_password, password, expected)
                 if user is None or not right:
                     self._attempts.failed(name, self._clock.monotonic_s())
                     raise Unauthorised("no such user, or another password")
@@ -94,6 +98,13 @@ class Users:
         except TocsinError:
             self._metrics.token("refused")
             raise
+        return self._issue(name, user.permission)
+
+    async def issue(self, name: str) -> Issued:
+        """A token for somebody whom an operator vouches for."""
+        user = await _ask(self._store.user, name)
+        if user is None:
+            raise NotFound(f"no user called {name} is registered")
         return self._issue(name, user.permission)
 
     async def users(self, after: str, limit: int) -> list[UserRecord]:

@@ -88,6 +88,9 @@ class Heartbeat(BaseModel):
     revocations_seen: _Count = Field(0, description="The `revocations_version` of the last answer")
     draining: bool = Field(False, description="It is shutting down and hands its subscribers over")
     prepared: list[SubscriberId] = Field([], max_length=100_000, description="Those of `prepare` whose all is held now")
+    places: dict[SubscriberId, Place] = Field(
+        {}, max_length=100_000, description="Where subscribers are who have moved"
+    )
 
 
 class Preparation(BaseModel):

@@ -6,6 +6,8 @@ Each message is one JSON object with a `type`. docs/reference/protocol.md descri
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from tocsin.errors import InvalidValue, TocsinError
@@ -23,6 +25,11 @@ CLOSE_EXPIRED = 4004
 CLOSE_REPLACED = 4100
 CLOSE_REFUSED = 4101
 CLOSE_TOO_MUCH = 4102
+
+
+#: Metres on the plane that channels reckon with; bounded, so that no sum of them overflows.
+MAX_COORDINATE_M = 1e9
+Coordinate = Annotated[float, msgspec.Meta(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -61,6 +68,13 @@ class Ack(_Message, frozen=True, tag="ack"):
     """Everything up to these positions has been taken care of and need not be sent again."""
 
     positions: list[str]
+
+
+class Place(_Message, frozen=True, tag="place"):
+    """Where the subscriber is now, in metres. Not answered; of several that come quickly only the last may count."""
+
+    x: Coordinate
+    y: Coordinate
 
 
 class Ping(_Message, frozen=True, tag="ping"):
@@ -136,7 +150,7 @@ class Error(_Message, frozen=True, tag="error"):
     retry_after_s: float = 0.0
 
 
-FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | Ping
+FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | Place | Ping
 FromBroker = Welcome | Subscribed | Unsubscribed | Notification | HistoryGone | Move | Pong | Error
 
 _from_subscriber: msgspec.json.Decoder[FromSubscriber] = msgspec.json.Decoder(FromSubscriber)

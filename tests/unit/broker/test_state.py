@@ -77,8 +77,15 @@ _FLOOD = Ask.of("OfType", {"etype": "flood"}, "")
 class Broker:
     """The machine, with the chores of a test done."""
 
-    def __init__(self, limits: Limits | None = None, sessions: Sequence[KeptSession] = (), cursor: int = 100) -> None:
-        self.state = BrokerState("b", limits or Limits(), random.Random(0))
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        sessions: Sequence[KeptSession] = (),
+        cursor: int = 100,
+        *,
+        publishes_places: bool = False,
+    ) -> None:
+        self.state = BrokerState("b", limits or Limits(), random.Random(0), publishes_places=publishes_places)
         self.now_s = 0.0
         self.pulls = 0
         self.told: list[Instruction] = []

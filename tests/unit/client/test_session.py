@@ -402,3 +402,26 @@ def test_what_was_kept_is_not_handed_on_before_it_is_asked_for() -> None:
     play.subscribed(1, 1)
     assert len(play.notified(1, 11)) == 1
     assert play.session.kept() == []
+
+
+# ── Places ──
+
+
+def test_a_place_is_told_now_and_after_coming_back() -> None:
+    play = Play(has_coordinator=True)
+    play.tell(ev.Started())
+    play.tell(ev.Placed("b1", "http://b1"))
+    play.welcome(1)
+    assert sent(play.tell(ev.PlaceTold(1.0, 2.0))) == [messages.Place(1.0, 2.0)]
+    play.tell(ev.Closed(1, 1006))
+    assert sent(play.tell(ev.PlaceTold(3.0, 4.0))) == []
+    assert play.after(10) == [ev.Place("t", "phone", (), (3.0, 4.0))], "somebody near is wanted now"
+    play.tell(ev.Placed("b2", "http://b2"))
+    assert sent(play.welcome(2, "b2")) == [messages.Place(3.0, 4.0)]
+
+
+def test_places_that_wait_to_be_sent_are_not_piled_up() -> None:
+    play = play_at()
+    told = [message for number in range(2000) for message in sent(play.tell(ev.PlaceTold(float(number), 0.0)))]
+    assert len(told) < 1000, "no more than the broker allows"
+    assert sent(play.after(1.0)) == [messages.Place(1999.0, 0.0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import TypeVar
 
 from tocsin.coordinator.balancing.placement import POLICIES
@@ -103,9 +104,12 @@ class Network:
         draining: bool = False,
         pulled: dict[str, int] | None = None,
         prepared: tuple[str, ...] = (),
+        places: Mapping[str, tuple[float, float]] | None = None,
     ) -> AnswerHeartbeat:
         sizes = {SubscriptionKey(name): size_bytes for name, size_bytes in (pulled or {}).items()}
-        event = HeartbeatReceived(self.now_s, broker, Traffic(connections), changed, ended, draining, sizes, prepared)
+        event = HeartbeatReceived(
+            self.now_s, broker, Traffic(connections), changed, ended, draining, sizes, prepared, places or {}
+        )
         return self.answer(event, AnswerHeartbeat)
 
     def handled_heartbeat(self, broker: str) -> list[Instruction]:

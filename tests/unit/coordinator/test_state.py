@@ -292,3 +292,29 @@ def test_a_rate_outlives_a_move_but_not_its_last_holder() -> None:
     assert len(network.state.rates) == 1
     network.heartbeat("b", ended=("ann/phone",))
     assert len(network.state.rates) == 0
+
+
+def test_where_subscribers_are_is_known_while_a_session_is_kept_for_them() -> None:
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    network.heartbeat(
+        "a", ReportedSession("ann/phone", 1, True), places={"ann/phone": (1.0, 2.0), "bob/phone": (3.0, 4.0)}
+    )
+    assert network.state.place_of("ann/phone") == (1.0, 2.0)
+    assert network.state.place_of("bob/phone") is None, "nothing is kept for bob"
+    network.claim("b", "ann/phone")
+    assert network.state.place_of("ann/phone") == (1.0, 2.0), "a move changes nothing"
+    network.heartbeat("b", ended=("ann/phone",))
+    assert network.state.place_of("ann/phone") is None
+
+
+def test_who_is_handed_over_goes_to_what_is_near_them_now() -> None:
+    network = Network(policy="nearest")
+    for name, x in (("a", 0.0), ("b", 100.0), ("c", 200.0)):
+        network.register(name, place=(x, 0.0))
+    network.claim("a", "ann/phone", "bob/phone")
+    network.heartbeat("a", places={"ann/phone": (190.0, 0.0)})
+    placed = network.hand_over("a", "ann/phone", "bob/phone")
+    assert placed["ann/phone"].broker == "c"
+    assert placed["bob/phone"].broker == "b", "as near as the broker that was chosen for bob"

@@ -164,3 +164,14 @@ async def test_a_removed_users_token_is_void_for_whoever_takes_the_name(users: U
     with pytest.raises(Unauthorised):
         users.check(old.token)
     assert users.check(new.token).permission == ""
+
+
+async def test_somebody_without_a_password_gets_tokens_from_operators_only(users: Users) -> None:
+    issued = await users.register("ann", None, "medic")
+    assert users.check(issued.token).user == "ann"
+    assert users.check((await users.issue("ann")).token).permission == "medic"
+    for password in ("", "ann", "correct horse"):
+        with pytest.raises(Unauthorised):
+            await users.log_in("ann", password)
+    with pytest.raises(NotFound, match="no user called bob"):
+        await users.issue("bob")

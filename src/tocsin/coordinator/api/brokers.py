@@ -110,6 +110,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
         body.draining,
         pulled(body),
         tuple(body.prepared),
+        body.places,
     )
     answer = await node.ask(event, AnswerHeartbeat)
     node.metrics.heartbeat()

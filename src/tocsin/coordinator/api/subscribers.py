@@ -12,7 +12,7 @@ from tocsin.coordinator.events import PlacementAsked, PolicyChosen
 from tocsin.coordinator.instructions import AnswerPlacement
 from tocsin.coordinator.wire import session_body
 from tocsin.errors import NotFound
-from tocsin.protocol.coordination import Placement, PlacementRequest, Session
+from tocsin.protocol.coordination import Place, Placement, PlacementRequest, Session
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
@@ -25,6 +25,7 @@ class SubscriberAnswer(BaseModel):
     generation: int
     connected: bool
     subscriptions: int
+    place: Place | None = Field(description="Where it was last, in metres, if it tells")
 
 
 class SubscribersAnswer(BaseModel):
@@ -72,6 +73,7 @@ async def list_subscribers(
                     "generation": one.generation,
                     "connected": one.connected,
                     "subscriptions": len(one.subscriptions),
+                    "place": node.state.place_of(one.subscriber),
                 }
                 for one in sessions
             ]

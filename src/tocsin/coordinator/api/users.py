@@ -20,7 +20,9 @@ _operator: list[Any] = [Depends(operator_only)]
 
 class Registration(BaseModel):
     name: Name
-    password: str = Field(min_length=8, max_length=1000)
+    password: str | None = Field(
+        None, min_length=8, max_length=1000, description="Only operators leave it out: for users who log in elsewhere"
+    )
     permission: str = Field("", max_length=255, description="Permission class; for operators to give")
 
 
@@ -62,6 +64,8 @@ async def register(body: Registration, node: Node, is_operator: IsOperator) -> R
         raise Unauthorised("only operators register users here; ask one of them")
     if not is_operator and body.permission:
         raise Forbidden("a permission class is given by operators")
+    if not is_operator and body.password is None:
+        raise Forbidden("choose a password; only operators register users without one")
     return _issued(await node.users.register(body.name, body.password, body.permission), 201)
 
 
@@ -69,6 +73,12 @@ async def register(body: Registration, node: Node, is_operator: IsOperator) -> R
 async def log_in(body: Credentials, node: Node) -> Response:
     """A new token for name and password. After ten failures within a minute the user has to wait."""
     return _issued(await node.users.log_in(body.name, body.password), 200)
+
+
+@router.post("/users/{name}/tokens", response_model=TokenAnswer, dependencies=_operator)
+async def issue(name: NameInPath, node: Node) -> Response:
+    """A new token for a user, whom the operator vouches for: an application that has logged them in itself."""
+    return _issued(await node.users.issue(name), 200)
 
 
 @router.get("/users", response_model=UsersAnswer, dependencies=_operator)
