@@ -126,6 +126,13 @@ class CoordinatorSettings(Settings):
     port: int = 8500
     #: What brokers and operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
     api_token: str = ""
+    #: Whoever shows this instead may look at everything and change nothing. Empty: there is no such role.
+    viewer_token: str = ""
+    #: The data cluster, for the dashboard to show and to have channels paused; empty: it is left out.
+    cluster_url: str = ""
+    cluster_token: str = ""
+    #: A file of LINESTRINGs (WKT, one each line, in metres), drawn below the dashboard's map.
+    map_roads: str = ""
     #: Whether anybody may register as a user, or operators only.
     open_registration: bool = True
     #: How long a user's token is valid.

@@ -115,5 +115,5 @@ def _deliveries(lines: bytes) -> list[Delivery]:
     for line in lines.splitlines():
         result = decode_result(line)
         sequence = int(result.position.partition("-")[2])
-        found.append(Delivery(result.subscription, sequence, text_frame(notification_of(line))))
+        found.append(Delivery(result.subscription, sequence, text_frame(notification_of(line)), result.committed_at_us))
     return found

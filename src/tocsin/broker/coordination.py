@@ -117,6 +117,7 @@ class Coordination:
                 return
             if report.claims:
                 self._happened(Claimed(await self._link.claim(report.claims)))
+            counted = self._metrics.counted()
             heartbeat = Heartbeat(
                 connections=self.connections(),
                 **self._metrics.rates(self._clock.monotonic_s()),
@@ -127,8 +128,10 @@ class Coordination:
                 draining=self.is_draining,
                 prepared=list(report.prepared),
                 places=dict(report.places),
+                **self._metrics.untold(counted),
             )
             answer = await self._link.report(heartbeat)
+            self._metrics.told(counted)
             if self._tokens is not None:
                 for user, before_us in answer.revoked.items():
                     self._tokens.revoke(user, before_us)

@@ -21,6 +21,7 @@ from tocsin.broker.events import (
     HistoryLost,
     HistoryPulled,
     Instruction,
+    NoteDelivered,
     ResultsPulled,
     Send,
 )
@@ -76,6 +77,7 @@ class DeliveryDesk:
             del self._untrusted[backend.id]
             self._cache.open(backend.id, before)
         touched: list[Session] = []
+        receivers: dict[int, int] = {}
         for subscription, deliveries in _by_subscription(event.deliveries).items():
             known = self._holdings.get(subscription)
             if known is None or subscription in self._untrusted:
@@ -87,10 +89,16 @@ class DeliveryDesk:
                 if not session.outbox:
                     touched.append(session)
                 session.outbox += wires
+            if live := len(known.live):
+                for one in deliveries:
+                    receivers[one.committed_at_us] = receivers.get(one.committed_at_us, 0) + live
         self.through = max(before, event.through)
         for session in touched:
             self._write(session, session.outbox)
             session.outbox = []
+        receivers.pop(0, None)
+        if receivers:
+            self._out.append(NoteDelivered(receivers))
         if self._ahead:
             for frontend in [one for one in self._ahead if one.sent <= self.through]:
                 del self._ahead[frontend]

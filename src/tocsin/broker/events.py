@@ -72,11 +72,13 @@ class KeptSession:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One result, encoded once: `wire` is what goes to every socket."""
+    """One result, encoded once: `wire` is what goes to every socket. `committed_at_us` is by the cluster's clock; 0 if
+    nobody wants to know."""
 
     subscription: int
     sequence: int
     wire: bytes
+    committed_at_us: int = 0
 
 
 # Events
@@ -330,6 +332,13 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteDelivered:
+    """Results have been handed to those who are live: by when they were committed, how many receivers that were."""
+
+    receivers: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     connection: ConnectionId
     code: int
@@ -424,6 +433,7 @@ class PlaceElsewhere:
 Instruction = (
     Send
     | Deliver
+    | NoteDelivered
     | Close
     | Acquire
     | Release

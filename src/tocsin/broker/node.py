@@ -31,6 +31,7 @@ from tocsin.broker.events import (
     FetchHistory,
     FetchSession,
     Instruction,
+    NoteDelivered,
     PlaceElsewhere,
     PlaceTold,
     PublishPlaces,
@@ -240,26 +241,34 @@ class BrokerNode:
             match one:
                 case Deliver(connection, wires, confirm):
                     self._deliver(connection, wires, confirm=confirm)
+                case NoteDelivered(receivers):
+                    self._metrics.delivered(receivers, self._clock.now_us())
                 case Send(connection, message):
                     if (known := self._connections.get(connection)) is not None:
                         known.send(message)
                 case Close(connection, code, reason):
                     if (known := self._connections.get(connection)) is not None:
                         self._drop(known, code, reason)
-                case Acquire(asks):
-                    self._spawn(self._cluster.acquire(asks))
-                case Release(ids):
-                    self._spawn(self._cluster.release(ids))
-                case FetchHistory(after):
-                    self._spawn(self._cluster.fetch_history(dict(after), self._state.through))
-                case FetchSession(subscriber):
-                    self._spawn(self._fetch_session(subscriber))
                 case Report():
                     self._coordination.take(one)
-                case PublishPlaces(places):
-                    self._spawn(self._cluster.publish_places(self._settings.places_feed, places))
-                case PlaceElsewhere(subscribers):
-                    self._spawn(self._coordination.place_elsewhere(subscribers))
+                case _:
+                    self._ask_others(one)
+
+    def _ask_others(self, instruction: Instruction) -> None:
+        """What the cluster or the coordinator is asked for; they answer with events."""
+        match instruction:
+            case Acquire(asks):
+                self._spawn(self._cluster.acquire(asks))
+            case Release(ids):
+                self._spawn(self._cluster.release(ids))
+            case FetchHistory(after):
+                self._spawn(self._cluster.fetch_history(dict(after), self._state.through))
+            case FetchSession(subscriber):
+                self._spawn(self._fetch_session(subscriber))
+            case PublishPlaces(places):
+                self._spawn(self._cluster.publish_places(self._settings.places_feed, places))
+            case PlaceElsewhere(subscribers):
+                self._spawn(self._coordination.place_elsewhere(subscribers))
 
     def _keep(self, instructions: Sequence[Instruction]) -> None:
         """Store what is to be stored, before anything is answered: what a subscriber is told outlives us."""

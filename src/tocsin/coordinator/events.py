@@ -41,6 +41,15 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What a broker has counted since its last heartbeat: latencies by bucket, and how its cache did."""
+
+    latencies: tuple[int, ...] = ()
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
     """`draining`: the broker itself is shutting down. `pulled_bytes`: what has come for subscriptions meanwhile.
     `prepared`: it holds all that these hold, as it was told to. `places`: where those are who have moved."""
@@ -54,6 +63,7 @@ class HeartbeatReceived:
     pulled_bytes: Mapping[SubscriptionKey, int] = field(default_factory=dict)
     prepared: tuple[str, ...] = ()
     places: Mapping[str, Point] = field(default_factory=dict)
+    counted: Counted = Counted()
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ class CoordinatorNode:
     """Everything behind the coordinator's HTTP face."""
 
     def __init__(self, settings: CoordinatorSettings, clock: Clock | None = None) -> None:
+        _check_tokens(settings)
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
@@ -74,6 +75,8 @@ class CoordinatorNode:
         chosen = BalancingSettings.of_text(self._store.setting(_BALANCING))
         self.balancer = Balancer(self.state, self.happened, self.clock, chosen)
         self._tasks: list[asyncio.Task[None]] = []
+        #: How many entries the audit log has got since the start.
+        self.audited = 0
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self.balancer.run())]
@@ -94,6 +97,7 @@ class CoordinatorNode:
             elif isinstance(one, MoveEnded):
                 self.metrics.moved(one.step, one.took_s)
         await self._commits.store([one for one in instructions if isinstance(one, Storing)])
+        self.audited += sum(isinstance(one, Audit) for one in instructions)
         return instructions
 
     async def ask(self, event: Event, kind: type[_Answer]) -> _Answer:
@@ -107,7 +111,12 @@ class CoordinatorNode:
         changes = {name: value for name, value in settings.listed().items() if before[name] != value}
         if changes:
             await asyncio.to_thread(self._store.choose, _BALANCING, settings.to_text())
-            await self._commits.store([Audit(by, "balancing", "settings", changes)])
+            await self.audit(Audit(by, "balancing", "settings", changes))
+
+    async def audit(self, done: Audit) -> None:
+        """Write down what somebody did. Returns when it is on disk."""
+        await self._commits.store([done])
+        self.audited += 1
 
     @property
     def plans(self) -> PlanStore:
@@ -158,3 +167,10 @@ class CoordinatorNode:
             except Exception as exc:
                 # Whatever it was, silence must go on being watched.
                 log.error("watching for silence failed", exc_info=exc)
+
+
+def _check_tokens(settings: CoordinatorSettings) -> None:
+    if settings.viewer_token and not settings.api_token:
+        raise InvalidValue("setting viewer_token: without api_token everybody is an operator; set that one too")
+    if settings.viewer_token and settings.viewer_token == settings.api_token:
+        raise InvalidValue("setting viewer_token: it must differ from api_token")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 import structlog
 import uvicorn
@@ -23,16 +23,24 @@ log = structlog.get_logger(__name__)
 _KEEP_ALIVE_S = 75
 
 
-def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None) -> FastAPI:
+#: Something more that the process serves: adds its routes, and is entered while the coordinator runs.
+Face = Callable[[FastAPI, CoordinatorNode], AbstractAsyncContextManager[None]]
+
+
+def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces: Sequence[Face] = ()) -> FastAPI:
     """The HTTP face of a coordinator on `settings`. It remembers what it knew from the app's start to its end."""
     node = CoordinatorNode(settings, clock)
+    beside: list[AbstractAsyncContextManager[None]] = []
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         node.start()
         log.info("ready", port=settings.port, brokers=sum(node.broker_states().values()))
         try:
-            yield
+            async with AsyncExitStack() as stack:
+                for one in beside:
+                    await stack.enter_async_context(one)
+                yield
         finally:
             await node.stop()
 
@@ -46,15 +54,16 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None) -> Fa
     answer_errors(app)
     for module in (users, subscribers, brokers, plans, executions, balancing, operations):
         app.include_router(module.router)
+    beside += [face(app, node) for face in faces]
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES)
     return app
 
 
-def serve(settings: CoordinatorSettings) -> None:
+def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
     """Run a coordinator until it is told to stop."""
     check_tls(settings.tls_certificate, settings.tls_key)
     uvicorn.run(
-        make_app(settings),
+        make_app(settings, faces=faces),
         host=settings.host,
         port=settings.port,
         ssl_certfile=settings.tls_certificate or None,

@@ -20,6 +20,7 @@ from typing import Any
 from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
 from tocsin.coordinator.balancing.balance import Balance
 from tocsin.coordinator.balancing.placement import Newcomer, PlacementPolicy
+from tocsin.coordinator.deliveries import Deliveries, DeliveryCounts
 from tocsin.coordinator.events import (
     BrokerModeSet,
     BrokerRegistered,
@@ -91,6 +92,7 @@ class BrokerReport:
     subscribers: int
     load: Load
     silent_s: float
+    deliveries: Deliveries
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class CoordinatorState:
         self._limits = limits
         #: Whoever learns how much comes for a subscription tells this.
         self.rates = rates if rates is not None else Rates()
+        self._deliveries = DeliveryCounts()
         self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
         self._placing = Placing(policies, policy, chance, limits.heartbeat_every_s)
         self._silence = Silence(now_s, limits.dead_after_s, limits.mass_silence)
@@ -174,6 +177,10 @@ class CoordinatorState:
         present = self._present()
         figures = [one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s for one in present]
         return Balance.of([one.record.name for one in present], figures, [one.record.capacity for one in present])
+
+    def deliveries(self, now_s: float, within_s: int) -> Deliveries:
+        """How fast notifications were over the last seconds, over all brokers."""
+        return self._deliveries.of(self._brokers, now_s, within_s)
 
     def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
         """Who is where and holds what, to be planned with. Only ACTIVE brokers take subscribers."""
@@ -280,6 +287,7 @@ class CoordinatorState:
         if broker.state is BrokerState.ACTIVE and not self._silence.is_overdue(broker, event.now_s):
             raise InUse(f"broker {event.broker} is active; drain it first")
         del self._brokers[event.broker]
+        self._deliveries.forget(event.broker)
         told = Audit(event.by, "remove", event.broker)
         return [ForgetBroker(event.broker), told, *self._sessions.remove_broker(event.broker)]
 
@@ -290,6 +298,8 @@ class CoordinatorState:
             broker.record = replace(broker.record, dead=False)
             done += [StoreBroker(broker.record), Note("broker is back", {"broker": event.broker})]
         broker.heard_s, broker.traffic = event.now_s, event.traffic
+        told = event.counted
+        self._deliveries.observe(event.broker, event.now_s, told.latencies, told.cache_hits, told.cache_misses)
         for subscription, size_bytes in event.pulled_bytes.items():
             if self._reporters.is_listened_to(event.broker, subscription, event.now_s):
                 self.rates.observe(subscription, size_bytes)
@@ -428,4 +438,5 @@ class CoordinatorState:
             loads.subscribers(name),
             loads.of(name),
             self._silence.silent_s(broker, now_s),
+            self._deliveries.of((name,), now_s),
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.coordinator.events import ReportedSession, Traffic
+from tocsin.coordinator.events import Counted, ReportedSession, Traffic
 from tocsin.coordinator.instructions import BrokerOrders
 from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
 from tocsin.errors import InvalidValue
@@ -39,6 +39,10 @@ def traffic(heartbeat: Heartbeat) -> Traffic:
     if not all(map(math.isfinite, figures)):
         raise InvalidValue("bytes_in_per_s, bytes_out_per_s and cpu_cores must be finite")
     return Traffic(heartbeat.connections, *figures)
+
+
+def counted(heartbeat: Heartbeat) -> Counted:
+    return Counted(tuple(heartbeat.latencies), heartbeat.cache_hits, heartbeat.cache_misses)
 
 
 def pulled(heartbeat: Heartbeat) -> dict[SubscriptionKey, int]:

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from tocsin.model.catalogue import ParameterValue
+from tocsin.model.latencies import BUCKETS
 
 NAME_PATTERN = r"^[A-Za-z0-9_.@~-]{1,64}$"
 
@@ -24,6 +25,8 @@ Place = tuple[
     Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
 ]
 _Count = Annotated[int, Field(ge=0, le=1 << 53)]
+#: Counted within a heartbeat; a minute's worth of them can still be added up.
+_Events = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
 class BrokerState(StrEnum):
@@ -91,6 +94,14 @@ class Heartbeat(BaseModel):
     places: dict[SubscriberId, Place] = Field(
         {}, max_length=100_000, description="Where subscribers are who have moved"
     )
+    latencies: list[_Events] = Field(
+        [],
+        max_length=BUCKETS,
+        description="Notifications written since the last one, by how long after their commit: counts per bucket, the "
+        "bounds of which are 1 ms times powers of the square root of two; empty if there were none",
+    )
+    cache_hits: _Events = Field(0, description="Times since the last one that catching up was served from memory")
+    cache_misses: _Events = Field(0, description="Times that it needed the cluster")
 
 
 class Preparation(BaseModel):

@@ -35,6 +35,7 @@ from tocsin.broker.events import (
     Instruction,
     Kept,
     KeptSession,
+    NoteDelivered,
     PlaceElsewhere,
     Release,
     Report,
@@ -179,6 +180,19 @@ def test_everybody_gets_the_same_bytes_in_one_write() -> None:
     first, second = broker.all_of(Deliver)
     assert list(first.wires) == [b"7-101", b"7-102"]
     assert all(one is other for one, other in zip(first.wires, second.wires, strict=True))
+
+
+def test_what_was_delivered_is_noted_after_it_is_written() -> None:
+    """For latencies: once per pull, how many received what was committed when. Who is not live does not count."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.tell(ConnectionLost(2, 0.0))
+    results = [Delivery(7, 101, b"a", 5000), Delivery(7, 102, b"b", 5000), Delivery(7, 103, b"c", 6000)]
+    told = broker.tell(ResultsPulled(broker.pulls + 1, results, 103, 0.0))
+    assert [type(one) for one in told] == [Deliver, NoteDelivered]
+    assert broker.all_of(NoteDelivered)[0].receivers == {5000: 2, 6000: 1}
+    nobodys = ResultsPulled(broker.pulls + 2, [Delivery(8, 104, b"d", 7000)], 104, 0.0)
+    assert broker.tell(nobodys) == []
 
 
 def test_refusals_reach_who_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from tocsin.coordinator.events import (
 )
 from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
 from tocsin.coordinator.state import BrokerReport
-from tocsin.coordinator.wire import orders_body, pulled, reported, traffic
+from tocsin.coordinator.wire import counted, orders_body, pulled, reported, traffic
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -47,6 +48,16 @@ class LoadsAnswer(BaseModel):
     total: float
 
 
+class DeliveriesAnswer(BaseModel):
+    """Over the last minute; none where nothing was counted."""
+
+    notifications: int = Field(description="To those who were up to date")
+    p50_s: float | None = Field(description="From commit to written: half of them took no longer")
+    p95_s: float | None
+    p99_s: float | None
+    cache_hit_rate: float | None = Field(description="How often catching up was served from memory")
+
+
 class BrokerAnswer(BaseModel):
     name: str
     state: BrokerState
@@ -60,6 +71,7 @@ class BrokerAnswer(BaseModel):
     subscribers: int = Field(description="Whose sessions it keeps, connected or not")
     silent_s: float = Field(description="Since it was last heard of")
     loads: LoadsAnswer
+    deliveries: DeliveriesAnswer
 
 
 class BrokersAnswer(BaseModel):
@@ -111,6 +123,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
         pulled(body),
         tuple(body.prepared),
         body.places,
+        counted(body),
     )
     answer = await node.ask(event, AnswerHeartbeat)
     node.metrics.heartbeat()
@@ -187,6 +200,7 @@ def _described(report: BrokerReport) -> dict[str, Any]:
         "subscribers": report.subscribers,
         "silent_s": round(report.silent_s, 3),
         "loads": {"incoming": report.load.incoming, "outgoing": report.load.outgoing, "total": report.load.total},
+        "deliveries": asdict(report.deliveries),
     }
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import hmac
+from enum import StrEnum
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from tocsin.coordinator.node import CoordinatorNode
-from tocsin.errors import Unauthorised
+from tocsin.errors import Forbidden, Unauthorised
 from tocsin.protocol.coordination import NAME_PATTERN
 from tocsin.runtime.tokens import Identity
 
 #: A heartbeat that reports a hundred thousand sessions takes some 20 MB; nothing else comes near.
 MAX_BODY_BYTES = 64 << 20
 
+_LOOKING = ("GET", "HEAD")
+
 _operator_scheme = HTTPBearer(
-    auto_error=False, scheme_name="operator", description="The coordinator's api_token; open to all if none is set"
+    auto_error=False,
+    scheme_name="operator",
+    description="The coordinator's api_token, or for GET its viewer_token; open to all if no api_token is set",
 )
 _user_scheme = HTTPBearer(
     auto_error=False, scheme_name="user", description="A user's token, as POST /v1/users and /v1/tokens give it out"
@@ -36,21 +41,43 @@ def node_of(request: Request) -> CoordinatorNode:
 Node = Annotated[CoordinatorNode, Depends(node_of)]
 
 
-def is_operator(node: Node, bearer: Annotated[_Bearer, Depends(_operator_scheme)]) -> bool:
-    expected = node.settings.api_token
-    if not expected:
-        return True
+class Role(StrEnum):
+    """OPERATOR may do everything, VIEWER may look."""
+
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+
+
+def role_of(node: Node, bearer: Annotated[_Bearer, Depends(_operator_scheme)]) -> Role | None:
+    settings = node.settings
+    if not settings.api_token:
+        return Role.OPERATOR
     # Headers arrive as Latin-1, whatever they were.
     given = bearer.credentials.encode("latin-1", "replace") if bearer else b""
-    return hmac.compare_digest(given, expected.encode())
+    if hmac.compare_digest(given, settings.api_token.encode()):
+        return Role.OPERATOR
+    if settings.viewer_token and hmac.compare_digest(given, settings.viewer_token.encode()):
+        return Role.VIEWER
+    return None
+
+
+GivenRole = Annotated[Role | None, Depends(role_of)]
+
+
+def is_operator(role: GivenRole) -> bool:
+    return role is Role.OPERATOR
 
 
 IsOperator = Annotated[bool, Depends(is_operator)]
 
 
-def operator_only(is_operator: IsOperator) -> None:
-    if not is_operator:
+def operator_only(role: GivenRole, request: Request) -> Role:
+    """For operators; who may only look, may look here too."""
+    if role is None:
         raise Unauthorised("give the coordinator's API token as a bearer token")
+    if role is Role.VIEWER and request.method not in _LOOKING:
+        raise Forbidden(f"the viewer's token may look and change nothing; {request.method} is for operators")
+    return role
 
 
 def user_only(node: Node, bearer: Annotated[_Bearer, Depends(_user_scheme)]) -> Identity:

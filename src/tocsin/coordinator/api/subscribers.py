@@ -34,6 +34,7 @@ class SubscribersAnswer(BaseModel):
 
 class PolicyRequest(BaseModel):
     policy: str = Field(max_length=255)
+    by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
 
 
 class PolicyAnswer(BaseModel):
@@ -99,5 +100,5 @@ async def show_policy(node: Node) -> Response:
 @router.put("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=_operator)
 async def choose_policy(body: PolicyRequest, node: Node) -> Response:
     """Place newcomers another way from now on; remembered over restarts."""
-    await node.happened(PolicyChosen(body.policy))
+    await node.happened(PolicyChosen(body.policy, body.by))
     return reply({"policy": node.state.policy, "policies": node.state.policies})
