@@ -52,14 +52,18 @@ def run_coordinator(
         str | None,
         typer.Option(help="nearest, round-robin, random or least-resulting-load. [default: least-resulting-load]"),
     ] = None,
+    cluster_url: Annotated[
+        str | None, typer.Option(help="The data cluster, for the dashboard to show. [default: none]")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of settings, in a table named coordinator.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
 ) -> None:
-    """Run the coordinator: users and tokens, brokers and where subscribers go, with its HTTP API.
+    """Run the coordinator: users and tokens, brokers and where subscribers go, with its HTTP API and the dashboard.
 
     Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: it remembers everything.
     """
     from tocsin.coordinator.server import serve
+    from tocsin.dashboard.face import dashboard
     from tocsin.runtime.logs import configure_logging
 
     overrides = {
@@ -67,11 +71,12 @@ def run_coordinator(
         "host": host,
         "port": port,
         "placement": placement,
+        "cluster_url": cluster_url,
         "log_level": log_level,
     }
     try:
         settings = CoordinatorSettings.load(config, overrides=overrides)
         configure_logging(settings.log_level)
-        serve(settings)
+        serve(settings, [dashboard])
     except TocsinError as exc:
         fail(str(exc))

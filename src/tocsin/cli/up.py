@@ -67,6 +67,8 @@ def _parts(
         arguments += ["--data-dir", str(data_dir / name), "--host", host, "--port", str(port), *options]
         if name.startswith("broker-"):
             arguments += ["--cluster-url", urls["cluster"], "--coordinator-url", urls["coordinator"]]
+        if name == "coordinator":
+            arguments += ["--cluster-url", urls["cluster"]]
         child = Child(name, arguments, data_dir / "logs" / f"{name}.log", stop_timeout_s=40)
         parts[name] = Part(child, urls[name])
     return parts
@@ -144,6 +146,7 @@ Try it, from another terminal:
   tocsin sql "SHOW DATASETS"
   tocsin subscribe "MyChannel(name => 'value')"
   {page}/  subscribes from a browser
+  {parts["coordinator"].url}/  the dashboard
 Ctrl-C stops everything.""",
         markup=False,
         highlight=False,

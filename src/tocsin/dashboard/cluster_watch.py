@@ -1,0 +1,193 @@
+"""What the page shows of the data cluster. Only these calls are made there: the page can't ask for anything else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import structlog
+
+from tocsin.errors import ClusterFailure, InUse, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
+from tocsin.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 2.0
+_TIMEOUT_S = 5.0
+#: Replaying waits until the records are in tables.
+_REPLAY_TIMEOUT_S = 60.0
+#: Rates are those of the last seconds.
+_RATES_OVER_S = 20.0
+_KNOWN_ERRORS = {error.http_status: error for error in (RequestError, NotFound, InUse, InvalidValue)}
+_NUMERIC = frozenset({"INT", "BIGINT", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT"})
+
+#: When, and for each feed how many records were accepted and rejected since the cluster began.
+_Counts = tuple[float, dict[str, tuple[int, int]]]
+
+
+class ClusterWatch:
+    def __init__(self, url: str, token: str, clock: Clock) -> None:
+        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+        self._clock = clock
+        self._status: dict[str, Any] = {}
+        self._catalogue: dict[str, Any] = {"datasets": [], "channels": [], "feeds": []}
+        self._counts: deque[_Counts] = deque()
+        self._trouble = "it was not asked yet"
+        self._told_trouble = ""
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def run(self) -> None:
+        """Ask how it is, every now and then, until cancelled."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(_EVERY_S)
+
+    async def refresh(self) -> None:
+        try:
+            self._status = await self._get("/v1/status")
+            self._catalogue = await self._get("/v1/catalogue")
+        except TocsinError as exc:
+            self._trouble = exc.message
+            if self._trouble != self._told_trouble:
+                log.warning("the dashboard does not reach the cluster", reason=self._trouble)
+        else:
+            self._trouble = ""
+            self._count()
+        self._told_trouble = self._trouble
+
+    def now(self) -> dict[str, Any]:
+        """Channels, feeds and datasets as they were a moment ago; `trouble` says why they are older."""
+        parameters = {one["name"]: one["parameters"] for one in self._catalogue["channels"]}
+        status = self._status
+        return {
+            "trouble": self._trouble,
+            "state": status.get("state", "unknown"),
+            "pending_bytes": status.get("landing", {}).get("pending_bytes", 0),
+            "channels": [
+                {**one, "parameters": parameters.get(one["name"], [])}
+                for one in sorted(status.get("channels", []), key=lambda one: str(one["name"]))
+            ],
+            "feeds": [{**one, **self._rates(one["name"])} for one in status.get("feeds", [])],
+            "datasets": [
+                {"name": one["name"], "kind": one["kind"], "on_map": is_on_map(one)}
+                for one in self._catalogue["datasets"]
+            ],
+        }
+
+    # What the page may ask for
+
+    async def pause(self, channel: str, *, paused: bool) -> str:
+        known = self._known("channels", channel, "channel")
+        verb = "PAUSE" if paused else "RESUME"
+        answer = await self._call("POST", "/v1/statements", json={"sql": f"{verb} CHANNEL {quoted(known['name'])}"})
+        await self.refresh()
+        return str(answer["results"][0]["message"])
+
+    async def dead_letters(self, dataset: str, limit: int) -> dict[str, Any]:
+        known = self._known("datasets", dataset, "dataset")
+        return await self._get(f"/v1/datasets/{quote(known['name'], safe='')}/dead-letters", limit=limit)
+
+    async def replay(self, dataset: str, positions: Sequence[int] | None) -> dict[str, Any]:
+        known = self._known("datasets", dataset, "dataset")
+        path = f"/v1/datasets/{quote(known['name'], safe='')}/dead-letters/replay"
+        body = {} if positions is None else {"positions": list(positions)}
+        return await self._call("POST", path, json=body, timeout=_REPLAY_TIMEOUT_S)
+
+    async def events(self, dataset: str, after: int, limit: int) -> dict[str, Any]:
+        """The newest rows of a dataset that has places: `rows` of x, y, type and text."""
+        known = self._known("datasets", dataset, "dataset")
+        if not is_on_map(known):
+            raise InvalidValue(
+                f"dataset {known['name']} is not on the map: it is not active, or has no numbers x and y"
+            )
+        path = f"/v1/datasets/{quote(known['name'], safe='')}/recent"
+        answer = await self._get(path, after=after, limit=limit)
+        return {
+            "dataset": known["name"],
+            "commit": answer["commit"],
+            "rows": _placed(answer["columns"], answer["rows"]),
+        }
+
+    def _known(self, kind: str, name: str, word: str) -> dict[str, Any]:
+        found: dict[str, Any] | None = next(
+            (one for one in self._catalogue[kind] if one["name"].lower() == name.lower()), None
+        )
+        if found is None:
+            raise NotFound(f"the cluster has no {word} called {name}")
+        return found
+
+    def _count(self) -> None:
+        now_s = self._clock.monotonic_s()
+        counts = {one["name"]: (one.get("accepted", 0), one.get("rejected", 0)) for one in self._status["feeds"]}
+        self._counts.append((now_s, counts))
+        while now_s - self._counts[0][0] > _RATES_OVER_S:
+            self._counts.popleft()
+
+    def _rates(self, feed: str) -> dict[str, float]:
+        rates = {"accepted_per_s": 0.0, "rejected_per_s": 0.0}
+        if len(self._counts) > 1:
+            (first_s, first), (last_s, last) = self._counts[0], self._counts[-1]
+            before, now = first.get(feed, (0, 0)), last.get(feed, (0, 0))
+            for name, earlier, later in zip(rates, before, now, strict=True):
+                # A cluster that began anew counts from nothing.
+                rates[name] = max(0, later - earlier) / max(last_s - first_s, 0.1)
+        return rates
+
+    async def _get(self, path: str, **params: Any) -> dict[str, Any]:
+        return await self._call("GET", path, params=params)
+
+    async def _call(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        try:
+            answer = await self._http.request(method, path, **request)
+            body: dict[str, Any] = answer.json()
+        except (httpx.HTTPError, ValueError) as exc:
+            raise Unavailable(f"the data cluster does not answer: {exc!r}", retry_after_s=1) from exc
+        if answer.is_success:
+            return body
+        error = body.get("error", {})
+        message = str(error.get("pointed") or error.get("message") or f"status {answer.status_code}")
+        if answer.status_code in (429, 503):
+            raise Unavailable(f"the data cluster: {message}", retry_after_s=float(error.get("retry_after_s", 1)))
+        if answer.status_code == 401:
+            raise Unavailable("the data cluster refuses the setting cluster_token", retry_after_s=1)
+        raise _KNOWN_ERRORS.get(answer.status_code, ClusterFailure)(message)
+
+
+def is_on_map(dataset: dict[str, Any]) -> bool:
+    """Whether its rows are events at places."""
+    types = {column["name"].lower(): str(column["type"]).upper() for column in dataset["columns"]}
+    return dataset["kind"] == "ACTIVE" and types.get("x") in _NUMERIC and types.get("y") in _NUMERIC
+
+
+def quoted(name: str) -> str:
+    """A name as statements take it, whatever it contains.
+
+    >>> quoted("Fires`")
+    '`Fires```'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _placed(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """x, y, a type if a column says one, and a text for people."""
+    names = [name.lower() for name in columns]
+    x, y = names.index("x"), names.index("y")
+    kind = next((names.index(name) for name in ("type", "etype", "kind", "category") if name in names), None)
+    told = next((names.index(name) for name in ("message", "text", "title", "name", "id") if name in names), None)
+    return [
+        [
+            row[x],
+            row[y],
+            str(row[kind])[:40] if kind is not None and row[kind] is not None else "",
+            str(row[told])[:200] if told is not None and row[told] is not None else "",
+        ]
+        for row in rows
+        if isinstance(row[x], int | float) and isinstance(row[y], int | float)
+    ]

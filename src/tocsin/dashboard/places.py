@@ -1,0 +1,57 @@
+"""Where subscribers are, for the map: a few thousand at most, always the same ones, so that moves can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from tocsin.coordinator.node import CoordinatorNode
+
+#: As many as can be told apart on a screen.
+MAX_SHOWN = 4000
+#: Newcomers show up within this time; to choose is a look at everybody.
+_CHOSEN_FOR_S = 5.0
+#: With very many, everybody is looked at less often.
+_LOOKED_AT_PER_S = 200_000
+
+
+class Places:
+    def __init__(self, node: CoordinatorNode) -> None:
+        self._node = node
+        self._chosen: list[str] = []
+        self._version = 0
+        self._until_s = float("-inf")
+
+    def now(self, known_version: int) -> dict[str, Any]:
+        """Places and brokers of those chosen. `names` is left out if the page has them already."""
+        self._choose()
+        brokers: dict[str, int] = {}
+        points: list[float] = []
+        for _subscriber, broker, x, y in self.places():
+            points += (round(x, 1), round(y, 1), brokers.setdefault(broker, len(brokers)))
+        told: dict[str, Any] = {"version": self._version, "brokers": list(brokers), "points": points}
+        if known_version != self._version:
+            told["names"] = self._chosen
+        return told
+
+    def places(self) -> Iterator[tuple[str, str, float, float]]:
+        """Subscriber, broker, x and y of each that was chosen; those who have gone since have no broker."""
+        state = self._node.state
+        for subscriber in self._chosen:
+            session, place = state.session(subscriber), state.place_of(subscriber)
+            if place is not None:
+                yield subscriber, session.owner if session is not None else "", *place
+
+    def _choose(self) -> None:
+        now_s = self._node.now_s()
+        if now_s < self._until_s:
+            return
+        state = self._node.state
+        step = max(1, -(-state.subscriber_count // MAX_SHOWN))
+        chosen = [one.subscriber for one in islice(state.sessions(), 0, None, step)]
+        chosen = [one for one in chosen if state.place_of(one) is not None]
+        if chosen != self._chosen:
+            self._chosen = chosen
+            self._version += 1
+        self._until_s = now_s + max(_CHOSEN_FOR_S, state.subscriber_count / _LOOKED_AT_PER_S)

@@ -1,0 +1,164 @@
+"""What the page asks for beside the coordinator's own API. Operators may do everything here, viewers look."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from tocsin import __version__
+from tocsin.coordinator.api.faces import Node, Role, operator_only
+from tocsin.coordinator.instructions import Audit
+from tocsin.dashboard.cluster_watch import ClusterWatch
+from tocsin.dashboard.parts import Parts
+from tocsin.dashboard.trying import Relay
+from tocsin.errors import NotFound
+from tocsin.model.catalogue import ParameterValue
+from tocsin.runtime.http import reply
+
+#: Half an hour is there second by second, a day minute by minute.
+_MAX_BACK_S = 24 * 3600
+_NO_STORE = {"Cache-Control": "no-store"}
+
+router = APIRouter(prefix="/dashboard/api", include_in_schema=False, dependencies=[Depends(operator_only)])
+
+_CatalogueName = Annotated[str, Field(min_length=1, max_length=255)]
+_By = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class PauseRequest(BaseModel):
+    channel: _CatalogueName
+    paused: bool
+    by: _By = "dashboard"
+
+
+class ReplayRequest(BaseModel):
+    dataset: _CatalogueName
+    positions: list[Annotated[int, Field(ge=0, le=1 << 62)]] | None = Field(None, max_length=1000)
+    by: _By = "dashboard"
+
+
+class TrialRequest(BaseModel):
+    channel: _CatalogueName
+    parameters: dict[str, ParameterValue] = Field({}, max_length=100)
+
+
+def _parts_of(request: Request) -> Parts:
+    parts = request.app.state.dashboard
+    assert isinstance(parts, Parts)
+    return parts
+
+
+_Parts = Annotated[Parts, Depends(_parts_of)]
+
+
+def _cluster_of(parts: _Parts) -> ClusterWatch:
+    if parts.cluster is None:
+        raise NotFound("this coordinator was told of no data cluster; see the setting cluster_url")
+    return parts.cluster
+
+
+_Cluster = Annotated[ClusterWatch, Depends(_cluster_of)]
+
+
+@router.get("/me")
+async def me(node: Node, parts: _Parts, role: Annotated[Role, Depends(operator_only)]) -> Response:
+    """Who is asking, and what there is to be shown."""
+    return _reply(
+        {
+            "role": role,
+            "needs_token": bool(node.settings.api_token),
+            "version": __version__,
+            "has_cluster": parts.cluster is not None,
+            "has_roads": bool(parts.roads),
+        }
+    )
+
+
+@router.get("/live")
+async def live(parts: _Parts) -> Response:
+    """How things are now."""
+    return Response(parts.recorder.now(), media_type="application/json", headers=_NO_STORE)
+
+
+@router.get("/history")
+async def history(node: Node, parts: _Parts, back_s: Annotated[int, Query(ge=10, le=_MAX_BACK_S)] = 900) -> Response:
+    """How things were, over so many seconds."""
+    since_s = node.clock.now_us() / 1e6 - back_s
+    return _reply(await asyncio.to_thread(parts.recorder.history.read, since_s))
+
+
+@router.get("/policies")
+async def policies(node: Node) -> Response:
+    """The policies there are, by stage."""
+    known = await asyncio.to_thread(lambda: node.balancer.planning.policies)
+    return _reply({"placement": node.state.policies, **{str(stage): sorted(names) for stage, names in known.items()}})
+
+
+@router.get("/places")
+async def places(parts: _Parts, version: Annotated[int, Query(ge=-1, le=1 << 53)] = -1) -> Response:
+    """Where subscribers are, and at which broker; names only if `version` is not the page's."""
+    return _reply(parts.places.now(version))
+
+
+@router.get("/roads")
+async def roads(parts: _Parts) -> Response:
+    """Lines to draw below the map."""
+    if not parts.roads:
+        raise NotFound("no roads were given; see the setting map_roads")
+    return Response(parts.roads, media_type="application/json", headers={"Cache-Control": "private, max-age=3600"})
+
+
+@router.get("/cluster")
+async def cluster(watch: _Cluster) -> Response:
+    """Channels, feeds and datasets."""
+    return _reply(watch.now())
+
+
+@router.get("/events")
+async def events(
+    watch: _Cluster,
+    dataset: Annotated[str, Query(min_length=1, max_length=255)],
+    after: Annotated[int, Query(ge=0, le=1 << 53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=500)] = 200,
+) -> Response:
+    """The newest rows of a dataset with places."""
+    return _reply(await watch.events(dataset, after, limit))
+
+
+@router.post("/channels")
+async def pause(body: PauseRequest, watch: _Cluster, node: Node) -> Response:
+    """Pause a channel, or have it go on."""
+    message = await watch.pause(body.channel, paused=body.paused)
+    await node.audit(Audit(body.by, "pause" if body.paused else "resume", body.channel))
+    return _reply({"message": message})
+
+
+@router.get("/dead-letters")
+async def dead_letters(
+    watch: _Cluster,
+    dataset: Annotated[str, Query(min_length=1, max_length=255)],
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Records that did not fit, newest first."""
+    return _reply(await watch.dead_letters(dataset, limit))
+
+
+@router.post("/dead-letters/replay")
+async def replay(body: ReplayRequest, watch: _Cluster, node: Node) -> Response:
+    """Publish dead letters again: those of some requests, or all."""
+    answer = await watch.replay(body.dataset, body.positions)
+    await node.audit(Audit(body.by, "replay", body.dataset, answer))
+    return _reply(answer)
+
+
+@router.post("/try")
+async def try_channel(body: TrialRequest, parts: _Parts) -> Relay:
+    """Subscribe, and stream what comes until the page goes away."""
+    return await parts.trials.begin(body.channel, body.parameters)
+
+
+def _reply(value: Any) -> Response:
+    return reply(value, headers=_NO_STORE)
