@@ -1,0 +1,186 @@
+// Lines over time: the options that all charts share, and marks where plans began.
+
+import type { EChartsCoreOption } from 'echarts/core'
+import { clock, when } from '../format'
+import { executions, RANGES, range } from '../store'
+import { token } from '../theme'
+import type { Execution, Series } from '../types'
+
+export interface Line {
+  name: string
+  colour: string
+  times_s: number[]
+  values: Series
+  width?: number
+  dashed?: boolean
+  faint?: boolean
+}
+
+export interface Threshold {
+  name: string
+  value: number
+  colour: string
+}
+
+export interface Lines {
+  lines: Line[]
+  format: (value: number | null) => string
+  thresholds?: Threshold[]
+  marks?: boolean
+  /** A logarithmic axis, for latencies. */
+  log?: boolean
+  /** The axis reaches at least up to here. */
+  atLeast?: number
+}
+
+/** How plans are marked: a letter and a colour for each stage. */
+export const STAGES: Record<string, { letter: string; colour: string }> = {
+  migration: { letter: 'M', colour: '--mark-migration' },
+  shuffle: { letter: 'S', colour: '--mark-shuffle' },
+  evacuation: { letter: 'E', colour: '--mark-evacuation' },
+}
+
+export function linesOption(told: Lines): EChartsCoreOption {
+  const ink = token('--ink')
+  const muted = token('--muted')
+  const rule = token('--rule')
+  const to = Math.max(...told.lines.map((one) => one.times_s.at(-1) ?? 0), 0) || Date.now() / 1000
+  const from = to - RANGES[range.value]
+  const marks = told.marks ? executions.value.filter((one) => one.begun_at_us / 1e6 >= from) : []
+  const span_s = RANGES[range.value]
+  return {
+    animation: false,
+    grid: { left: 8, right: 14, top: 22, bottom: 4, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' },
+    textStyle: { fontFamily: token('--font') },
+    tooltip: {
+      trigger: 'axis',
+      confine: true,
+      transitionDuration: 0,
+      backgroundColor: token('--panel'),
+      borderColor: rule,
+      padding: 10,
+      textStyle: { color: ink, fontSize: 12 },
+      axisPointer: { lineStyle: { color: muted } },
+      formatter: (found: unknown) => tooltip(found as Found[], told, marks, span_s),
+    },
+    xAxis: {
+      type: 'time',
+      min: from * 1000,
+      max: to * 1000,
+      axisLine: { lineStyle: { color: rule } },
+      axisTick: { show: false },
+      splitNumber: 5,
+      axisLabel: {
+        color: muted,
+        fontSize: 11,
+        hideOverlap: true,
+        showMinLabel: false,
+        showMaxLabel: false,
+        formatter: (at_ms: number) => {
+          const text = clock(at_ms / 1000)
+          return span_s > 600 ? text.slice(0, 5) : text
+        },
+      },
+    },
+    yAxis: {
+      type: told.log ? 'log' : 'value',
+      min: told.log ? undefined : 0,
+      max: told.atLeast === undefined ? undefined : (extent: { max: number }) => Math.max(told.atLeast ?? 0, extent.max * 1.05),
+      splitNumber: 4,
+      axisLabel: { color: muted, fontSize: 11, formatter: (value: number) => told.format(value) },
+      splitLine: { lineStyle: { color: rule } },
+    },
+    series: [
+      ...told.lines.map((one) => ({
+        id: one.name,
+        name: one.name,
+        type: 'line',
+        showSymbol: false,
+        emphasis: { disabled: true },
+        silent: true,
+        data: one.times_s.map((at_s, index) => [at_s * 1000, positive(one.values[index] ?? null, told.log)]),
+        color: one.colour,
+        lineStyle: { width: one.width ?? 2, type: one.dashed ? [5, 4] : 'solid', opacity: one.faint ? 0.5 : 1 },
+      })),
+      {
+        id: 'marks',
+        type: 'line',
+        data: [],
+        silent: true,
+        markLine: {
+          symbol: 'none',
+          silent: true,
+          animation: false,
+          data: [
+            ...(told.thresholds ?? []).map((one) => ({
+              yAxis: one.value,
+              lineStyle: { color: one.colour, type: [2, 3], width: 1.5 },
+              label: { formatter: one.name, color: one.colour, position: 'insideEndTop', fontSize: 11, fontWeight: 600 },
+            })),
+            ...marks.map((one) => {
+              const stage = STAGES[one.stage] ?? { letter: '?', colour: '--muted' }
+              const colour = token(stage.colour)
+              return {
+                xAxis: one.begun_at_us / 1000,
+                lineStyle: { color: colour, type: 'solid', width: 1, opacity: 0.85 },
+                label: {
+                  formatter: stage.letter,
+                  position: 'end',
+                  distance: 2,
+                  fontSize: 10,
+                  fontWeight: 700,
+                  color: token('--panel'),
+                  backgroundColor: colour,
+                  padding: [2, 4],
+                  borderRadius: 3,
+                },
+              }
+            }),
+          ],
+        },
+      },
+    ],
+  }
+}
+
+function positive(value: number | null, log = false): number | null {
+  return log && value !== null && value <= 0 ? null : value
+}
+
+interface Found {
+  axisValue: number
+  seriesName: string
+  color: string
+  data: [number, number | null]
+}
+
+/** Built from elements rather than text: the page's policy allows no inline styles. */
+function tooltip(found: Found[], told: Lines, marks: Execution[], span_s: number): HTMLElement {
+  const box = document.createElement('div')
+  box.className = 'chart-tip'
+  const at_s = (found[0]?.axisValue ?? 0) / 1000
+  add(box, 'strong', when(at_s))
+  for (const one of found) {
+    const value = one.data[1]
+    if (value === null) continue
+    const row = add(box, 'div', '')
+    row.className = 'row'
+    const dot = add(row, 'i', '')
+    dot.className = 'dot'
+    dot.style.background = one.color
+    add(row, 'span', one.seriesName)
+    add(row, 'b', told.format(value))
+  }
+  for (const one of marks.filter((mark) => Math.abs(mark.begun_at_us / 1e6 - at_s) < span_s / 80)) {
+    const row = add(box, 'div', `${one.stage} (${one.policy}): ${one.moves} moves. ${one.reason}`)
+    row.className = 'mark'
+  }
+  return box
+}
+
+function add(parent: HTMLElement, tag: string, text: string): HTMLElement {
+  const element = document.createElement(tag)
+  element.textContent = text
+  parent.appendChild(element)
+  return element
+}

@@ -1,0 +1,39 @@
+// A colour for each broker, the same in charts, tables and on the map. Chosen so that people with any kind of colour
+// vision can tell neighbours apart (after Okabe and Ito, darkened or lightened to stand out from the background).
+
+import { isDark } from './theme'
+
+const LIGHT = ['#0072b2', '#d55e00', '#00805d', '#b0458a', '#7a5c00', '#5a4fcf', '#0090a8', '#6b7280', '#a3242b', '#3d7a00']
+const DARK = ['#58b4f0', '#ff9e57', '#3ecb9a', '#f08cc6', '#e6c84a', '#ab9df7', '#5ed4e0', '#b4bcc8', '#ff8a84', '#a5d65a']
+
+const known = new Map<string, number>()
+
+export function byName(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true })
+}
+
+/** To be told of brokers as they become known; the first ones in the order of their names. */
+export function meet(brokers: Iterable<string>): void {
+  for (const name of [...brokers].sort(byName)) if (!known.has(name)) known.set(name, known.size)
+}
+
+export function colourOf(broker: string): string {
+  if (!known.has(broker)) known.set(broker, known.size)
+  const palette = isDark.value ? DARK : LIGHT
+  return palette[(known.get(broker) ?? 0) % palette.length] ?? '#888888'
+}
+
+/** Emergencies and other events, by their type. */
+const EVENTS = ['#c9252d', '#1f6feb', '#b35900', '#8250df', '#1a7f37', '#bf3989']
+const EVENTS_DARK = ['#ff6b6b', '#79b8ff', '#ffb454', '#c297ff', '#56d364', '#ff8fcf']
+const kinds = new Map<string, number>()
+
+export function kindNumber(kind: string): number {
+  if (!kinds.has(kind)) kinds.set(kind, kinds.size)
+  return kinds.get(kind) ?? 0
+}
+
+export function eventColour(kind: string): string {
+  const palette = isDark.value ? EVENTS_DARK : EVENTS
+  return palette[kindNumber(kind) % palette.length] ?? '#cc0000'
+}

@@ -1,0 +1,128 @@
+// What is on the map, and how it changes: people move, change their broker; events come and fade.
+
+import { byName } from '../colours'
+import type { Broker, MapEvents, Places, Point, Roads } from '../types'
+import type { Bounds } from './camera'
+
+export interface Person {
+  name: string
+  broker: string
+  x: number
+  y: number
+  /** Where it was before, to glide from. */
+  fromX: number
+  fromY: number
+  movedAt_ms: number
+  /** The broker it was at before, and since when it is not any more. */
+  before: string
+  changedAt_ms: number
+}
+
+export interface Happening {
+  x: number
+  y: number
+  kind: string
+  text: string
+  dataset: string
+  seenAt_ms: number
+}
+
+export const FADES_AFTER_MS = 20_000
+const MAX_EVENTS = 400
+
+export class Scene {
+  people: Person[] = []
+  events: Happening[] = []
+  brokers: { name: string; place: Point; isUp: boolean }[] = []
+  roads: Roads | null = null
+  version = -1
+
+  takePlaces(told: Places, now_ms: number): void {
+    const names = told.names
+    if (names) {
+      const known = new Map(this.people.map((one) => [one.name, one]))
+      this.people = names.map((name, index) => known.get(name) ?? this.newPerson(name, told, index, now_ms))
+      this.version = told.version
+    }
+    if (told.points.length !== this.people.length * 3) return
+    this.people.forEach((one, index) => {
+      const [x, y, broker] = at(told, index)
+      if (x !== one.x || y !== one.y) {
+        ;[one.fromX, one.fromY] = whereIs(one, now_ms)
+        one.x = x
+        one.y = y
+        one.movedAt_ms = now_ms
+      }
+      if (broker !== one.broker) {
+        one.before = one.broker
+        one.broker = broker
+        one.changedAt_ms = now_ms
+      }
+    })
+  }
+
+  takeEvents(told: MapEvents, now_ms: number, isFirst: boolean): Happening[] {
+    // What was there before the page was opened has faded for the most part.
+    const age_ms = isFirst ? FADES_AFTER_MS * 0.6 : 0
+    const fresh = told.rows.slice(-MAX_EVENTS).map(([x, y, kind, text], index) => ({
+      x,
+      y,
+      kind,
+      text,
+      dataset: told.dataset,
+      // Those of one answer came together; a little apart they read better.
+      seenAt_ms: now_ms - age_ms + Math.min(800, index * 40),
+    }))
+    this.events = [...this.events.filter((one) => now_ms - one.seenAt_ms < FADES_AFTER_MS), ...fresh].slice(-MAX_EVENTS)
+    return fresh
+  }
+
+  takeBrokers(brokers: Broker[]): void {
+    this.brokers = brokers
+      .filter((one) => one.place !== null)
+      .map((one) => ({ name: one.name, place: one.place as Point, isUp: one.state !== 'dead' }))
+      .sort((a, b) => byName(a.name, b.name))
+  }
+
+  bounds(): Bounds | null {
+    const bounds = { left: Infinity, bottom: Infinity, right: -Infinity, top: -Infinity }
+    const include = (x: number, y: number) => {
+      bounds.left = Math.min(bounds.left, x)
+      bounds.right = Math.max(bounds.right, x)
+      bounds.bottom = Math.min(bounds.bottom, y)
+      bounds.top = Math.max(bounds.top, y)
+    }
+    for (const one of this.people) include(one.x, one.y)
+    for (const one of this.brokers) include(one.place[0], one.place[1])
+    if (this.roads) {
+      include(this.roads.bounds[0], this.roads.bounds[1])
+      include(this.roads.bounds[2], this.roads.bounds[3])
+    }
+    if (!Number.isFinite(bounds.left)) for (const one of this.events) include(one.x, one.y)
+    return Number.isFinite(bounds.left) ? bounds : null
+  }
+
+  counts(): Map<string, number> {
+    const counts = new Map<string, number>()
+    for (const one of this.people) if (one.broker) counts.set(one.broker, (counts.get(one.broker) ?? 0) + 1)
+    return counts
+  }
+
+  private newPerson(name: string, told: Places, index: number, now_ms: number): Person {
+    const [x, y, broker] = at(told, index)
+    return { name, broker, x, y, fromX: x, fromY: y, movedAt_ms: now_ms - 1e6, before: broker, changedAt_ms: -1e6 }
+  }
+}
+
+function at(told: Places, index: number): [number, number, string] {
+  const { points, brokers } = told
+  return [points[index * 3] ?? 0, points[index * 3 + 1] ?? 0, brokers[points[index * 3 + 2] ?? -1] ?? '']
+}
+
+const GLIDE_MS = 1000
+const still = matchMedia('(prefers-reduced-motion: reduce)')
+
+export function whereIs(one: Person, now_ms: number): [number, number] {
+  const share = still.matches ? 1 : Math.min(1, Math.max(0, (now_ms - one.movedAt_ms) / GLIDE_MS))
+  return [one.fromX + (one.x - one.fromX) * share, one.fromY + (one.y - one.fromY) * share]
+}

@@ -1,0 +1,128 @@
+import { useEffect, useState } from 'preact/hooks'
+import { get, wordsOf } from '../api'
+import { when } from '../format'
+import { live } from '../store'
+import type { AuditEntry } from '../types'
+import { Empty, Panel } from '../ui/bits'
+
+const PAGE = 200
+
+export function AuditPage() {
+  const [entries, setEntries] = useState<AuditEntry[] | null>(null)
+  const [hasMore, setHasMore] = useState(false)
+  const [wanted, setWanted] = useState('')
+  const [failure, setFailure] = useState('')
+  const audited = live.value?.audited
+
+  useEffect(() => {
+    let isCurrent = true
+    fetchPage()
+      .then((found) => {
+        if (!isCurrent) return
+        // Older ones that were loaded stay.
+        setEntries((before) => [...found, ...(before ?? []).filter((one) => one.number < (found.at(-1)?.number ?? 0))])
+        setHasMore((before) => before || found.length === PAGE)
+        setFailure('')
+      })
+      .catch((error: unknown) => isCurrent && setFailure(wordsOf(error)))
+    return () => {
+      isCurrent = false
+    }
+  }, [audited])
+
+  const more = async () => {
+    try {
+      const found = await fetchPage(entries?.at(-1)?.number)
+      setEntries([...(entries ?? []), ...found])
+      setHasMore(found.length === PAGE)
+    } catch (error) {
+      setFailure(wordsOf(error))
+    }
+  }
+
+  const words = wanted.toLowerCase()
+  const shown = (entries ?? []).filter((one) => !words || textOf(one).includes(words))
+  return (
+    <Panel
+      title="Audit log"
+      aside={
+        <input
+          type="search"
+          placeholder="Filter"
+          aria-label="Show entries that contain"
+          value={wanted}
+          onInput={(event) => setWanted(event.currentTarget.value)}
+        />
+      }
+    >
+      {failure && (
+        <p class="refused" role="alert">
+          {failure}
+        </p>
+      )}
+      {entries !== null && shown.length === 0 ? (
+        <Empty>{words ? 'No entry contains that.' : 'Nothing was done yet: plans, moves and changed settings appear here.'}</Empty>
+      ) : (
+        <div class="table">
+          <table class="cards audit">
+            <thead>
+              <tr>
+                <th scope="col">When</th>
+                <th scope="col">Who</th>
+                <th scope="col">What</th>
+                <th scope="col">To whom</th>
+                <th scope="col">Details</th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((one) => (
+                <tr key={one.number}>
+                  <td data-label="When">
+                    <time>{when(one.at_us / 1e6)}</time>
+                  </td>
+                  <td data-label="Who">{one.who}</td>
+                  <td data-label="What">
+                    <b>{one.action}</b>
+                  </td>
+                  <td data-label="To whom">{one.subject}</td>
+                  <td data-label="Details" class="muted">
+                    {detailsOf(one)}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {hasMore && (
+        <p class="buttons">
+          <button type="button" onClick={() => void more()}>
+            Older entries
+          </button>
+        </p>
+      )}
+    </Panel>
+  )
+}
+
+async function fetchPage(before?: number): Promise<AuditEntry[]> {
+  const older = before === undefined ? '' : `&before=${before}`
+  return (await get<{ entries: AuditEntry[] }>(`/v1/audit?limit=${PAGE}${older}`)).entries
+}
+
+function textOf(one: AuditEntry): string {
+  return `${one.who} ${one.action} ${one.subject} ${detailsOf(one)}`.toLowerCase()
+}
+
+/** A move in words; everything else as it was written down. */
+function detailsOf(one: AuditEntry): string {
+  const { source, destination, step, outcome, reason, took_s, plan, ...rest } = one.details
+  const told: string[] = []
+  if (source && destination) told.push(`${String(source)} → ${String(destination)}`)
+  if (step) told.push(outcome ? `${String(step)}: ${String(outcome)}` : String(step))
+  if (typeof took_s === 'number') told.push(`${took_s.toFixed(2)} s`)
+  for (const [name, value] of Object.entries(rest)) told.push(`${name} ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+  if (reason) told.push(String(reason))
+  if (plan) told.push(String(plan))
+  return told.join(' · ')
+}

@@ -1,0 +1,233 @@
+import { useEffect, useState } from 'preact/hooks'
+import { get, myName, send, wordsOf } from '../api'
+import { bytes, count, ratio } from '../format'
+import { isOperator, live } from '../store'
+import type { BalancingSettings, Live, Policies, Run } from '../types'
+import { Badge, Empty, Panel, Progress } from '../ui/bits'
+import { confirmed } from '../ui/confirm'
+import { act } from '../ui/toast'
+import { ExecutionsPanel } from './executions'
+import { PlanPanel } from './plan'
+
+export function BalancingPage() {
+  const [policies, setPolicies] = useState<Policies | null>(null)
+  const [failure, setFailure] = useState('')
+  useEffect(() => {
+    get<Policies>('/dashboard/api/policies')
+      .then(setPolicies)
+      .catch((error: unknown) => setFailure(wordsOf(error)))
+  }, [])
+  const seen = live.value
+  if (!seen) return <Empty>Waiting for the first figures …</Empty>
+  return (
+    <>
+      {failure && (
+        <p class="refused" role="alert">
+          {failure}
+        </p>
+      )}
+      {seen.runs.map((one) => (
+        <RunPanel key={one.plan} run={one} />
+      ))}
+      <div class="columns">
+        <PlanPanel seen={seen} policies={policies} />
+        <SettingsPanel seen={seen} policies={policies} />
+      </div>
+      <ExecutionsPanel />
+    </>
+  )
+}
+
+function RunPanel({ run }: { run: Run }) {
+  const ended = run.done + run.failed + run.cancelled
+  const stop = async () => {
+    await act(async () => {
+      await send('DELETE', `/v1/plans/${run.plan}/execution?by=${encodeURIComponent(myName())}`)
+      return `${run.plan}: no more moves begin`
+    })
+  }
+  return (
+    <Panel
+      title="Under way"
+      id={`run-${run.plan}`}
+      class="running"
+      aside={
+        isOperator.value &&
+        run.state === 'running' && (
+          <button type="button" class="danger" onClick={() => void stop()}>
+            Stop
+          </button>
+        )
+      }
+    >
+      <p>
+        <b>
+          {run.stage} by {run.policy}
+        </b>{' '}
+        {run.state !== 'running' && <Badge tone="warn">{run.state}</Badge>} <span class="muted">{run.reason}</span>
+      </p>
+      <Progress value={ended} of={run.moves} label="Moves that have ended" />
+      <p class="muted">
+        {count(run.done)} of {count(run.moves)} moved{run.failed > 0 && `, ${run.failed} failed`}
+        {run.cancelled > 0 && `, ${run.cancelled} not begun`} · {run.plan} · {run.by}
+      </p>
+    </Panel>
+  )
+}
+
+type NumberName = 'alpha' | 'beta' | 'gamma' | 'theta' | 'every_s' | 'hits' | 'shuffle_hits' | 'settle_s' | 'rest_s' | 'evacuate_after_s' | 'idle_below'
+
+const THRESHOLDS: [NumberName, string, string][] = [
+  ['alpha', 'α', 'Migration is due when cov is above it'],
+  ['beta', 'β, bytes/s', 'And the mean load is above this'],
+  ['gamma', 'γ', 'Shuffle is due when cov is above it'],
+  ['theta', 'θ, bytes/s', 'And the mean load is above this'],
+]
+const PACE: [NumberName, string, string][] = [
+  ['every_s', 'Look every, s', 'How often the loads are looked at'],
+  ['hits', 'Looks before migration', 'That find it due, in a row'],
+  ['shuffle_hits', 'Looks before shuffle', 'That find it due, in a row'],
+  ['settle_s', 'Settle, s', 'After a plan, nothing is done for so long'],
+  ['rest_s', 'Rest, s', 'Who was moved is not moved again for so long'],
+  ['idle_below', 'Idle below', 'A broker below this share of the mean idles'],
+  ['evacuate_after_s', 'Empty the dead after, s', 'When a dead broker is emptied'],
+]
+
+function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | null }) {
+  // What was typed and not saved yet; all else follows the coordinator.
+  const [draft, setDraft] = useState<Record<string, string>>({})
+  const told = seen.balancing
+  const shown = (name: keyof BalancingSettings) => draft[name] ?? String(told[name] ?? '')
+  const type = (name: string) => (event: { currentTarget: { value: string } }) =>
+    setDraft({ ...draft, [name]: event.currentTarget.value })
+  const isViewer = !isOperator.value
+
+  const save = async (event: Event) => {
+    event.preventDefault()
+    const changes: Record<string, unknown> = { by: myName() }
+    for (const [name, text] of Object.entries(draft)) {
+      if (name === 'placement') continue
+      if (name === 'migration' || name === 'shuffle') changes[name] = text
+      else if (name === 'max_moves') changes[name] = text.trim() === '' ? null : asNumber(text)
+      else changes[name] = asNumber(text)
+    }
+    const went = await act(async () => {
+      await send('PUT', '/v1/balancing', changes)
+      return 'The settings are changed, and remembered'
+    })
+    if (went) setDraft({})
+  }
+  const automatic = async () => {
+    const on = !told.automatic
+    if (on && !(await confirmed('Balance by itself?', 'From now on plans are made and carried out without anybody asking, as the thresholds say.', 'Switch on'))) return
+    await act(async () => {
+      await send('PUT', '/v1/balancing', { automatic: on, by: myName() })
+      return on ? 'Load is evened out by itself from now on' : 'Plans are carried out only when somebody asks'
+    })
+  }
+  const place = async (policy: string) => {
+    await act(async () => {
+      await send('PUT', '/v1/placement-policy', { policy, by: myName() })
+      return `Newcomers are placed by ${policy} from now on`
+    })
+  }
+  const number = ([name, label, help]: [NumberName, string, string]) => (
+    <label key={name} title={help}>
+      {label}
+      <input name={name} inputMode="decimal" disabled={isViewer} value={shown(name)} onInput={type(name)} />
+    </label>
+  )
+  const choice = (name: 'migration' | 'shuffle', label: string) => (
+    <label>
+      {label}
+      <select name={name} disabled={isViewer || !policies} value={shown(name)} onChange={type(name)}>
+        <option value="">off</option>
+        {withChosen(policies?.[name] ?? [], shown(name)).map((one) => (
+          <option key={one} value={one}>
+            {one}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+  return (
+    <Panel
+      title="Policies and thresholds"
+      aside={
+        <button
+          type="button"
+          role="switch"
+          class="switch"
+          aria-checked={told.automatic}
+          disabled={isViewer}
+          onClick={() => void automatic()}
+        >
+          Automatic
+        </button>
+      }
+    >
+      <p class="verdict">
+        {seen.verdict || 'not looked at yet'}
+        <span class="muted">
+          {' '}
+          · cov {ratio(seen.overall.cov)} · mean {bytes(seen.overall.mean)}
+        </span>
+      </p>
+      <form class="fields" onSubmit={save}>
+        <label>
+          Placement of newcomers
+          <select
+            name="placement"
+            disabled={isViewer || !policies}
+            value={seen.placement}
+            onChange={(event) => void place(event.currentTarget.value)}
+          >
+            {withChosen(policies?.placement ?? [], seen.placement).map((one) => (
+              <option key={one} value={one}>
+                {one}
+              </option>
+            ))}
+          </select>
+        </label>
+        {choice('migration', 'Migration')}
+        {choice('shuffle', 'Shuffle')}
+        {THRESHOLDS.map(number)}
+        <label title="The budget of a plan; empty: as many as it takes">
+          Most moves
+          <input
+            name="max_moves"
+            inputMode="numeric"
+            placeholder="no limit"
+            disabled={isViewer}
+            value={shown('max_moves')}
+            onInput={type('max_moves')}
+          />
+        </label>
+        <details>
+          <summary>Pace</summary>
+          <div class="fields">{PACE.map(number)}</div>
+        </details>
+        {Object.keys(draft).length > 0 && (
+          <span class="buttons">
+            <button type="submit" class="primary">
+              Save
+            </button>
+            <button type="button" onClick={() => setDraft({})}>
+              Discard
+            </button>
+          </span>
+        )}
+      </form>
+    </Panel>
+  )
+}
+
+/** What is no number is sent as it was typed: the coordinator says best what it would take. */
+function asNumber(text: string): number | string {
+  const number = Number(text.trim())
+  return text.trim() !== '' && Number.isFinite(number) ? number : text
+}
+
+function withChosen(names: string[], chosen: string): string[] {
+  return chosen && !names.includes(chosen) ? [...names, chosen] : names
+}

@@ -1,0 +1,157 @@
+// Try a channel: give parameters, and see notifications arrive.
+
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { call, wordsOf } from '../api'
+import { eventsOf } from '../event-stream'
+import { clock, count, seconds } from '../format'
+import { link } from '../router'
+import { isOperator } from '../store'
+import type { Channel, Parameter } from '../types'
+import { Badge, Empty, Panel } from '../ui/bits'
+
+/** More would only scroll by. */
+const KEPT = 100
+const WHOLE = new Set(['INT', 'BIGINT', 'SMALLINT', 'TINYINT', 'INTEGER', 'LONG'])
+const FRACTIONAL = new Set(['DOUBLE', 'FLOAT', 'DECIMAL'])
+
+interface Arrived {
+  position: string
+  committed_at_s: number
+  arrived_at_s: number
+  broker: string
+  payload: Record<string, unknown>
+}
+
+export function TryPanel({ channel, name }: { channel: Channel | undefined; name: string }) {
+  const [texts, setTexts] = useState<Record<string, string>>({})
+  const [arrived, setArrived] = useState<Arrived[]>([])
+  const [total, setTotal] = useState(0)
+  const [listening, setListening] = useState('')
+  const [failure, setFailure] = useState('')
+  const [busy, setBusy] = useState(false)
+  const running = useRef<AbortController | null>(null)
+  useEffect(() => () => running.current?.abort(), [])
+
+  const stop = () => {
+    running.current?.abort()
+    running.current = null
+    setListening('')
+    setBusy(false)
+  }
+
+  const start = async (event: Event) => {
+    event.preventDefault()
+    if (!channel) return
+    stop()
+    const control = new AbortController()
+    running.current = control
+    setBusy(true)
+    setFailure('')
+    setArrived([])
+    setTotal(0)
+    try {
+      const body = { channel: channel.name, parameters: values(channel.parameters, texts) }
+      const answer = await call('POST', '/dashboard/api/try', body, control.signal)
+      for await (const { name: kind, data } of eventsOf(answer)) {
+        if (kind === 'subscribed') setListening((data as { subscription: string }).subscription)
+        else if (kind === 'notification') {
+          const one = { ...(data as Arrived), arrived_at_s: Date.now() / 1000 }
+          setArrived((before) => [one, ...before].slice(0, KEPT))
+          setTotal((before) => before + 1)
+        } else if (kind === 'failed') setFailure((data as { message: string }).message)
+      }
+    } catch (error) {
+      if (!control.signal.aborted) setFailure(wordsOf(error))
+    }
+    if (running.current === control) stop()
+  }
+
+  return (
+    <Panel
+      title={`Try ${name}`}
+      id="try"
+      aside={
+        <a class="button" href={link('channels')}>
+          Close
+        </a>
+      }
+    >
+      {!channel ? (
+        <Empty>The cluster has no channel called {name}.</Empty>
+      ) : !isOperator.value ? (
+        <Empty>Only operators can try channels: it makes a subscription.</Empty>
+      ) : (
+        <form class="fields" onSubmit={start}>
+          {channel.parameters.map((one) => (
+            <label key={one.name}>
+              {one.name} <small>{one.type}</small>
+              <input
+                name={one.name}
+                required
+                autocomplete="off"
+                inputMode={WHOLE.has(one.type) ? 'numeric' : FRACTIONAL.has(one.type) ? 'decimal' : 'text'}
+                value={texts[one.name] ?? ''}
+                onInput={(event) => setTexts({ ...texts, [one.name]: event.currentTarget.value })}
+              />
+            </label>
+          ))}
+          <span class="buttons">
+            <button type="submit" class="primary" disabled={busy && !listening}>
+              {listening ? 'Subscribe again' : 'Subscribe'}
+            </button>
+            {listening && (
+              <button type="button" onClick={stop}>
+                Stop
+              </button>
+            )}
+          </span>
+        </form>
+      )}
+      {failure && (
+        <p class="refused" role="alert">
+          {failure}
+        </p>
+      )}
+      {listening && (
+        <p role="status">
+          <Badge tone="good">listening</Badge> <code>{listening}</code> · {count(total)} arrived
+          {channel?.is_paused && ' · the channel is paused, so nothing will come'}
+        </p>
+      )}
+      {listening && arrived.length === 0 && <Empty>Nothing has come yet. Publish a record that fits.</Empty>}
+      {arrived.length > 0 && (
+        <ol class="arrived" aria-label="Notifications">
+          {arrived.map((one) => (
+            <li key={one.position}>
+              <span class="muted">
+                {clock(one.arrived_at_s)} · {seconds(Math.max(0, one.arrived_at_s - one.committed_at_s))} after its commit ·{' '}
+                {one.broker} · {one.position}
+              </span>
+              <dl>
+                {Object.entries(one.payload).map(([key, value]) => (
+                  <div key={key}>
+                    <dt>{key}</dt>
+                    <dd>{typeof value === 'object' ? JSON.stringify(value) : String(value)}</dd>
+                  </div>
+                ))}
+              </dl>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Panel>
+  )
+}
+
+/** Numbers as numbers. What is none is sent as it was typed: the cluster says best what it would take. */
+function values(parameters: Parameter[], texts: Record<string, string>): Record<string, string | number | boolean> {
+  const found: Record<string, string | number | boolean> = {}
+  for (const { name, type } of parameters) {
+    const text = (texts[name] ?? '').trim()
+    const number = Number(text)
+    if ((WHOLE.has(type) || FRACTIONAL.has(type)) && text !== '' && Number.isFinite(number)) found[name] = number
+    else if (type === 'BOOLEAN' && /^(true|false)$/i.test(text)) found[name] = text.toLowerCase() === 'true'
+    else found[name] = texts[name] ?? ''
+  }
+  return found
+}

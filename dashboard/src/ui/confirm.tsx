@@ -1,0 +1,54 @@
+// Asks before people are moved. A real dialog: Escape closes it, focus stays inside and comes back.
+
+import { signal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+
+interface Question {
+  title: string
+  text: string
+  yes: string
+  answer: (agreed: boolean) => void
+}
+
+const question = signal<Question | null>(null)
+
+export function confirmed(title: string, text: string, yes: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    question.value = { title, text, yes, answer: resolve }
+  })
+}
+
+export function ConfirmDialog() {
+  const element = useRef<HTMLDialogElement>(null)
+  const asked = question.value
+  useEffect(() => {
+    if (asked) element.current?.showModal()
+  }, [asked])
+  if (!asked) return null
+  const end = (agreed: boolean) => {
+    element.current?.close()
+    question.value = null
+    asked.answer(agreed)
+  }
+  return (
+    <dialog
+      ref={element}
+      aria-labelledby="question"
+      onCancel={(event) => {
+        event.preventDefault()
+        end(false)
+      }}
+    >
+      <h2 id="question">{asked.title}</h2>
+      <p>{asked.text}</p>
+      <div class="buttons">
+        <button type="button" onClick={() => end(false)}>
+          Cancel
+        </button>
+        <button type="button" class="primary" onClick={() => end(true)} autofocus>
+          {asked.yes}
+        </button>
+      </div>
+    </dialog>
+  )
+}
