@@ -6,6 +6,7 @@ import math
 import re
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from integration.live import Live, wait_until
@@ -248,7 +249,7 @@ def test_a_slow_run_delays_the_next_and_takes_its_place(live: Live) -> None:
         executor._execute = execute  # type: ignore[method-assign]
     assert len(windows) == 2, windows
     assert windows[0][1] == windows[1][0]
-    assert live.metric("tocsin_channel_overruns_total", channel="ChLate") >= 1
+    assert live.channel("ChLate")["overruns"] == live.metric("tocsin_channel_overruns_total", channel="ChLate") >= 1
     live.publish("ch_slow", [{"id": 6}])
     assert [one["payload"]["id"] for one in seat.take(1)] == [6]
 
@@ -348,3 +349,104 @@ def test_a_large_window_goes_through(live: Live) -> None:
         live.publish("ch_burst", [{"id": n, "k": n % 1000} for n in range(start, start + 20_000)])
     live.cluster.executor.run([live.cluster.executor.states["chbursts"]])
     assert {one["payload"]["id"] for one in seat.take(60)} == set(range(7, 60_000, 1000))
+
+
+def test_a_paused_channel_waits_and_then_takes_everything(live: Live) -> None:
+    """PAUSE stops runs of either kind and leaves all else; after RESUME one run takes what came meanwhile, once."""
+    live.sql("""
+        CREATE ACTIVE DATASET ChPaused (id INT, k INT, PRIMARY KEY (id));
+        CREATE FEED ch_paused INTO ChPaused FROM HTTP;
+        CREATE CONTINUOUS CHANNEL ChWoken (k INT) AS SELECT r.id FROM ChPaused r WHERE is_new(r) AND r.k = :k;
+        CREATE REPETITIVE CHANNEL ChTimed (k INT) PERIOD 0.1 SECONDS AS
+          SELECT r.id FROM ChPaused r WHERE is_new(r) AND r.k = :k;
+        CREATE REPETITIVE CHANNEL ChOther () PERIOD 0.2 SECONDS AS SELECT r.id FROM ChPaused r WHERE is_new(r);
+    """)
+    seat, other = live.broker("ch-paused"), live.broker("ch-other")
+    other.subscribe("ChOther")
+    ends = seat.subscribe("ChWoken", k=3)
+    ids = [seat.subscribe(name, k=1) for name in ("ChWoken", "ChTimed")]
+    live.publish("ch_paused", [{"id": 0, "k": 1}])
+    assert Counter(one["subscription"] for one in seat.take(2)) == Counter(ids)
+    other.take(1)
+    answers = live.sql("PAUSE CHANNEL chwoken; PAUSE CHANNEL ChTimed; PAUSE CHANNEL ChTimed")
+    assert [one["message"] for one in answers] == [
+        "channel ChWoken paused",
+        "channel ChTimed paused",
+        "channel ChTimed is paused already: nothing to do",
+    ]
+    runs = {name: live.channel(name)["runs"] for name in ("ChWoken", "ChTimed")}
+    for number in range(1, 4):
+        live.publish("ch_paused", [{"id": number, "k": 1}, {"id": 10 + number, "k": 2}, {"id": 20 + number, "k": 3}])
+        other.take(3)  # Two periods of the paused one have passed.
+    ids.append(seat.subscribe("ChWoken", k=2))
+    live.client.unsubscribe("ch-paused", [ends])
+    for name, count in runs.items():
+        channel = live.channel(name)
+        assert (channel["is_paused"], channel["runs"], channel["window_lag_commits"]) == (True, count, 3)
+        assert live.metric("tocsin_channel_window_lag_commits", channel=name) == 3
+        assert live.metric("tocsin_channel_paused", channel=name) == 1
+        assert {"property": "is_paused", "value": True} in live.rows(f"DESCRIBE CHANNEL {name}")
+    assert live.client.pull("ch-paused", seat.cursor)[0] == []
+    shown = {row["channel"]: row["is_paused"] for row in live.rows("SHOW CHANNELS")}
+    assert (shown["ChWoken"], shown["ChTimed"], shown["ChOther"]) == (True, True, False)
+    answers = live.sql("RESUME CHANNEL ChWoken; RESUME CHANNEL ChTimed; RESUME CHANNEL ChOther")
+    assert [one["message"] for one in answers] == [
+        "channel ChWoken resumed",
+        "channel ChTimed resumed",
+        "channel ChOther is not paused: nothing to do",
+    ]
+    # Nothing more has to come for it.
+    found = Counter((one["subscription"], one["payload"]["id"]) for one in seat.take(9))
+    assert found == Counter([(one, n) for one in ids[:2] for n in (1, 2, 3)] + [(ids[2], n) for n in (11, 12, 13)])
+    for name, count in runs.items():
+        channel = live.channel(name)
+        assert (channel["is_paused"], channel["runs"], channel["window_lag_commits"]) == (False, count + 1, 0)
+        assert live.metric("tocsin_channel_paused", channel=name) == 0
+    assert (live.channel("ChWoken")["last_results"], live.channel("ChTimed")["last_results"]) == (6, 3)
+    live.publish("ch_paused", [{"id": 4, "k": 1}])
+    assert {one["payload"]["id"] for one in seat.take(2)} == {4}
+    assert "no channel called ChNone" in live.refusal("PAUSE CHANNEL ChNone")["message"]
+    assert "no channel called ChNone" in live.refusal("RESUME CHANNEL ChNone")["message"]
+    live.sql("PAUSE CHANNEL ChTimed; DROP CHANNEL ChTimed")
+    assert 'tocsin_channel_paused{channel="ChTimed"}' not in live.http.get("/metrics").text
+
+
+def test_a_pause_waits_for_the_run_under_way(live: Live) -> None:
+    """PAUSE is answered when no run goes on any more, and others' statements don't wait for it meanwhile."""
+    live.sql("""
+        CREATE ACTIVE DATASET ChHeld (id INT, PRIMARY KEY (id));
+        CREATE FEED ch_held INTO ChHeld FROM HTTP;
+        CREATE REPETITIVE CHANNEL ChHolds () PERIOD 0.1 SECONDS AS SELECT r.id FROM ChHeld r WHERE is_new(r);
+    """)
+    seat = live.broker("ch-held")
+    seat.subscribe("ChHolds")
+    executor, state = live.cluster.executor, live.cluster.executor.states["chholds"]
+    begun, go_on, execute = threading.Event(), threading.Event(), live.cluster.executor._execute
+
+    def slowly(one: Any, window: Any) -> Any:
+        if one is state:
+            begun.set()
+            assert go_on.wait(20)
+        return execute(one, window)
+
+    executor._execute = slowly  # type: ignore[method-assign]
+    try:
+        live.publish("ch_held", [{"id": 1}])
+        assert begun.wait(20)
+        with ThreadPoolExecutor(1) as pool:
+            pausing = pool.submit(live.sql, "PAUSE CHANNEL ChHolds")
+            wait_until(lambda: live.channel("ChHolds")["is_paused"], "the pause is known")
+            live.sql("CREATE REFERENCE DATASET ChMeanwhile (id INT)")
+            seat.subscribe("ChHolds")
+            assert not pausing.done()
+            go_on.set()
+            assert pausing.result(20)[0]["message"] == "channel ChHolds paused"
+    finally:
+        go_on.set()
+        executor._execute = execute  # type: ignore[method-assign]
+    assert [one["payload"]["id"] for one in seat.take(1)] == [1]
+    live.publish("ch_held", [{"id": 2}])
+    live.cluster.executor.run([state])
+    assert live.channel("ChHolds")["runs"] == 1
+    live.sql("RESUME CHANNEL ChHolds")
+    assert [one["payload"]["id"] for one in seat.take(1)] == [2]

@@ -68,7 +68,8 @@ def test_status_tells_how_the_cluster_is(busy: Live) -> None:
     assert (status["state"], status["failure"]) == ("ready", "")
     assert status["landing"]["ingested"] <= status["landing"]["end"]
     assert {"name": "OpRecords", "kind": "ACTIVE", "commits": 2} in status["datasets"]
-    assert {"name": "op_records", "dataset": "OpRecords", "source": "HTTP"} in status["feeds"]
+    feed = {"name": "op_records", "dataset": "OpRecords", "source": "HTTP", "accepted": 1, "rejected": 1}
+    assert feed in status["feeds"]
     channel = busy.channel("OpOften")
     assert (channel["kind"], channel["period_s"], channel["subscriptions"], channel["results"]) == (
         "REPETITIVE",
@@ -77,8 +78,122 @@ def test_status_tells_how_the_cluster_is(busy: Live) -> None:
         1,
     )
     assert channel["last_run_s"] > 0
+    assert (channel["last_results"], channel["is_paused"]) == (1, False)
+    assert channel["overruns"] == busy.metric("tocsin_channel_overruns_total", channel="OpOften")
     assert status["memory"]["driver_rss"] > 0
     assert status["memory"]["children_rss"] > 0
+
+
+def test_a_feed_made_anew_counts_anew(live: Live) -> None:
+    """What a dropped feed had taken in is not told of a later one of its name."""
+    live.sql("CREATE ACTIVE DATASET OpAgain (id INT, PRIMARY KEY (id)); CREATE FEED op_again INTO OpAgain FROM HTTP")
+    live.publish("op_again", [{"id": 1}, {"id": 2}])
+    live.sql("DROP FEED op_again; CREATE FEED op_again INTO OpAgain FROM HTTP")
+    live.publish("op_again", [{"id": 3}])
+    (feed,) = [one for one in live.client.status()["feeds"] if one["name"] == "op_again"]
+    assert (feed["accepted"], feed["rejected"]) == (1, 0)
+
+
+def test_the_catalogue_tells_what_exists(live: Live) -> None:
+    """GET /v1/catalogue has datasets with columns and key, channels with parameters, and feeds."""
+    live.sql("""
+        CREATE KEYED DATASET OpPlaces (who STRING, floor INT, at TIMESTAMP, PRIMARY KEY (who, floor));
+        CREATE FEED op_places INTO OpPlaces FROM HTTP;
+        CREATE REPETITIVE CHANNEL OpEvery (who STRING, floor INT) PERIOD 2 HOURS AS
+          SELECT p.at FROM OpPlaces p WHERE is_new(p) AND p.who = :who AND p.floor = :floor;
+        CREATE CONTINUOUS CHANNEL OpAny () AS SELECT p.who FROM OpPlaces p WHERE is_new(p);
+        PAUSE CHANNEL OpAny;
+    """)
+    found = live.client.catalogue()
+    assert {
+        "name": "OpPlaces",
+        "kind": "KEYED",
+        "columns": [
+            {"name": "who", "type": "STRING"},
+            {"name": "floor", "type": "INT"},
+            {"name": "at", "type": "TIMESTAMP"},
+        ],
+        "primary_key": ["who", "floor"],
+    } in found["datasets"]
+    every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "is_paused": False}
+    assert {
+        **every,
+        "parameters": [{"name": "who", "type": "STRING"}, {"name": "floor", "type": "INT"}],
+    } in found["channels"]
+    anyone = {"name": "OpAny", "kind": "CONTINUOUS", "period_s": None, "is_paused": True, "parameters": []}
+    assert anyone in found["channels"]
+    assert {"name": "op_places", "dataset": "OpPlaces", "source": "HTTP"} in found["feeds"]
+    live.sql("DROP CHANNEL OpAny; DROP CHANNEL OpEvery; DROP FEED op_places; DROP DATASET OpPlaces")
+    after = live.client.catalogue()
+    names = {one["name"] for kind in ("datasets", "channels", "feeds") for one in after[kind]}
+    assert not names & {"OpPlaces", "OpEvery", "OpAny", "op_places"}
+
+
+def test_recent_rows_follow_the_commits(live: Live) -> None:
+    """GET /v1/datasets/{dataset}/recent gives what was committed after a commit, the newest up to a limit."""
+    live.sql("""
+        CREATE ACTIVE DATASET OpRecent (id INT, at TIMESTAMP, day DATE, x DOUBLE, ok BOOLEAN, PRIMARY KEY (id));
+        CREATE FEED op_recent INTO OpRecent FROM HTTP;
+        CREATE CONTINUOUS CHANNEL OpShown () AS SELECT r.* FROM OpRecent r WHERE is_new(r);
+    """)
+    seat = live.broker("op-recent")
+    seat.subscribe("OpShown")
+    begin = live.client.recent("oprecent")
+    assert (begin["dataset"], begin["rows"]) == ("OpRecent", [])
+    assert begin["columns"] == ["id", "at", "day", "x", "ok"]
+    record = {"id": 1, "at": "2026-01-02T04:04:05.5+01:00", "day": "2026-01-02", "x": 0.1, "ok": True}
+    live.publish("op_recent", [record])
+    live.publish("op_recent", [{"id": number} for number in range(2, 6)])
+    assert live.client.recent("OpRecent")["rows"] == [
+        [1, "2026-01-02T03:04:05.500000Z", "2026-01-02", 0.1, True],
+        *([number, None, None, None, None] for number in range(2, 6)),
+    ]
+    # Values are what results have.
+    shown = [list(one["payload"].values()) for one in seat.take(5)]
+    recent = live.client.recent("OpRecent", begin["commit"])
+    assert recent["rows"] == shown
+    assert recent["commit"] == live.cluster.store["OpRecent"].sequence > begin["commit"]
+    assert [row[0] for row in live.client.recent("OpRecent", recent["commit"] - 1)["rows"]] == [2, 3, 4, 5]
+    assert [row[0] for row in live.client.recent("OpRecent", limit=2)["rows"]] == [4, 5]
+    assert live.client.recent("OpRecent", recent["commit"])["rows"] == []
+    live.publish("op_recent", [{"id": 6}])
+    later = live.client.recent("OpRecent", recent["commit"])
+    assert (later["rows"], later["commit"]) == ([[6, None, None, None, None]], recent["commit"] + 1)
+
+
+def test_recent_rows_need_no_spark_and_fit_the_columns(live: Live) -> None:
+    """The rows come from memory: no job is run for them. A column that was added is there at once."""
+    live.sql(
+        "CREATE KEYED DATASET OpGrows (who STRING, PRIMARY KEY (who)); CREATE FEED op_grows INTO OpGrows FROM HTTP"
+    )
+    live.publish("op_grows", [{"who": "ann"}])
+    tracker = live.cluster.spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    for _ in range(50):
+        assert live.client.recent("OpGrows")["rows"] == [["ann"]]
+    # Channels of other tests may run beside it, but nothing comes for them any more.
+    assert len(set(tracker.getJobIdsForGroup(None)) - before) < 10
+    live.sql("ALTER DATASET OpGrows ADD COLUMN level INT")
+    assert live.client.recent("OpGrows")["columns"] == ["who", "level"]
+    live.publish("op_grows", [{"who": "ann", "level": 3}])
+    assert live.client.recent("OpGrows")["rows"][-1] == ["ann", 3]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "told"),
+    [
+        ("/v1/datasets/Nowhere/recent", 404, "no dataset called Nowhere"),
+        ("/v1/datasets/OpRecords/recent?limit=0", 422, "limit"),
+        ("/v1/datasets/OpRecords/recent?limit=5001", 422, "limit"),
+        ("/v1/datasets/OpRecords/recent?after=-1", 422, "after"),
+        ("/v1/datasets/OpRecords/recent?after=soon", 422, "after"),
+    ],
+)
+def test_recent_rows_that_can_not_be_given(busy: Live, path: str, status: int, told: str) -> None:
+    """What is not there, or asked for out of bounds, is told."""
+    response = busy.http.get(path)
+    assert response.status_code == status
+    assert told in response.json()["error"]["message"]
 
 
 def test_health_and_documents_are_served(live: Live) -> None:
@@ -119,5 +234,5 @@ def test_the_api_does_what_its_document_says(busy: Live) -> None:
         if case.query and "wait_s" in case.query:
             case.query["wait_s"] = 0
 
-    check_document(busy.url, adapt, operations=16, examples=60)
+    check_document(busy.url, adapt, operations=18, examples=60)
     assert busy.http.get("/healthz").json() == {"state": "ready"}

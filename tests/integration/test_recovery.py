@@ -160,6 +160,32 @@ def test_a_death_at_any_moment_loses_and_doubles_nothing(
             assert live.client.dead_letters("Records")["total"] == 1
 
 
+def test_a_death_while_paused_loses_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A paused channel is paused after the start too, whatever comes, and once resumed gives all it had missed."""
+    copy = tmp_path / "second" / "data"
+    copy.parent.mkdir()
+    with serving(settings_for(tmp_path / "first"), spark) as live:
+        live.sql(_SCHEMA)
+        seat = live.broker("b")
+        ids = [seat.subscribe("Wake", k=1), seat.subscribe("Clock")]
+        live.publish("records", [{"id": 1, "k": 1}])
+        seat.take(2)
+        live.sql("PAUSE CHANNEL Wake; PAUSE CHANNEL Clock")
+        live.publish("records", [{"id": 2, "k": 1}])
+        shutil.copytree(live.cluster.settings.data_dir, copy, copy_function=_copy_if_there)
+    with serving(settings_for(tmp_path / "second"), spark) as live:
+        seat.client = live.client
+        live.publish("records", [{"id": 3, "k": 1}])
+        assert [live.channel(name)["is_paused"] for name in ("Wake", "Near", "Clock")] == [True, False, True]
+        assert [live.channel(name)["window_lag_commits"] for name in ("Wake", "Near", "Clock")] == [2, 0, 2]
+        assert live.client.pull("b", seat.cursor)[0] == []
+        live.sql("RESUME CHANNEL Wake; RESUME CHANNEL Clock")
+        found = Counter((one["subscription"], one["payload"]["id"]) for one in seat.take(4))
+        assert found == Counter((one, number) for one in ids for number in (2, 3))
+    with serving(settings_for(tmp_path / "second"), spark) as live:
+        assert not any(one["is_paused"] for one in live.client.status()["channels"])
+
+
 def test_a_column_that_was_half_added_can_be_added(serve: Callable[..., AbstractContextManager[Live]]) -> None:
     """If the process dies after the table has the column and before the catalogue knows, all works, and ALTER again
     makes it whole."""

@@ -187,3 +187,47 @@ def test_active_rows_past_their_time_are_removed_once_seen(serve: Callable[..., 
         assert {one["payload"]["id"] for one in seat.take(2)} == {1, 2}
         live.publish("old", [{"id": 3}])
         assert live.rows("SELECT id FROM Old ORDER BY id") == [{"id": 2}, {"id": 3}]
+
+
+def test_a_paused_channel_keeps_the_rows_it_has_not_seen(serve: Callable[..., AbstractContextManager[Live]]) -> None:
+    """However long a channel is paused, neither retention nor compaction takes from what it runs over when resumed."""
+    with serve(dataset_retention_s=3600) as live:
+        live.sql("""
+            CREATE ACTIVE DATASET Kept (id INT, PRIMARY KEY (id));
+            CREATE KEYED DATASET Latest (who STRING, n INT, PRIMARY KEY (who));
+            CREATE FEED kept INTO Kept FROM HTTP;
+            CREATE FEED latest INTO Latest FROM HTTP;
+            CREATE CONTINUOUS CHANNEL Keeps () AS SELECT r.id FROM Kept r WHERE is_new(r);
+            CREATE CONTINUOUS CHANNEL Follows () AS SELECT r.who, r.n FROM Latest r WHERE is_new(r);
+            PAUSE CHANNEL Keeps;
+            PAUSE CHANNEL Follows;
+        """)
+        seat = live.broker("kept")
+        seat.subscribe("Keeps")
+        seat.subscribe("Follows")
+        live.publish("kept", [{"id": 1}])
+        for number in range(3):
+            live.publish("latest", [{"who": "ann", "n": number}])
+        maintenance, clock = live.cluster.maintenance, live.cluster.clock
+        maintenance.retain()
+
+        class Later:
+            def now_us(self) -> int:
+                return clock.now_us() + 2 * 3600 * 10**6
+
+            def monotonic_s(self) -> float:
+                return clock.monotonic_s()
+
+        maintenance._clock = Later()
+        live.publish("kept", [{"id": 2}])
+        maintenance.retain()
+        for name in ("Kept", "Latest"):
+            live.cluster.store[name].compact()
+            live.cluster.store[name].rows.tidy()
+            live.cluster.store[name].rows.recent.clear(since=live.cluster.store[name].sequence)
+        live.sql("RESUME CHANNEL Keeps; RESUME CHANNEL Follows")
+        payloads = [one["payload"] for one in seat.take(3)]
+        assert sorted(one["id"] for one in payloads if "id" in one) == [1, 2]
+        assert [one for one in payloads if "who" in one] == [{"who": "ann", "n": 2}]
+        maintenance.retain()
+        assert live.rows("SELECT id FROM Kept") == [{"id": 2}]

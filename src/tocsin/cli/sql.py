@@ -22,7 +22,7 @@ def run_sql(
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
-    """Carry out statements: CREATE, LOAD, INSERT, SELECT, SHOW, DESCRIBE, EXPLAIN CHANNEL, DROP."""
+    """Carry out statements: CREATE, LOAD, INSERT, SELECT, SHOW, DESCRIBE, EXPLAIN, PAUSE and RESUME CHANNEL, DROP."""
     if file is not None:
         statements = file.read_text()
     elif statements == "-":

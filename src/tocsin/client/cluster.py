@@ -49,6 +49,14 @@ class ClusterClient(HttpClient):
         results: list[dict[str, Any]] = self._json("POST", "/v1/statements", json={"sql": text})["results"]
         return results
 
+    def catalogue(self) -> dict[str, Any]:
+        """What exists: `datasets`, `channels` and `feeds`."""
+        return self._json("GET", "/v1/catalogue")
+
+    def recent(self, dataset: str, after: int = 0, limit: int = 500) -> dict[str, Any]:
+        """The newest rows of a dataset that are in memory, of commits later than `after`; `commit` is the next such."""
+        return self._json("GET", f"/v1/datasets/{dataset}/recent", params={"after": after, "limit": limit})
+
     def publish(
         self,
         feed: str,

@@ -123,7 +123,7 @@ class Cluster:
             run_over=self.run_over,
         )
         for channel in self.catalogue.channels.values():
-            self._resume(channel)
+            self._take_up(channel)
         # What was committed but not run over when the last process ended.
         self.executor.run_continuous(self.catalogue.datasets)
         self.ingestion.start()
@@ -190,6 +190,31 @@ class Cluster:
         self.executor.remove(channel.name)
         self.registry.remove_channel(channel.name)
 
+    def pause(self, name: str) -> bool:
+        """Have a channel not run any more, also after a restart; False if it was paused already.
+
+        Returns when no run of it is under way. Its bound stays where it is, so its window grows, and rows in it are
+        safe from retention."""
+        with self.statement_lock:
+            is_changed = self.catalogue.pause_channel(name)
+            state = self.executor.states[name.lower()]
+            self.executor.set_paused(state, True)
+        # Outside of the statements' lock: nobody else should have to wait for a run that takes long.
+        with state.lock:
+            return is_changed
+
+    def resume(self, name: str) -> bool:
+        """Have a channel run again, over all that came meanwhile; False if it was not paused.
+
+        A repetitive channel runs when it is due next, a continuous one soon: nothing may come that would wake it."""
+        with self.statement_lock:
+            is_changed = self.catalogue.resume_channel(name)
+            state = self.executor.states[name.lower()]
+            self.executor.set_paused(state, False)
+        if is_changed and state.channel.kind is ChannelKind.CONTINUOUS:
+            self.repetitive.run_once(state.channel.name)
+        return is_changed
+
     def subscribe(
         self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
     ) -> Subscribed:
@@ -229,8 +254,10 @@ class Cluster:
         if (watched := self._folder_feeds.pop(feed.name.lower(), None)) is not None:
             watched.stop()
 
-    def _resume(self, channel: Channel) -> None:
-        state = self.executor.add(channel, self.compile(channel))
+    def _take_up(self, channel: Channel) -> None:
+        """Put a channel to work that an earlier process knew; a paused one waits on."""
+        is_paused = self.catalogue.is_paused(channel.name)
+        state = self.executor.add(channel, self.compile(channel), is_paused=is_paused)
         for subscriptions in self.registry.of_channel(channel.name):
             state.subscriptions.add(subscriptions)
         self._put_on_schedule(channel)

@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, assert_never
@@ -19,6 +17,7 @@ from typing import Any, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.cluster.answers import Answer
 from tocsin.cluster.channels import statements as st
 from tocsin.cluster.channels.compile import RelationRole, compile_channel, compile_select
 from tocsin.cluster.channels.parse import parse_script
@@ -28,21 +27,10 @@ from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.records import misfit
 from tocsin.cluster.failures import SPARK_ERRORS, reason_of
 from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.listings import describe, show
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, Unavailable
 from tocsin.model.catalogue import Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.schema import Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a statement did, in words, and the rows it returns, if any."""
-
-    message: str
-    columns: tuple[str, ...] = ()
-    rows: Sequence[Sequence[Any]] = field(default=())
-    #: True when there were more rows than a SELECT may return.
-    truncated: bool = False
-
 
 #: The statements that change what exists.
 _Change = st.CreateDataset | st.AlterDatasetAddColumn | st.CreateFeed | st.CreateChannel | st.Drop
@@ -61,15 +49,19 @@ class Interpreter:
             case st.Select():
                 return self._select(statement)
             case st.Show():
-                return self._show(statement)
+                return show(self._cluster, statement.listing)
             case st.Describe():
-                return self._describe(statement)
+                return describe(self._cluster, statement)
             case st.ExplainChannel():
                 return self._explain(statement)
             case st.Insert():
                 return self._insert(statement)
             case st.LoadDataset():
                 return self._load(statement)
+            case st.PauseChannel():
+                return self._pause(statement)
+            case st.ResumeChannel():
+                return self._resume(statement)
             case _:
                 return self._change_what_exists(statement)
 
@@ -222,6 +214,18 @@ class Interpreter:
             raise
         return Answer(f"{channel.kind.lower()} channel {channel.name} created")
 
+    def _pause(self, statement: st.PauseChannel) -> Answer:
+        name = self._cluster.catalogue.channel(statement.name).name
+        if not self._cluster.pause(name):
+            return Answer(f"channel {name} is paused already: nothing to do")
+        return Answer(f"channel {name} paused")
+
+    def _resume(self, statement: st.ResumeChannel) -> Answer:
+        name = self._cluster.catalogue.channel(statement.name).name
+        if not self._cluster.resume(name):
+            return Answer(f"channel {name} is not paused: nothing to do")
+        return Answer(f"channel {name} resumed")
+
     def _drop(self, statement: st.Drop) -> Answer:
         cluster, name = self._cluster, statement.name
         match statement.kind:
@@ -230,7 +234,9 @@ class Interpreter:
                 with cluster.ingestion.batch_lock:
                     cluster.store.drop(dataset.name)
             case st.Kind.FEED:
-                cluster.unwatch(cluster.catalogue.drop_feed(name))
+                feed = cluster.catalogue.drop_feed(name)
+                cluster.unwatch(feed)
+                cluster.metrics.forget_feed(feed.name)
             case st.Kind.CHANNEL:
                 cluster.retire(cluster.catalogue.drop_channel(name))
             case _ as never:
@@ -275,83 +281,6 @@ class Interpreter:
         rows = list(zip(*columns, strict=True)) if columns else []
         return Answer(f"{len(rows)} rows", tuple(table.column_names), rows, truncated)
 
-    def _show(self, statement: st.Show) -> Answer:
-        cluster = self._cluster
-        match statement.listing:
-            case st.Listing.DATASETS:
-                columns: tuple[str, ...] = ("dataset", "kind", "rows", "commits", "primary_key")
-                rows: list[tuple[Any, ...]] = [
-                    (
-                        one.dataset.name,
-                        one.dataset.kind,
-                        len(one),
-                        one.sequence,
-                        ", ".join(one.dataset.schema.primary_key),
-                    )
-                    for one in cluster.store
-                ]
-            case st.Listing.FEEDS:
-                columns = ("feed", "dataset", "source", "location")
-                rows = [(one.name, one.dataset, one.source, one.location) for one in cluster.catalogue.feeds.values()]
-            case st.Listing.CHANNELS:
-                columns = ("channel", "kind", "period_s", "parameters", "subscriptions", "runs", "results")
-                rows = [
-                    (
-                        state.channel.name,
-                        state.channel.kind,
-                        state.channel.period_s,
-                        _parameters(state.channel.parameters),
-                        len(state.subscriptions),
-                        state.runs,
-                        state.results,
-                    )
-                    for state in cluster.executor.states.values()
-                ]
-            case st.Listing.BROKERS:
-                columns = ("broker", "callback_url", "push_limit_bytes")
-                rows = [(one.name, one.callback_url, one.push_limit_bytes) for one in cluster.registry.brokers()]
-            case st.Listing.SUBSCRIPTIONS:
-                columns = ("channel", "subscriptions")
-                rows = sorted(cluster.registry.counts().items())
-            case _ as never:
-                assert_never(never)
-        return Answer(f"{len(rows)} {statement.listing.lower()}", columns, sorted(rows))
-
-    def _describe(self, statement: st.Describe) -> Answer:
-        cluster = self._cluster
-        match statement.kind:
-            case st.Kind.DATASET:
-                dataset = cluster.catalogue.dataset(statement.name)
-                key = {name.lower() for name in dataset.schema.primary_key}
-                rows: list[tuple[Any, ...]] = [
-                    (one.name, one.type, one.nullable, one.name.lower() in key) for one in dataset.schema
-                ]
-                return Answer(f"dataset {dataset.name}", ("column", "type", "nullable", "key"), rows)
-            case st.Kind.FEED:
-                feed = cluster.catalogue.feed(statement.name)
-                rows = [("dataset", feed.dataset), ("source", feed.source), ("location", feed.location)]
-                return Answer(f"feed {feed.name}", ("property", "value"), rows)
-            case st.Kind.CHANNEL:
-                state = cluster.executor.states[cluster.catalogue.channel(statement.name).name.lower()]
-                window = cluster.executor.window(state)
-                rows = [
-                    ("kind", state.channel.kind),
-                    ("period_s", state.channel.period_s),
-                    ("parameters", _parameters(state.channel.parameters)),
-                    ("datasets", ", ".join(state.compiled.datasets)),
-                    ("watches", ", ".join(state.compiled.windows)),
-                    ("window_lag_commits", window.lag_commits),
-                    ("subscriptions", len(state.subscriptions)),
-                    ("runs", state.runs),
-                    ("results", state.results),
-                    ("last_run_s", state.last_run_s),
-                    ("last_error", state.last_error),
-                    ("body", state.channel.body),
-                ]
-                return Answer(f"channel {state.channel.name}", ("property", "value"), rows)
-            case _ as never:
-                assert_never(never)
-
     def _explain(self, statement: st.ExplainChannel) -> Answer:
         cluster = self._cluster
         channel = cluster.catalogue.channel(statement.name)
@@ -385,7 +314,3 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         return [float(value) if isinstance(value, Decimal) else value for value in column.to_pylist()]
     except (ValueError, OverflowError):
         return list(column.cast(pa.string()).to_pylist())
-
-
-def _parameters(parameters: Sequence[Any]) -> str:
-    return ", ".join(f"{one.name} {one.type}" for one in parameters)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter as Tally
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,6 +37,9 @@ class Metrics:
             ["channel"],
             registry=self.registry,
         )
+        self._paused = Gauge(
+            "tocsin_channel_paused", "1 while the channel is paused", ["channel"], registry=self.registry
+        )
         self._pending = Gauge(
             "tocsin_landing_pending_bytes", "Accepted but not yet committed to tables", registry=self.registry
         )
@@ -44,6 +49,9 @@ class Metrics:
         self._stages = Histogram(
             "tocsin_stage_seconds", "Time of a stage", ["stage"], buckets=_SECONDS, registry=self.registry
         )
+        #: What the counter of records has come to, since Prometheus' counters can't be asked one by one.
+        self._records_so_far: Tally[tuple[str, str]] = Tally()
+        self._lock = threading.Lock()
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
@@ -58,6 +66,13 @@ class Metrics:
 
     def feed_records(self, feed: str, outcome: str, count: int) -> None:
         self._records.labels(feed, outcome).inc(count)
+        with self._lock:
+            self._records_so_far[feed, outcome] += count
+
+    def records_so_far(self, feed: str, outcome: str) -> int:
+        """Records of a feed that came to this outcome since the process began."""
+        with self._lock:
+            return self._records_so_far[feed, outcome]
 
     def run(self, channel: str, outcome: str, seconds: float, results: int) -> None:
         self._runs.labels(channel, outcome).inc()
@@ -70,6 +85,9 @@ class Metrics:
     def window_lag(self, channel: str, commits: int) -> None:
         self._window_lag.labels(channel).set(commits)
 
+    def paused(self, channel: str, is_paused: bool) -> None:
+        self._paused.labels(channel).set(is_paused)
+
     def landing_pending(self, size_bytes: int) -> None:
         self._pending.set(size_bytes)
 
@@ -78,8 +96,15 @@ class Metrics:
 
     def forget_channel(self, channel: str) -> None:
         labels = {"channel": channel}
-        for family in (self._runs, self._results, self._overruns, self._run_seconds, self._window_lag):
+        families = (self._runs, self._results, self._overruns, self._run_seconds, self._window_lag, self._paused)
+        for family in families:
             family.remove_by_labels(labels)
+
+    def forget_feed(self, feed: str) -> None:
+        self._records.remove_by_labels({"feed": feed})
+        with self._lock:
+            for outcome in ("accepted", "rejected"):
+                del self._records_so_far[feed, outcome]
 
     def forget_broker(self, broker: str) -> None:
         self._notifications.remove_by_labels({"broker": broker})

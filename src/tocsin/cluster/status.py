@@ -29,7 +29,14 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
             {"name": one.dataset.name, "kind": one.dataset.kind, "commits": one.sequence} for one in cluster.store
         ],
         "feeds": [
-            {"name": one.name, "dataset": one.dataset, "source": one.source} for one in cluster.catalogue.feeds.values()
+            {
+                "name": one.name,
+                "dataset": one.dataset,
+                "source": one.source,
+                "accepted": cluster.metrics.records_so_far(one.name, "accepted"),
+                "rejected": cluster.metrics.records_so_far(one.name, "rejected"),
+            }
+            for one in cluster.catalogue.feeds.values()
         ],
         "channels": [],
         "memory": memory_bytes(),
@@ -40,10 +47,13 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
                 "name": state.channel.name,
                 "kind": state.channel.kind,
                 "period_s": state.channel.period_s,
+                "is_paused": state.is_paused,
                 "subscriptions": len(state.subscriptions),
                 "runs": state.runs,
                 "results": state.results,
+                "overruns": state.overruns,
                 "last_run_s": state.last_run_s,
+                "last_results": state.last_results,
                 "last_error": state.last_error,
                 "window_lag_commits": cluster.executor.window(state).lag_commits,
             }

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.interpreter import Interpreter
 from tocsin.cluster.status import status_of
+from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(responses=ERRORS)
@@ -34,6 +35,35 @@ class Health(BaseModel):
     state: str
 
 
+class DatasetStatus(BaseModel):
+    name: str
+    kind: DatasetKind
+    commits: int = Field(description="The number of its last commit")
+
+
+class FeedStatus(BaseModel):
+    name: str
+    dataset: str
+    source: FeedSource
+    accepted: int = Field(description="Records since the process began that are in the table")
+    rejected: int = Field(description="Records since the process began that became dead letters")
+
+
+class ChannelStatus(BaseModel):
+    name: str
+    kind: ChannelKind
+    period_s: float | None
+    is_paused: bool
+    subscriptions: int
+    runs: int = Field(description="Since the process began, as are results and overruns")
+    results: int
+    overruns: int = Field(description="Runs that outlasted their period")
+    last_run_s: float
+    last_results: int = Field(description="How many results the last run gave")
+    last_error: str = Field(description="Why the last run failed, or empty")
+    window_lag_commits: int = Field(description="Commits that it has not run over yet")
+
+
 class StatusAnswer(BaseModel):
     """Enough to see what is there and whether it keeps up; /metrics has the numbers over time."""
 
@@ -42,9 +72,9 @@ class StatusAnswer(BaseModel):
     failure: str = Field(description="Why it could not start, or empty")
     landing: dict[str, int] = Field(description="The landing log: its end, how far it is in tables, bytes in between")
     results: dict[str, int]
-    datasets: list[dict[str, Any]]
-    feeds: list[dict[str, Any]]
-    channels: list[dict[str, Any]]
+    datasets: list[DatasetStatus]
+    feeds: list[FeedStatus]
+    channels: list[ChannelStatus] = Field(description="Empty while the cluster starts")
     memory: dict[str, int] = Field(description="Resident bytes of this process and of those it started")
 
 

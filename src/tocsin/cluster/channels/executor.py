@@ -66,9 +66,14 @@ class ChannelState:
     subscriptions: ChannelSubscriptions
     #: Runs of one channel never overlap: windows follow each other.
     lock: threading.Lock = field(default_factory=threading.Lock)
+    #: A paused channel stays what it is but for running: its window grows until it is resumed.
+    is_paused: bool = False
     runs: int = 0
     results: int = 0
+    #: Runs that outlasted their period.
+    overruns: int = 0
     last_run_s: float = 0.0
+    last_results: int = 0
     last_error: str = ""
 
 
@@ -109,7 +114,7 @@ class ChannelExecutor:
         """Channels at work, by lower-case name."""
         return self._states
 
-    def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
+    def add(self, channel: Channel, compiled: CompiledChannel, *, is_paused: bool = False) -> ChannelState:
         """Put a channel to work; a new one begins at what its datasets hold now."""
         bounds = {
             (channel.name, name): self._store[name].sequence
@@ -119,8 +124,14 @@ class ChannelExecutor:
         if bounds:
             self._results.set_bounds(bounds)
         state = ChannelState(channel, compiled, ChannelSubscriptions(self._spark, channel, self._scratch))
+        self.set_paused(state, is_paused)
         self._states = {**self._states, channel.name.lower(): state}
         return state
+
+    def set_paused(self, state: ChannelState, is_paused: bool) -> None:
+        """From now on no run of the channel begins, or they do again; one that is under way ends as it would have."""
+        state.is_paused = is_paused
+        self._metrics.paused(state.channel.name, is_paused)
 
     def begin_anew(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a newly created channel to work: whatever a former one of that name had done is past."""
@@ -162,7 +173,9 @@ class ChannelExecutor:
                 held.enter_context(state.lock)
             # One that was dropped while it waited for its turn must not move the bounds of a successor.
             at_work = [state for state in states if self._states.get(state.channel.name.lower()) is state]
-            due = [(state, window) for state in at_work if not (window := self.window(state)).empty]
+            # Of paused ones too, since that is what tells how far they are behind.
+            windows = [(state, self.window(state)) for state in at_work]
+            due = [(state, window) for state, window in windows if not window.empty and not state.is_paused]
             while due:
                 if len(due) == 1:
                     outputs = [self._run_safely(*due[0])]
@@ -172,7 +185,7 @@ class ChannelExecutor:
                 due = [
                     (state, self.window(state))
                     for (state, window), output in zip(due, outputs, strict=True)
-                    if output is not None and output.window != window
+                    if output is not None and output.window != window and not state.is_paused
                 ]
 
     def window(self, state: ChannelState) -> Window:
@@ -263,6 +276,7 @@ class ChannelExecutor:
             state.runs += 1
             state.results += output.rows.num_rows
             state.last_run_s = output.seconds
+            state.last_results = output.rows.num_rows
             self._metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
             self._metrics.window_lag(state.channel.name, 0)
         if commit is not None:

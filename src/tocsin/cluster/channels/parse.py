@@ -92,7 +92,9 @@ class _Reader:
             "INSERT": self._insert,
             "SHOW": self._show,
             "DESCRIBE": self._describe,
-            "EXPLAIN": self._explain,
+            "EXPLAIN": lambda: statements.ExplainChannel(self._channel()),
+            "PAUSE": lambda: statements.PauseChannel(self._channel()),
+            "RESUME": lambda: statements.ResumeChannel(self._channel()),
             "DROP": self._drop,
         }
         if self._next_is("SELECT", "WITH", "("):
@@ -300,9 +302,9 @@ class _Reader:
         kind = self._choice(Kind)
         return statements.Describe(kind, self._name(kind.lower()))
 
-    def _explain(self) -> Statement:
+    def _channel(self) -> str:
         self._word("CHANNEL")
-        return statements.ExplainChannel(self._name("channel"))
+        return self._name("channel")
 
     def _drop(self) -> Statement:
         kind = self._choice(Kind)

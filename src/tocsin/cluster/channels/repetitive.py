@@ -38,6 +38,10 @@ class RepetitiveRuns:
         with self._changed:
             self._schedule.remove(channel)
 
+    def run_once(self, channel: str) -> None:
+        """Have a channel run soon, whatever its kind and besides its schedule."""
+        self._pool.submit(self._attempt, channel)
+
     def stop(self) -> None:
         """Begin no more runs, and wait for those under way."""
         with self._changed:
@@ -57,14 +61,20 @@ class RepetitiveRuns:
                 self._changed.wait(None if due_s is None else max(0.0, due_s - now_s))
 
     def _run(self, channel: str) -> None:
+        state = self._executor.states.get(channel.lower())
+        try:
+            self._attempt(channel)
+        finally:
+            with self._changed:
+                if self._schedule.finished(channel, self._clock.monotonic_s()) and state is not None:
+                    state.overruns += 1
+                    self._metrics.overrun(channel)
+                self._changed.notify()
+
+    def _attempt(self, channel: str) -> None:
         try:
             state = self._executor.states.get(channel.lower())
             if state is not None:
                 self._executor.run([state])
         except Exception as exc:
             log.error("channel run failed; its window will be tried again", channel=channel, exc_info=exc)
-        finally:
-            with self._changed:
-                if self._schedule.finished(channel, self._clock.monotonic_s()):
-                    self._metrics.overrun(channel)
-                self._changed.notify()

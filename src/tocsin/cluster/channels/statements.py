@@ -101,6 +101,16 @@ class ExplainChannel:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseChannel:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeChannel:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     kind: Kind
     name: str
@@ -118,5 +128,7 @@ Statement = (
     | Show
     | Describe
     | ExplainChannel
+    | PauseChannel
+    | ResumeChannel
     | Drop
 )

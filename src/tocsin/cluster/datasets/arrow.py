@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from math import isfinite, isnan
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.model.schema import ColumnType, Schema
 
@@ -34,3 +38,27 @@ def ddl(schema: Schema) -> str:
     '`id` STRING, `n` INT'
     """
     return ", ".join(f"`{column.name}` {column.type}" for column in schema)
+
+
+def wire_values(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values as JSON carries them in results: times in UTC with microseconds, dates, and numbers that JSON
+    has no sign for, as strings.
+
+    >>> wire_values(pa.chunked_array([pa.array([1_700_000_000_000_000, None], pa.timestamp("us", tz="UTC"))]))
+    ['2023-11-14T22:13:20.000000Z', None]
+    """
+    if pa.types.is_timestamp(column.type):
+        text = pc.replace_substring(column.cast(pa.string()), pattern=" ", replacement="T", max_replacements=1)
+        return list(text.to_pylist())
+    if pa.types.is_date(column.type):
+        return list(column.cast(pa.string()).to_pylist())
+    values = list(column.to_pylist())
+    if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
+        return [_spell_out(value) for value in values]
+    return values
+
+
+def _spell_out(value: float | None) -> float | str | None:
+    if value is None or isfinite(value):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -50,6 +50,8 @@ _channels = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("period_s", sa.Float),
 )
+#: A table rather than a column of `channel`, so that a catalogue from before there was such a thing gets it by itself.
+_paused_channels = sa.Table("paused_channel", metadata, sa.Column("key", sa.String, primary_key=True))
 
 
 def open_database(url: str | Path) -> sa.Engine:
@@ -77,6 +79,7 @@ class Catalogue:
             self._datasets = {row.key: _dataset(row) for row in connection.execute(sa.select(_datasets))}
             self._feeds = {row.key: _feed(row) for row in connection.execute(sa.select(_feeds))}
             self._channels = {row.key: _channel(row) for row in connection.execute(sa.select(_channels))}
+            self._paused = frozenset(connection.execute(sa.select(_paused_channels.c.key)).scalars())
 
     @property
     def datasets(self) -> Mapping[str, Dataset]:
@@ -90,6 +93,9 @@ class Catalogue:
     @property
     def channels(self) -> Mapping[str, Channel]:
         return self._channels
+
+    def is_paused(self, channel: str) -> bool:
+        return channel.lower() in self._paused
 
     def dataset(self, name: str) -> Dataset:
         return _find(self._datasets, name, "dataset")
@@ -167,19 +173,42 @@ class Catalogue:
         with self._changing() as connection:
             channel = self.channel(name)
             connection.execute(_channels.delete().where(_channels.c.key == name.lower()))
+            self._set_paused(connection, channel, paused=False)
             self._channels = {known: value for known, value in self._channels.items() if known != name.lower()}
             return channel
+
+    def pause_channel(self, name: str) -> bool:
+        """Have a channel not run any more, in this process or a later one; False if it was so already."""
+        with self._changing() as connection:
+            return self._set_paused(connection, self.channel(name), paused=True)
+
+    def resume_channel(self, name: str) -> bool:
+        """Have a channel run again; False if it was not paused."""
+        with self._changing() as connection:
+            return self._set_paused(connection, self.channel(name), paused=False)
+
+    def _set_paused(self, connection: sa.Connection, channel: Channel, *, paused: bool) -> bool:
+        key = channel.name.lower()
+        if self.is_paused(key) == paused:
+            return False
+        if paused:
+            connection.execute(_paused_channels.insert().values(key=key))
+            self._paused |= {key}
+        else:
+            connection.execute(_paused_channels.delete().where(_paused_channels.c.key == key))
+            self._paused -= {key}
+        return True
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
         """One change at a time; if the database refuses it, memory goes back to what it was."""
         with self._lock:
-            before = self._datasets, self._feeds, self._channels
+            before = self._datasets, self._feeds, self._channels, self._paused
             try:
                 with self._engine.begin() as connection:
                     yield connection
             except BaseException:
-                self._datasets, self._feeds, self._channels = before
+                self._datasets, self._feeds, self._channels, self._paused = before
                 raise
 
 

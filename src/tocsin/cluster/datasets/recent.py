@@ -50,3 +50,25 @@ class RecentRows:
             if after < self._since:
                 return None
             return [rows for sequence, rows, _ in self._commits if after < sequence <= through]
+
+    def newest(self, after: int, through: int, *, max_rows: int, max_bytes: int) -> list[pa.Table]:
+        """Of the rows in `(after, through]` that are still here the newest, oldest first, up to both limits."""
+        with self._lock:
+            commits = [rows for sequence, rows, _ in self._commits if after < sequence <= through]
+        found: list[pa.Table] = []
+        for rows in reversed(commits):
+            last = _last_rows(rows, max_rows, max_bytes)
+            found.append(last)
+            max_rows -= last.num_rows
+            max_bytes -= last.nbytes
+            if last.num_rows < rows.num_rows or max_rows <= 0:
+                break
+        return found[::-1]
+
+
+def _last_rows(rows: pa.Table, max_rows: int, max_bytes: int) -> pa.Table:
+    """As many of the last rows as fit; halving finds nearly as many as there could be."""
+    count = min(rows.num_rows, max_rows)
+    while count and rows.slice(rows.num_rows - count).nbytes > max_bytes:
+        count //= 2
+    return rows.slice(rows.num_rows - count)

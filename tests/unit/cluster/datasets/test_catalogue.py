@@ -80,3 +80,47 @@ def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue,
     with pytest.raises(sa.exc.IntegrityError):
         catalogue.add_channel(Channel("Taken", ChannelKind.CONTINUOUS, (), "SELECT 1"))
     assert "taken" not in catalogue.channels
+
+
+def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, path: Path) -> None:
+    """Pausing is durable, tells whether it changed anything, and a later channel of the name knows nothing of it."""
+    assert not catalogue.is_paused("Wake")
+    assert catalogue.pause_channel("WAKE")
+    assert not catalogue.pause_channel("Wake")
+    again = Catalogue(open_database(path))
+    assert again.is_paused("wake")
+    assert again.resume_channel("Wake")
+    assert not again.resume_channel("wake")
+    assert not Catalogue(open_database(path)).is_paused("Wake")
+    again.pause_channel("Wake")
+    again.drop_channel("Wake")
+    again.add_channel(_CHANNEL)
+    assert not again.is_paused("Wake")
+    assert not Catalogue(open_database(path)).is_paused("Wake")
+    for change in (again.pause_channel, again.resume_channel):
+        with pytest.raises(NotFound, match="no channel called Nowhere; there are: Wake"):
+            change("Nowhere")
+
+
+def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:
+    """If the write fails, the channel is not paused in memory either."""
+    other = sa.create_engine(f"sqlite:///{path}")
+    with other.begin() as connection:
+        connection.execute(sa.text("INSERT INTO paused_channel VALUES ('wake')"))
+    other.dispose()
+    with pytest.raises(sa.exc.IntegrityError):
+        catalogue.pause_channel("Wake")
+    assert not catalogue.is_paused("Wake")
+
+
+def test_a_catalogue_from_before_there_were_pauses_opens(catalogue: Catalogue, path: Path) -> None:
+    """A file that an earlier version wrote has no table of paused channels; it gets one, and keeps what it held."""
+    older = sa.create_engine(f"sqlite:///{path}")
+    with older.begin() as connection:
+        connection.execute(sa.text("DROP TABLE paused_channel"))
+    older.dispose()
+    again = Catalogue(open_database(path))
+    assert again.channel("Wake") == _CHANNEL
+    assert not again.is_paused("Wake")
+    assert again.pause_channel("Wake")
+    assert Catalogue(open_database(path)).is_paused("Wake")

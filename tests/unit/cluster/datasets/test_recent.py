@@ -39,3 +39,40 @@ def test_clearing_forgets_what_is_before() -> None:
     recent.clear(since=4)
     assert recent.window(3, 4) is None
     assert recent.window(4, 9) == []
+
+
+def newest(recent: RecentRows, after: int, through: int, max_rows: int, max_bytes: int = 10_000) -> list[int]:
+    found = recent.newest(after, through, max_rows=max_rows, max_bytes=max_bytes)
+    return [value for part in found for value in part.column("n").to_pylist()]
+
+
+def test_the_newest_rows_of_what_is_there() -> None:
+    """The last rows, oldest first, cut inside a commit if need be; what was let go is simply not among them."""
+    recent = RecentRows(max_bytes=250, since=0)
+    for sequence in range(1, 6):
+        recent.add(sequence, pa.table({"n": pa.array(range(10 * sequence, 10 * sequence + 10), pa.int64())}))
+    assert newest(recent, 0, 5, max_rows=100) == list(range(30, 60))
+    assert newest(recent, 0, 5, max_rows=12) == list(range(48, 60))
+    assert newest(recent, 0, 5, max_rows=10) == list(range(50, 60))
+    assert newest(recent, 4, 5, max_rows=100) == list(range(50, 60))
+    assert newest(recent, 3, 4, max_rows=3) == [47, 48, 49]
+    assert newest(recent, 5, 5, max_rows=100) == []
+    assert newest(recent, 9, 5, max_rows=100) == []
+
+
+def test_empty_commits_do_not_end_the_search() -> None:
+    """A commit without rows, such as the one that begins a table, is passed over."""
+    recent = RecentRows(max_bytes=1000, since=0)
+    recent.add(1, rows(2))
+    recent.add(2, rows(0))
+    assert newest(recent, 0, 2, max_rows=5) == [0, 1]
+
+
+def test_large_rows_are_fewer() -> None:
+    """Beyond so many bytes no more rows are given, and there is no gap between those that are."""
+    recent = RecentRows(max_bytes=10_000, since=0)
+    for sequence in range(1, 4):
+        recent.add(sequence, rows(10))  # 80 bytes each
+    assert newest(recent, 0, 3, max_rows=100, max_bytes=80) == list(range(10))
+    assert newest(recent, 0, 3, max_rows=100, max_bytes=100) == [8, 9, *range(10)]
+    assert newest(recent, 0, 3, max_rows=100, max_bytes=7) == []

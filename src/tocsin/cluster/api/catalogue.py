@@ -1,0 +1,103 @@
+"""Routes for programs that show people what is there: the catalogue, and the newest rows of a dataset."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from tocsin.cluster.api.faces import AnyCluster
+from tocsin.cluster.datasets.arrow import wire_values
+from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource
+from tocsin.model.schema import ColumnType
+from tocsin.runtime.http import ERRORS, reply
+
+router = APIRouter(prefix="/v1", responses=ERRORS)
+
+#: What bounds an answer of large rows: some seconds' worth on a slow line.
+_MAX_RECENT_BYTES = 8 << 20
+
+
+class Typed(BaseModel):
+    name: str
+    type: ColumnType
+
+
+class DatasetEntry(BaseModel):
+    name: str
+    kind: DatasetKind
+    columns: list[Typed]
+    primary_key: list[str]
+
+
+class ChannelEntry(BaseModel):
+    name: str
+    kind: ChannelKind
+    period_s: float | None = Field(description="Seconds between runs; null for continuous channels")
+    is_paused: bool
+    parameters: list[Typed]
+
+
+class FeedEntry(BaseModel):
+    name: str
+    dataset: str
+    source: FeedSource
+
+
+class CatalogueAnswer(BaseModel):
+    datasets: list[DatasetEntry]
+    channels: list[ChannelEntry]
+    feeds: list[FeedEntry]
+
+
+class RecentRowsAnswer(BaseModel):
+    dataset: str
+    commit: int = Field(description="What to give as `after` next time")
+    columns: list[str]
+    rows: list[list[Any]] = Field(description="Oldest first")
+
+
+@router.get("/catalogue", response_model=CatalogueAnswer, tags=["operations"])
+def catalogue(cluster: AnyCluster) -> Response:
+    """What exists: datasets with their columns, channels with their parameters, feeds. Each sorted by name."""
+    known = cluster.catalogue
+    datasets = [
+        {
+            "name": one.name,
+            "kind": one.kind,
+            "columns": [{"name": column.name, "type": column.type} for column in one.schema],
+            "primary_key": one.schema.primary_key,
+        }
+        for _, one in sorted(known.datasets.items())
+    ]
+    channels = [
+        {
+            "name": one.name,
+            "kind": one.kind,
+            "period_s": one.period_s,
+            "is_paused": known.is_paused(one.name),
+            "parameters": [{"name": parameter.name, "type": parameter.type} for parameter in one.parameters],
+        }
+        for _, one in sorted(known.channels.items())
+    ]
+    feeds = [{"name": one.name, "dataset": one.dataset, "source": one.source} for _, one in sorted(known.feeds.items())]
+    return reply({"datasets": datasets, "channels": channels, "feeds": feeds})
+
+
+@router.get("/datasets/{dataset}/recent", response_model=RecentRowsAnswer, tags=["operations"])
+def recent_rows(
+    dataset: str,
+    cluster: AnyCluster,
+    after: Annotated[int, Query(ge=0, le=(1 << 63) - 1, description="Only rows of later commits")] = 0,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 500,
+) -> Response:
+    """The newest rows of a dataset that are still in memory: for looking on, not for keeping up; channels do that."""
+    stored = cluster.store[cluster.catalogue.dataset(dataset).name]
+    table = stored.rows
+    commit, columns = table.sequence, list(stored.dataset.schema.names)
+    parts = table.recent.newest(after, commit, max_rows=limit, max_bytes=_MAX_RECENT_BYTES)
+    found = pa.concat_tables([table.schema.empty_table(), *parts], promote_options="default")
+    rows = list(zip(*(wire_values(found.column(name)) for name in columns), strict=True))
+    return reply({"dataset": stored.dataset.name, "commit": commit, "columns": columns, "rows": rows})

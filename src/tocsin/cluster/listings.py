@@ -1,0 +1,90 @@
+"""What exists, as rows for people: SHOW and DESCRIBE. Programs have `api/catalogue.py` and `status.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from tocsin.cluster.answers import Answer
+from tocsin.cluster.channels import statements as st
+from tocsin.cluster.cluster import Cluster
+from tocsin.model.catalogue import Parameter
+
+
+def show(cluster: Cluster, listing: st.Listing) -> Answer:
+    match listing:
+        case st.Listing.DATASETS:
+            columns: tuple[str, ...] = ("dataset", "kind", "rows", "commits", "primary_key")
+            rows: list[tuple[Any, ...]] = [
+                (one.dataset.name, one.dataset.kind, len(one), one.sequence, ", ".join(one.dataset.schema.primary_key))
+                for one in cluster.store
+            ]
+        case st.Listing.FEEDS:
+            columns = ("feed", "dataset", "source", "location")
+            rows = [(one.name, one.dataset, one.source, one.location) for one in cluster.catalogue.feeds.values()]
+        case st.Listing.CHANNELS:
+            columns = ("channel", "kind", "period_s", "is_paused", "parameters", "subscriptions", "runs", "results")
+            rows = [
+                (
+                    state.channel.name,
+                    state.channel.kind,
+                    state.channel.period_s,
+                    state.is_paused,
+                    _signature(state.channel.parameters),
+                    len(state.subscriptions),
+                    state.runs,
+                    state.results,
+                )
+                for state in cluster.executor.states.values()
+            ]
+        case st.Listing.BROKERS:
+            columns = ("broker", "callback_url", "push_limit_bytes")
+            rows = [(one.name, one.callback_url, one.push_limit_bytes) for one in cluster.registry.brokers()]
+        case st.Listing.SUBSCRIPTIONS:
+            columns = ("channel", "subscriptions")
+            rows = sorted(cluster.registry.counts().items())
+        case _ as never:
+            assert_never(never)
+    return Answer(f"{len(rows)} {listing.lower()}", columns, sorted(rows))
+
+
+def describe(cluster: Cluster, statement: st.Describe) -> Answer:
+    match statement.kind:
+        case st.Kind.DATASET:
+            dataset = cluster.catalogue.dataset(statement.name)
+            key = {name.lower() for name in dataset.schema.primary_key}
+            rows: list[tuple[Any, ...]] = [
+                (one.name, one.type, one.nullable, one.name.lower() in key) for one in dataset.schema
+            ]
+            return Answer(f"dataset {dataset.name}", ("column", "type", "nullable", "key"), rows)
+        case st.Kind.FEED:
+            feed = cluster.catalogue.feed(statement.name)
+            rows = [("dataset", feed.dataset), ("source", feed.source), ("location", feed.location)]
+            return Answer(f"feed {feed.name}", ("property", "value"), rows)
+        case st.Kind.CHANNEL:
+            state = cluster.executor.states[cluster.catalogue.channel(statement.name).name.lower()]
+            window = cluster.executor.window(state)
+            rows = [
+                ("kind", state.channel.kind),
+                ("period_s", state.channel.period_s),
+                ("is_paused", state.is_paused),
+                ("parameters", _signature(state.channel.parameters)),
+                ("datasets", ", ".join(state.compiled.datasets)),
+                ("watches", ", ".join(state.compiled.windows)),
+                ("window_lag_commits", window.lag_commits),
+                ("subscriptions", len(state.subscriptions)),
+                ("runs", state.runs),
+                ("results", state.results),
+                ("overruns", state.overruns),
+                ("last_run_s", state.last_run_s),
+                ("last_results", state.last_results),
+                ("last_error", state.last_error),
+                ("body", state.channel.body),
+            ]
+            return Answer(f"channel {state.channel.name}", ("property", "value"), rows)
+        case _ as never:
+            assert_never(never)
+
+
+def _signature(parameters: Sequence[Parameter]) -> str:
+    return ", ".join(f"{one.name} {one.type}" for one in parameters)
