@@ -64,6 +64,10 @@ bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench end-to-end --json
 	@$(BIN)/tocsin bench balance --json
 
+.PHONY: dashboard
+dashboard: ## Build the dashboard's page anew: only after changing it, and only this needs node (20 or later)
+	@cd dashboard && npm ci --no-fund --no-audit --loglevel=error && npm run --silent build
+
 .PHONY: format
 format: setup ## Format the code and mend what ruff can
 	@$(BIN)/ruff check --fix-only --quiet .

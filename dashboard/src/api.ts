@@ -23,6 +23,10 @@ export function forgetToken(): void {
   sessionStorage.removeItem(TOKEN)
 }
 
+export function hasToken(): boolean {
+  return Boolean(sessionStorage.getItem(TOKEN))
+}
+
 /** Who did it, for the audit log. */
 export function myName(): string {
   return sessionStorage.getItem(NAME)?.trim().slice(0, 64) || 'dashboard'

@@ -24,9 +24,15 @@ export function colourOf(broker: string): string {
 }
 
 /** Emergencies and other events, by their type. */
-const EVENTS = ['#c9252d', '#1f6feb', '#b35900', '#8250df', '#1a7f37', '#bf3989']
-const EVENTS_DARK = ['#ff6b6b', '#79b8ff', '#ffb454', '#c297ff', '#56d364', '#ff8fcf']
-const kinds = new Map<string, number>()
+const EVENTS = ['#c9252d', '#1f6feb', '#8250df', '#a85400', '#1a7f37', '#bf3989']
+const EVENTS_DARK = ['#ff6b6b', '#79b8ff', '#c297ff', '#ffb454', '#56d364', '#ff8fcf']
+/** Those that everybody has a colour in mind for; others follow as they come. */
+const kinds = new Map<string, number>([
+  ['fire', 0],
+  ['flood', 1],
+  ['storm', 2],
+  ['accident', 3],
+])
 
 export function kindNumber(kind: string): number {
   if (!kinds.has(kind)) kinds.set(kind, kinds.size)

@@ -18,8 +18,13 @@ export function seconds(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–'
   if (value < 0.0995) return `${(value * 1000).toFixed(value < 0.00995 ? 1 : 0)} ms`
   if (value < 0.9995) return `${Math.round(value * 1000)} ms`
-  if (value < 90) return `${value.toFixed(value < 10 ? 2 : 1)} s`
+  if (value < 90) return `${Number(value.toFixed(value < 10 ? 2 : 1))} s`
   return value < 5400 ? `${Math.round(value / 60)} min` : `${(value / 3600).toFixed(1)} h`
+}
+
+/** For axes: no more digits than it takes. */
+export function shortBytes(value: number): string {
+  return bytes(value).replace(/\.0+ /, ' ').replace(/(\.\d*?)0+ /, '$1 ')
 }
 
 export function count(value: number | null | undefined): string {

@@ -1,7 +1,7 @@
 // What the page knows: filled by a few small requests, as often as what is on the screen needs them.
 
 import { batch, computed, signal } from '@preact/signals'
-import { forgetToken, get, keepToken, Refused, whenSignedOut, wordsOf } from './api'
+import { forgetToken, get, hasToken, keepToken, Refused, whenSignedOut, wordsOf } from './api'
 import { meet } from './colours'
 import { route } from './router'
 import type { BrokerFigure, Cluster, Execution, History, Live, Me, OverallName, Places } from './types'
@@ -49,6 +49,10 @@ export function signOut(why = ''): void {
 /** Ask who we are; what follows from that is shown. */
 export async function enter(): Promise<void> {
   try {
+    if (!hasToken() && (await get<{ needs_token: boolean }>('/dashboard/api/door')).needs_token) {
+      signOut()
+      return
+    }
     me.value = await get<Me>('/dashboard/api/me')
     signInWhy.value = null
     trouble.value = ''

@@ -25,6 +25,8 @@ export interface Threshold {
 export interface Lines {
   lines: Line[]
   format: (value: number | null) => string
+  /** On the axis, if that should be shorter. */
+  formatAxis?: (value: number) => string
   thresholds?: Threshold[]
   marks?: boolean
   /** A logarithmic axis, for latencies. */
@@ -45,9 +47,11 @@ export function linesOption(told: Lines): EChartsCoreOption {
   const muted = token('--muted')
   const rule = token('--rule')
   const to = Math.max(...told.lines.map((one) => one.times_s.at(-1) ?? 0), 0) || Date.now() / 1000
-  const from = to - RANGES[range.value]
+  // A new coordinator has no long past: what there is gets the room, but a minute at least.
+  const first = Math.min(...told.lines.map((one) => one.times_s[0] ?? to), to - 60)
+  const from = Math.max(to - RANGES[range.value], first)
   const marks = told.marks ? executions.value.filter((one) => one.begun_at_us / 1e6 >= from) : []
-  const span_s = RANGES[range.value]
+  const span_s = to - from
   return {
     animation: false,
     grid: { left: 8, right: 14, top: 22, bottom: 4, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' },
@@ -87,7 +91,7 @@ export function linesOption(told: Lines): EChartsCoreOption {
       min: told.log ? undefined : 0,
       max: told.atLeast === undefined ? undefined : (extent: { max: number }) => Math.max(told.atLeast ?? 0, extent.max * 1.05),
       splitNumber: 4,
-      axisLabel: { color: muted, fontSize: 11, formatter: (value: number) => told.format(value) },
+      axisLabel: { color: muted, fontSize: 11, formatter: told.formatAxis ?? told.format },
       splitLine: { lineStyle: { color: rule } },
     },
     series: [
@@ -115,7 +119,7 @@ export function linesOption(told: Lines): EChartsCoreOption {
             ...(told.thresholds ?? []).map((one) => ({
               yAxis: one.value,
               lineStyle: { color: one.colour, type: [2, 3], width: 1.5 },
-              label: { formatter: one.name, color: one.colour, position: 'insideEndTop', fontSize: 11, fontWeight: 600 },
+              label: { formatter: one.name, color: one.colour, position: 'insideStartTop', fontSize: 11, fontWeight: 600 },
             })),
             ...marks.map((one) => {
               const stage = STAGES[one.stage] ?? { letter: '?', colour: '--muted' }
@@ -126,12 +130,13 @@ export function linesOption(told: Lines): EChartsCoreOption {
                 label: {
                   formatter: stage.letter,
                   position: 'end',
-                  distance: 2,
+                  distance: 3,
                   fontSize: 10,
+                  lineHeight: 14,
                   fontWeight: 700,
                   color: token('--panel'),
                   backgroundColor: colour,
-                  padding: [2, 4],
+                  padding: [0, 4],
                   borderRadius: 3,
                 },
               }

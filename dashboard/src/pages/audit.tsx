@@ -12,6 +12,7 @@ export function AuditPage() {
   const [hasMore, setHasMore] = useState(false)
   const [wanted, setWanted] = useState('')
   const [failure, setFailure] = useState('')
+  const [opened, setOpened] = useState<Set<number>>(new Set())
   const audited = live.value?.audited
 
   useEffect(() => {
@@ -75,21 +76,29 @@ export function AuditPage() {
               </tr>
             </thead>
             <tbody>
-              {shown.map((one) => (
-                <tr key={one.number}>
-                  <td data-label="When">
-                    <time>{when(one.at_us / 1e6)}</time>
-                  </td>
-                  <td data-label="Who">{one.who}</td>
-                  <td data-label="What">
-                    <b>{one.action}</b>
-                  </td>
-                  <td data-label="To whom">{one.subject}</td>
-                  <td data-label="Details" class="muted">
-                    {detailsOf(one)}
-                  </td>
-                </tr>
-              ))}
+              {together(shown).map((group) => {
+                const first = group[0]
+                if (!first) return null
+                if (group.length === 1 || opened.has(first.number)) return group.map((one) => <Row key={one.number} entry={one} />)
+                return (
+                  <tr key={first.number}>
+                    <td data-label="When">
+                      <time>{when(first.at_us / 1e6)}</time>
+                    </td>
+                    <td data-label="Who">{first.who}</td>
+                    <td data-label="What">
+                      <b>{group.length} moves</b>
+                    </td>
+                    <td data-label="To whom">{String(first.details.plan)}</td>
+                    <td data-label="Details" class="muted">
+                      {waysOf(group)}{' '}
+                      <button type="button" class="quiet" onClick={() => setOpened(new Set([...opened, first.number]))}>
+                        Show each
+                      </button>
+                    </td>
+                  </tr>
+                )
+              })}
             </tbody>
           </table>
         </div>
@@ -103,6 +112,47 @@ export function AuditPage() {
       )}
     </Panel>
   )
+}
+
+function Row({ entry: one }: { entry: AuditEntry }) {
+  return (
+    <tr>
+      <td data-label="When">
+        <time>{when(one.at_us / 1e6)}</time>
+      </td>
+      <td data-label="Who">{one.who}</td>
+      <td data-label="What">
+        <b>{one.action}</b>
+      </td>
+      <td data-label="To whom">{one.subject}</td>
+      <td data-label="Details" class="muted">
+        {detailsOf(one)}
+      </td>
+    </tr>
+  )
+}
+
+/** Moves of one plan that follow each other are told together. */
+function together(entries: AuditEntry[]): AuditEntry[][] {
+  const groups: AuditEntry[][] = []
+  for (const one of entries) {
+    const last = groups.at(-1)
+    const before = last?.[0]
+    const isSame = one.action === 'move' && before?.action === 'move' && before.details.plan === one.details.plan
+    if (last && isSame) last.push(one)
+    else groups.push([one])
+  }
+  return groups
+}
+
+/** From where to where, how many, and how it ended. */
+function waysOf(moves: AuditEntry[]): string {
+  const ways = new Map<string, number>()
+  for (const { details } of moves) {
+    const way = `${String(details.source)} → ${String(details.destination)} ${String(details.step)}`
+    ways.set(way, (ways.get(way) ?? 0) + 1)
+  }
+  return [...ways].map(([way, number]) => `${way} ${number}`).join(' · ')
 }
 
 async function fetchPage(before?: number): Promise<AuditEntry[]> {

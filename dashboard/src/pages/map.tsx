@@ -54,7 +54,7 @@ export function MapPage() {
   return (
     <div class="map-page">
       <Panel
-        title="The city"
+        title="Map"
         class="map-panel"
         aside={
           <div class="controls">

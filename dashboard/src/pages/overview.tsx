@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks'
 import { Chart } from '../charts/chart'
 import { type Line, linesOption, STAGES } from '../charts/lines'
 import { byName, colourOf } from '../colours'
-import { bytes, count, percent, perSecond, plural, ratio, seconds, when } from '../format'
+import { bytes, count, percent, perSecond, plural, ratio, seconds, shortBytes, when } from '../format'
 import { link } from '../router'
 import { chooseRange, executions, history, live, RANGES, range, type Range } from '../store'
 import { isDark, token } from '../theme'
@@ -80,7 +80,11 @@ function Tiles({ seen }: { seen: Live }) {
         note={`p95 ${seconds(all.p95_s)} · p99 ${seconds(all.p99_s)}`}
         title="From a result's commit until it was written to the subscribers' sockets; the last ten seconds"
       />
-      <Tile name="Cache hit rate" value={percent(all.hit_rate)} note="of catching up, last ten seconds" />
+      <Tile
+        name="Cache hit rate"
+        value={percent(all.hit_rate)}
+        note={all.hit_rate === null ? 'nobody had to catch up' : 'of catching up, last minute'}
+      />
     </dl>
   )
 }
@@ -122,7 +126,7 @@ function LoadPanel({ past, seen }: { past: History; seen: Live }) {
         })
       if (source !== 'Measured') lines.push({ ...base, name, values: chosen(direction, of.model_in, of.model_out) })
     }
-    return linesOption({ lines, format: (value) => bytes(value), marks: true })
+    return linesOption({ lines, format: (value) => bytes(value), formatAxis: shortBytes, marks: true })
   }, [past, direction, source, dark, executions.value])
   const words = seen.brokers.map((one) => `${one.name} ${bytes(one.model_in + one.model_out)}`).join(', ')
   return (
@@ -181,7 +185,14 @@ function CovPanel({ past, seen }: { past: History; seen: Live }) {
     () =>
       linesOption({
         lines: [
-          { ...overall(past, 'measured_cov'), name: 'measured', colour: token('--muted'), width: 1.5, dashed: true },
+          {
+            times_s: past.times_s,
+            values: smooth(past.overall.measured_cov, past.times_s),
+            name: 'measured',
+            colour: token('--muted'),
+            width: 1.5,
+            dashed: true,
+          },
           { ...overall(past, 'cov'), name: 'by the load model', colour: token('--accent') },
         ],
         format: (value) => ratio(value, 2),
@@ -212,6 +223,7 @@ function ScorePanel({ past, seen }: { past: History; seen: Live }) {
           { ...overall(past, 'max'), name: 'highest', colour: token('--accent') },
         ],
         format: (value) => bytes(value),
+        formatAxis: shortBytes,
         thresholds: [
           ...(beta > 0 ? [{ name: `β ${bytes(beta)}`, value: beta, colour: token('--warn') }] : []),
           ...(theta > 0 ? [{ name: `θ ${bytes(theta)}`, value: theta, colour: token('--bad') }] : []),

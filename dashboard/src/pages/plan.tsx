@@ -17,6 +17,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
   const [policy, setPolicy] = useState('')
   const [covAtMost, setCovAtMost] = useState('')
   const [maxMoves, setMaxMoves] = useState('')
+  const [reason, setReason] = useState('')
   const [plan, setPlan] = useState<Plan | null>(null)
   const [failure, setFailure] = useState('')
   const [busy, setBusy] = useState(false)
@@ -31,7 +32,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
         policy,
         cov_at_most: covAtMost.trim() === '' ? seen.balancing.alpha : numberOr(covAtMost),
         max_moves: maxMoves.trim() === '' ? null : numberOr(maxMoves),
-        reason: `previewed by ${myName()}`,
+        reason: reason.trim() || `cov ${ratio(seen.overall.cov)}, asked for at most ${covAtMost.trim() || seen.balancing.alpha}`,
       }
       setPlan(await send<Plan>('POST', `/v1/plans?moves=${SHOWN_MOVES}`, body))
     } catch (error) {
@@ -73,8 +74,8 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
               setPolicy('')
             }}
           >
-            <option value="migration">migration: move some</option>
-            <option value="shuffle">shuffle: assign all anew</option>
+            <option value="migration">migration</option>
+            <option value="shuffle">shuffle</option>
           </select>
         </label>
         <label>
@@ -106,6 +107,16 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
             placeholder="no limit"
             value={maxMoves}
             onInput={(event) => setMaxMoves(event.currentTarget.value)}
+          />
+        </label>
+        <label title="For the audit log, and for whoever looks at it later">
+          Reason
+          <input
+            name="reason"
+            maxLength={500}
+            placeholder="that it is uneven"
+            value={reason}
+            onInput={(event) => setReason(event.currentTarget.value)}
           />
         </label>
         <span class="buttons">

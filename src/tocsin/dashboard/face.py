@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.dashboard.parts import Parts
-from tocsin.dashboard.routes import router
+from tocsin.dashboard.routes import door, router
 
 STATIC = Path(__file__).parent / "static"
 
@@ -44,6 +44,7 @@ def dashboard(app: FastAPI, node: CoordinatorNode) -> AbstractAsyncContextManage
     """Add the dashboard to a coordinator; what is returned is to be entered while it runs."""
     parts = Parts.of(node)
     app.state.dashboard = parts
+    app.include_router(door)
     app.include_router(router)
     app.add_api_route("/", _to_the_page, include_in_schema=False)
     app.mount("/dashboard", _Pages(directory=STATIC, html=True), name="dashboard")

@@ -83,9 +83,9 @@ class History:
     def read(self, since_s: float, points: int = MAX_POINTS) -> dict[str, Any]:
         """What was since then, at most so many points: `times_s`, and for each figure as many values."""
         fine = self._fine
-        oldest_s = fine.times_s[max(0, fine.count - fine.slots) % fine.slots] if fine.count else 0.0
-        # A new coordinator has no minutes yet: then seconds tell more.
-        ring = self._coarse if since_s < oldest_s - 1 and self._coarse.count > 1 else fine
+        # As long as no second was forgotten, seconds tell all that minutes could.
+        has_forgotten = fine.count > fine.slots
+        ring = self._coarse if has_forgotten and since_s < fine.times_s[fine.count % fine.slots] - 1 else fine
         slots = ring.order(since_s)
         step = max(1, -(-len(slots) // points))
         groups = [slots[start : start + step] for start in range(0, len(slots), step)]

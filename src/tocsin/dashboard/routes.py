@@ -63,6 +63,16 @@ def _cluster_of(parts: _Parts) -> ClusterWatch:
 _Cluster = Annotated[ClusterWatch, Depends(_cluster_of)]
 
 
+#: For who has not signed in yet.
+door = APIRouter(prefix="/dashboard/api", include_in_schema=False)
+
+
+@door.get("/door")
+async def ask_at_the_door(node: Node) -> Response:
+    """Whether a token is needed."""
+    return _reply({"needs_token": bool(node.settings.api_token)})
+
+
 @router.get("/me")
 async def me(node: Node, parts: _Parts, role: Annotated[Role, Depends(operator_only)]) -> Response:
     """Who is asking, and what there is to be shown."""

@@ -10,8 +10,10 @@ from tocsin.coordinator.node import CoordinatorNode
 from tocsin.coordinator.state import BrokerReport
 from tocsin.dashboard.history import OVERALL, PER_BROKER, Sample
 
-#: Latencies are those of the last seconds: long enough to have some, short enough to see a change.
+#: Latencies are those of the last seconds: long enough to have some, short enough to see a change. Catching up is
+#: rarer, so that the cache is judged by a minute.
 _LATENCIES_WITHIN_S = 10
+_CACHE_WITHIN_S = 60
 
 
 def look(node: CoordinatorNode) -> dict[str, Any]:
@@ -28,6 +30,7 @@ def look(node: CoordinatorNode) -> dict[str, Any]:
             "max": balance.max if is_there else None,
             "mean": balance.mean if is_there else None,
             **_times(deliveries),
+            "hit_rate": state.deliveries(now_s, _CACHE_WITHIN_S).cache_hit_rate,
             "rate": deliveries.notifications / _LATENCIES_WITHIN_S,
             "subscribers": state.subscriber_count,
         },
