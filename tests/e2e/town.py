@@ -191,7 +191,9 @@ def write_roads(city: City, file: Path) -> None:
 
 
 @contextmanager
-def running_town(folder: Path, *, brokers: int, people: int, seed: int = 7) -> Iterator[Town]:
+def running_town(
+    folder: Path, *, brokers: int, people: int, seed: int = 7, rates_window_s: float = 20
+) -> Iterator[Town]:
     """Everything started and everybody subscribed. `nearest` placed them, so the first broker has the most."""
     city, rng = City.generate(seed), Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -205,7 +207,7 @@ def running_town(folder: Path, *, brokers: int, people: int, seed: int = 7) -> I
             "cluster_url": cluster.url,
             "map_roads": roads,
             "placement": "nearest",
-            "rates_window_s": 20,
+            "rates_window_s": rates_window_s,
         }
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", settings))
         places = broker_places(city, brokers)

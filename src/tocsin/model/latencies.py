@@ -1,6 +1,7 @@
 """Latencies counted in fixed buckets, so that counts of many brokers can be added up and still tell percentiles.
 
-Bounds grow by the square root of two, from 1 ms to 131 s: a percentile is off by less than a fifth.
+Bounds grow by the square root of two, from 1 ms to 131 s. A percentile is interpolated within its bucket, so that it is
+off by two fifths at worst, when all latencies are alike, and by far less when they are spread.
 """
 
 from __future__ import annotations
