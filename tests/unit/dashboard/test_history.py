@@ -9,8 +9,6 @@ import pytest
 
 from tocsin.dashboard.history import COARSE_SLOTS, FINE_SLOTS, MAX_POINTS, OVERALL, PER_BROKER, History, Sample
 
-_COV, _MAX = OVERALL.index("cov"), OVERALL.index("max")
-
 
 def sample(at_s: float, value: float | None, *brokers: str) -> Sample:
     return Sample(at_s, [value] * len(OVERALL), {name: [value] * len(PER_BROKER) for name in brokers})
@@ -38,7 +36,7 @@ def test_what_was_seen_is_read_back() -> None:
 
 
 def test_half_an_hour_is_kept_second_by_second() -> None:
-    """Older seconds make room; what is asked for within the half hour is told in seconds, thinned to what can be shown."""
+    """Older seconds make room; the half hour is told in seconds, as many as can be shown."""
     history = filled(FINE_SLOTS + 100, "a")
     end_s = 1000.0 + FINE_SLOTS + 99
     last_minute = history.read(end_s - 59)
