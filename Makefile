@@ -29,8 +29,8 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 	@touch $@
 
 .PHONY: demo
-demo: setup ## Run the emergency application's seven channels for a minute
-	@$(BIN)/tocsin demo
+demo: setup ## Run the living city, to be looked at in a browser; CI=1: it ends by itself, and fails if anything was lost
+	@$(BIN)/tocsin demo $(if $(CI),--ci)
 
 .PHONY: test
 test: setup ## Run every test, fastest first

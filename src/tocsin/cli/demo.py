@@ -7,24 +7,37 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.terminal import AsJson
-from tocsin.experiments.emergency.demo import DemoOptions
-from tocsin.experiments.emergency.demo import run_demo as run_emergency_demo
+from tocsin.cli.terminal import AsJson, fail
+from tocsin.errors import TocsinError
 
 
 def run_demo(
-    seconds: Annotated[float, typer.Option(help="How long to publish.")] = 40.0,
-    users: Annotated[int, typer.Option(help="People who move about.")] = 60,
-    subscriptions: Annotated[int, typer.Option(help="Subscriptions over the seven channels.")] = 140,
-    reports_per_s: Annotated[int, typer.Option(help="Emergency reports a second.")] = 10,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same city and reports.")] = 0,
-    roads: Annotated[Path | None, typer.Option(help="A WKT file whose LINESTRINGs are the city's roads.")] = None,
-    brokers: Annotated[int, typer.Option(min=1, max=20, help="Brokers that share the people.")] = 3,
+    ends_by_itself: Annotated[bool, typer.Option("--ci", help="End by itself, and fail if anything was lost.")] = False,
+    speed_up: Annotated[float, typer.Option(min=1, max=60, help="How much faster than life.")] = 6.0,
+    minutes: Annotated[float, typer.Option(min=2, help="How long, by the city's clock.")] = 30.0,
+    people: Annotated[int, typer.Option(min=10, help="People who move about and are told.")] = 400,
+    brokers: Annotated[int, typer.Option(min=1, max=20, help="Brokers that share the people.")] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same city, people and reports.")] = 2,
+    roads: Annotated[
+        Path | None, typer.Option(help="A WKT file whose LINESTRINGs are the city's roads.", exists=True)
+    ] = None,
+    interactions: Annotated[
+        Path | None,
+        typer.Option(help="A file of who does what when, as `tocsin experiment interactions` writes it.", exists=True),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the emergency application, from publishers to people who are told; ends by itself with a summary.
+    """Run the emergency application: a living city to look at in a browser, on a whole system of its own.
 
-    Everything is real: a cluster, a coordinator, brokers, one of which is taken down on the way, and subscribers.
+    Publishers, cluster, coordinator, brokers and people are all real. At the end what everybody was told is held
+    against what the cluster has as results.
     """
-    options = DemoOptions(seconds, users, subscriptions, reports_per_s, seed, roads, brokers)
-    raise typer.Exit(run_emergency_demo(options, as_json=as_json))
+    from tocsin.experiments.emergency.demo import DemoOptions
+    from tocsin.experiments.emergency.demo import run_demo as run_emergency_demo
+
+    options = DemoOptions(speed_up, minutes, people, brokers, seed, roads, interactions, ends_by_itself)
+    try:
+        code = run_emergency_demo(options, as_json=as_json)
+    except (TocsinError, ValueError) as exc:
+        fail(str(exc))
+    raise typer.Exit(code)

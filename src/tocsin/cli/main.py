@@ -14,6 +14,7 @@ from tocsin.cli import (
     coordinator,
     demo,
     doctor,
+    experiment,
     plan,
     publish,
     reproduce,
@@ -68,3 +69,4 @@ app.add_typer(users.app, name="users")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(bench.app, name="bench")
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(experiment.app, name="experiment")

@@ -41,9 +41,10 @@ def debs19(
     error."""
     from tocsin.experiments.debs19.claims import CLAIMS
     from tocsin.experiments.debs19.report import as_json as findings_json
-    from tocsin.experiments.debs19.report import tally, write_report
+    from tocsin.experiments.debs19.report import write_report
     from tocsin.experiments.debs19.running import run_variants
     from tocsin.experiments.debs19.variants import VARIANTS
+    from tocsin.experiments.report import tally
     from tocsin.simulator.outputs import prepared_folder
 
     started_at = time.monotonic()

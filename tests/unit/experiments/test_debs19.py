@@ -9,8 +9,9 @@ import pytest
 
 from tocsin.experiments.debs19.claims import CLAIMS, OURS, Claim, Runs
 from tocsin.experiments.debs19.drawing import paper_figures
-from tocsin.experiments.debs19.report import as_json, tally, write_report
+from tocsin.experiments.debs19.report import as_json, write_report
 from tocsin.experiments.debs19.variants import ALPHAS, AUDIENCE, BETA_SHARES, VARIANTS, alpha_name, beta_name
+from tocsin.experiments.report import tally
 from tocsin.simulator.timeline import PlanRecord, Run
 from tocsin.testing.made_runs import NO_TOTALS, made_plan, made_run
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from tocsin.experiments.debs19.claims import Runs
 from tocsin.experiments.debs19.variants import ALPHAS, AUDIENCE, BETA_SHARES, PAPER, PROTOTYPE, alpha_name, beta_name
+from tocsin.experiments.report import PaperFigure
 from tocsin.simulator.figures import later_cov, later_max, later_total_bytes_per_s
 from tocsin.simulator.pictures import Line, bars_picture, byte_unit, lines_picture
 from tocsin.simulator.timeline import Run
@@ -19,15 +19,6 @@ from tocsin.simulator.timeline_pictures import (
 )
 
 _SHORT = {"random": "RND", "round-robin": "RR", "nearest": "NR"}
-
-
-@dataclass(frozen=True, slots=True)
-class PaperFigure:
-    """`pictures` are SVG texts by what their files are to be called."""
-
-    number: str
-    title: str
-    pictures: dict[str, str]
 
 
 def paper_figures(runs: Runs) -> list[PaperFigure]:

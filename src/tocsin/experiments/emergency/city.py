@@ -1,4 +1,4 @@
-"""A city: a plane of metres with districts, and roads that people move along.
+"""A city: a plane of metres with districts, some more crowded than others, and roads.
 
 Generated from a seed, or read from a file of WKT `LINESTRING`s. Nothing here knows of time or chance of its own: the
 random generator is handed in.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -48,8 +48,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class District:
+    """`weight` is how many live and work there, beside the others."""
+
     name: str
     centre: Point
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,7 @@ class City:
         along = [(grid[r][c], grid[r + 1][c]) for r in range(rows - 1) for c in range(columns)]
         segments = [segment for segment in across + along if rng.random() >= _MISSING]
         centres = rng.sample([point for line in grid for point in line], len(_DISTRICT_NAMES))
-        districts = tuple(District(name, centre) for name, centre in zip(_DISTRICT_NAMES, centres, strict=True))
-        return City._of(WIDTH_M, HEIGHT_M, districts, segments)
+        return City._of(WIDTH_M, HEIGHT_M, _districts(centres), segments)
 
     @staticmethod
     def from_wkt(text: str, seed: int = 0) -> City:
@@ -105,8 +107,7 @@ class City:
         segments = [segment for line in moved for segment in pairwise(line)]
         places = sorted({point for segment in segments for point in segment}, key=lambda point: (point.x, point.y))
         centres = Random(seed).sample(places, min(len(places), len(_DISTRICT_NAMES)))
-        districts = tuple(District(name, centre) for name, centre in zip(_DISTRICT_NAMES, centres, strict=False))
-        return City._of(width, height, districts, segments)
+        return City._of(width, height, _districts(centres), segments)
 
     @staticmethod
     def _of(width_m: float, height_m: float, districts: tuple[District, ...], segments: Iterable[Segment]) -> City:
@@ -132,49 +133,45 @@ class City:
 
     def random_place(self, rng: Random) -> Point:
         """A place beside some road."""
-        walker = Walker.start(self, rng, speed_m_per_s=0)
-        return walker.place
+        start, end = self.random_road(rng)
+        return self.crossings[start].towards(self.crossings[end], rng.random())
+
+    def random_road(self, rng: Random) -> tuple[int, int]:
+        """Two crossings that a road joins."""
+        start = rng.randrange(len(self.crossings))
+        while not self.roads[start]:  # only a road from a point to itself leads nowhere
+            start = rng.randrange(len(self.crossings))
+        return start, rng.choice(self.roads[start])
+
+    def random_district(self, rng: Random) -> District:
+        """The crowded ones more often."""
+        return rng.choices(self.districts, [one.weight for one in self.districts])[0]
+
+    def to_wkt(self) -> str:
+        """The roads as text that `from_wkt` reads."""
+        lines = [
+            f"LINESTRING ({_coordinates(self.crossings[start])}, {_coordinates(self.crossings[end])})"
+            for start, ends in enumerate(self.roads)
+            for end in ends
+            if start < end
+        ]
+        return "\n".join(lines) + "\n"
 
 
 Segment = tuple[Point, Point]
+
+
+def _districts(centres: Sequence[Point]) -> tuple[District, ...]:
+    """The first is the most crowded; each after it has a smaller share, as with the sizes of towns."""
+    named = zip(_DISTRICT_NAMES, centres, strict=False)
+    return tuple(District(name, centre, 1 / rank) for rank, (name, centre) in enumerate(named, 1))
+
+
+def _coordinates(point: Point) -> str:
+    return f"{point.x:.2f} {point.y:.2f}"
 
 
 def _points(coordinates: str) -> list[Point]:
     """The points of a `LINESTRING`'s inside; heights and measures beyond x and y are left out."""
     pairs = (pair.split()[:2] for pair in coordinates.split(","))
     return [Point(float(x), float(y)) for x, y in pairs]
-
-
-class Walker:
-    """Somebody on the move: along a road, at the next crossing into any other, back only from a dead end."""
-
-    def __init__(self, city: City, start: int, end: int, walked_m: float, speed_m_per_s: float) -> None:
-        self._city = city
-        self._start = start
-        self._end = end
-        self._walked_m = walked_m
-        self._speed_m_per_s = speed_m_per_s
-
-    @staticmethod
-    def start(city: City, rng: Random, speed_m_per_s: float) -> Walker:
-        """A walker somewhere on some road."""
-        start = rng.randrange(len(city.crossings))
-        while not city.roads[start]:  # only a road from a point to itself leads nowhere
-            start = rng.randrange(len(city.crossings))
-        end = rng.choice(city.roads[start])
-        length = city.crossings[start].distance_to(city.crossings[end])
-        return Walker(city, start, end, rng.uniform(0, length), speed_m_per_s)
-
-    @property
-    def place(self) -> Point:
-        start, end = self._city.crossings[self._start], self._city.crossings[self._end]
-        return start.towards(end, self._walked_m / (start.distance_to(end) or 1.0))
-
-    def walk(self, seconds: float, rng: Random) -> None:
-        """Go on for `seconds`."""
-        self._walked_m += self._speed_m_per_s * seconds
-        crossings = self._city.crossings
-        while self._walked_m > (length := crossings[self._start].distance_to(crossings[self._end])):
-            self._walked_m -= length
-            onward = [there for there in self._city.roads[self._end] if there != self._start]
-            self._start, self._end = self._end, rng.choice(onward) if onward else self._start

@@ -1,94 +1,114 @@
-"""A whole Tocsin of its own for the demonstration: cluster, coordinator and brokers, each a process on loopback."""
+"""A whole Tocsin of its own for the city: cluster, coordinator and brokers, each a process on loopback."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
-from collections.abc import AsyncIterator, Callable
+import csv
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tocsin.client import ClusterClient
+from tocsin.client.http import ServerError
 from tocsin.experiments.emergency.city import City
-from tocsin.testing.processes import ServerProcess, running_broker, running_cluster, running_coordinator
+from tocsin.experiments.emergency.workload import Record
+from tocsin.testing.processes import ClusterProcess, ServerProcess, running_broker, running_cluster, running_coordinator
 
 #: A cluster is ready within 20 s on two cores; a busy machine gets more than four times that.
 _READY_TIMEOUT_S = 90.0
-#: A request that was turned away for the moment is sent again this often; with a second's pause, half a minute.
-_ATTEMPTS = 30
+_LOCATIONS_FEED = "locations"
 
 
-class DemoFailed(Exception):
-    """Something did not do what the demonstration asked of it."""
-
-
-class ClusterApi:
-    """Calls to the cluster: waits when told to, and raises with the cluster's own words when refused."""
-
-    def __init__(self, client: httpx.AsyncClient, log: Path) -> None:
-        self._client = client
-        self._log = log
-
-    async def call(self, method: str, path: str, **request: Any) -> httpx.Response:
-        for _ in range(_ATTEMPTS):
-            try:
-                answer = await self._client.request(method, path, **request)
-            except httpx.HTTPError as exc:
-                raise DemoFailed(f"{method} {path}: {exc!r}\n{_tail(self._log)}") from exc
-            if answer.status_code not in (429, 503):
-                break
-            await asyncio.sleep(float(answer.headers.get("Retry-After", 1)))
-        if answer.is_error:
-            raise DemoFailed(f"{method} {path} was answered with {answer.status_code}: {answer.text}")
-        return answer
+class RunFailed(Exception):
+    """Something did not do what was asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    cluster: ClusterApi
-    coordinator_url: str
-    brokers: dict[str, ServerProcess]
+    cluster: ClusterProcess
+    coordinator: ServerProcess
+    brokers: Mapping[str, ServerProcess]
+
+    async def register(self, users: Sequence[str]) -> dict[str, str]:
+        """Their tokens. An operator vouches for them: four hundred passwords would take a minute to hash."""
+        tokens = {}
+        async with httpx.AsyncClient(base_url=self.coordinator.url, timeout=30, trust_env=False) as http:
+            for user in users:
+                answer = await http.post("/v1/users", json={"name": user})
+                answer.raise_for_status()
+                tokens[user] = str(answer.json()["token"])
+        return tokens
 
 
-@contextlib.asynccontextmanager
-async def running_network(folder: Path, city: City, brokers: int, say: Callable[[str], None]) -> AsyncIterator[Network]:
+@asynccontextmanager
+async def running_network(
+    folder: Path, city: City, brokers: int, coordinator_settings: Mapping[str, Any], say: Callable[[str], None]
+) -> AsyncIterator[Network]:
     """Everything started and ready to serve; stopped and gone at the end."""
     say(f"starting a cluster, a coordinator and {brokers} brokers")
-    async with contextlib.AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
         cluster = stack.enter_context(running_cluster(folder / "cluster"))
-        client = await stack.enter_async_context(
-            httpx.AsyncClient(base_url=cluster.url, timeout=120.0, trust_env=False)
-        )
-        coordinator = stack.enter_context(running_coordinator(folder / "coordinator"))
-        await _until_ready(client, cluster)
-        running: dict[str, ServerProcess] = {}
-        for at in range(brokers):
-            name = f"broker-{at + 1}"
-            # Side by side across the city, so that each has a part that it is nearest to.
-            place = f"{city.width_m * (at + 0.5) / brokers:.0f},{city.height_m / 2:.0f}"
-            settings = {"place": place, "drain_timeout_s": 10}
-            running[name] = stack.enter_context(
-                running_broker(name, folder / name, cluster.url, coordinator.url, settings)
-            )
-        say(f"the cluster serves at {cluster.url}, the coordinator at {coordinator.url}")
-        yield Network(ClusterApi(client, cluster.log), coordinator.url, running)
+        settings = {**coordinator_settings, **_dashboard_settings(folder, city, cluster)}
+        coordinator = stack.enter_context(running_coordinator(folder / "coordinator", settings))
+
+        async def start(name: str, place: str) -> ServerProcess:
+            told = {"place": place, "places_feed": _LOCATIONS_FEED, "drain_timeout_s": 10}
+            starting = running_broker(name, folder / name, cluster.url, coordinator.url, told)
+            started = await asyncio.to_thread(starting.__enter__)
+            stack.push(starting)
+            return started
+
+        # Brokers wait for the cluster by themselves, so all can start at once.
+        places = broker_places(city, brokers)
+        running = await asyncio.gather(*(start(name, place) for name, place in places.items()))
+        await asyncio.to_thread(_wait_ready, cluster)
+        yield Network(cluster, coordinator, dict(zip(places, running, strict=True)))
 
 
-async def _until_ready(client: httpx.AsyncClient, cluster: ServerProcess) -> None:
-    deadline = time.monotonic() + _READY_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if (code := cluster.process.poll()) is not None:
-            raise DemoFailed(f"the cluster ended with exit code {code}:\n{_tail(cluster.log)}")
-        with contextlib.suppress(httpx.TransportError):
-            answer = await client.get("/v1/status")
-            if answer.status_code == 200 and answer.json().get("state") == "ready":
-                return
-        await asyncio.sleep(0.1)
-    raise DemoFailed(f"the cluster was not ready after {_READY_TIMEOUT_S:.0f} s:\n{_tail(cluster.log)}")
+def _dashboard_settings(folder: Path, city: City, cluster: ClusterProcess) -> dict[str, str]:
+    """What the dashboard needs to show the cluster, and the city's roads."""
+    roads = folder / "roads.wkt"
+    roads.write_text(city.to_wkt())
+    return {"cluster_url": cluster.url, "map_roads": str(roads)}
 
 
-def _tail(log: Path, lines: int = 20) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+def broker_places(city: City, count: int) -> dict[str, str]:
+    """Spread over the city, row by row, so that each has a part that it is nearest to.
+
+    >>> broker_places(City.generate(1), 2)
+    {'broker-1': '2500,4000', 'broker-2': '7500,4000'}
+    """
+    rows = max(1, round((count * city.height_m / city.width_m) ** 0.5))
+    places = []
+    for row in range(rows):
+        in_row = count // rows + (row < count % rows)
+        y = city.height_m * (row + 0.5) / rows
+        places += [f"{city.width_m * (column + 0.5) / in_row:.0f},{y:.0f}" for column in range(in_row)]
+    return {f"broker-{number}": place for number, place in enumerate(places, 1)}
+
+
+def prepare(network: Network, statements: str, shelters: Sequence[Record], locations: Sequence[Record]) -> None:
+    """The application's datasets, feeds and channels, its shelters, and where everybody is."""
+    imports = network.cluster.log.parent / "data" / "imports"
+    imports.mkdir(parents=True, exist_ok=True)
+    with (imports / "shelters.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(shelters[0]))
+        writer.writeheader()
+        writer.writerows(shelters)
+    with network.cluster.client() as client:
+        client.sql(statements)
+        client.sql("LOAD DATASET Shelters FROM 'shelters.csv'")
+        client.publish(_LOCATIONS_FEED, locations, wait_commit=True)
+
+
+def _wait_ready(cluster: ClusterProcess) -> None:
+    with ClusterClient(cluster.url) as client:
+        try:
+            client.wait_ready(_READY_TIMEOUT_S)
+        except (TimeoutError, ServerError, httpx.HTTPError) as exc:
+            lines = cluster.log.read_text(errors="replace").splitlines()[-20:]
+            raise RunFailed("the cluster was not ready: " + "\n".join([str(exc), *lines])) from exc

@@ -16,19 +16,23 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     "EmergenciesOfTypeAtLocationWithShelter": ("etype", "x", "y"),
 }
 
-_PERIOD = re.compile(r"\bPERIOD (\d+) SECONDS\b")
+_PERIOD = re.compile(r"\bPERIOD ([\d.]+) SECONDS\b")
+#: The shortest that a channel may have.
+_SHORTEST_S = 0.1
 
 
 def schema_sql(period_scale: float = 1.0) -> str:
-    """Three datasets, two feeds and seven channels; each period times `period_scale`, in whole seconds, at least one.
+    """Three datasets, two feeds and seven channels; each period times `period_scale`.
 
     >>> "EmergenciesOfType (etype STRING) PERIOD 2 SECONDS" in schema_sql(period_scale=0.2)
     True
     """
     text = resources.files(__package__).joinpath("schema.sql").read_text()
-    return _PERIOD.sub(lambda match: f"PERIOD {max(1, round(int(match[1]) * period_scale))} SECONDS", text)
+    return _PERIOD.sub(
+        lambda match: f"PERIOD {max(_SHORTEST_S, round(float(match[1]) * period_scale, 3)):g} SECONDS", text
+    )
 
 
-def longest_period_s(statements: str) -> int:
+def longest_period_s(statements: str) -> float:
     """The longest period in `statements`: after one more of it, every channel has seen everything."""
-    return max(int(seconds) for seconds in _PERIOD.findall(statements))
+    return max(float(seconds) for seconds in _PERIOD.findall(statements))

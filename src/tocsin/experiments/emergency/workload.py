@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tocsin.experiments.emergency.city import City, Point, Walker
+from tocsin.experiments.emergency.city import City, Point
+from tocsin.experiments.emergency.mobility import Commuter, RoadMap, Roamer
 from tocsin.experiments.emergency.schema import CHANNELS
 
 EMERGENCY_TYPES = (
@@ -22,8 +23,6 @@ EMERGENCY_TYPES = (
 REPORT_MIN_BYTES = 200
 REPORT_MAX_BYTES = 700
 
-#: Walking pace to city traffic.
-_USER_SPEEDS_M_PER_S = (1.2, 12.0)
 #: Each type has one publisher, who gets about fast enough that its reports come from all over the city.
 _PUBLISHER_SPEED_M_PER_S = 150.0
 #: Radii that people choose from; few, so that interests coincide and are shared.
@@ -69,31 +68,34 @@ class EmergencyWorkload:
         # One generator per stream, so that how much is taken of one does not change the others.
         self._rngs = {name: Random(f"{seed}/{name}") for name in ("users", "reports", "shelters", "interests")}
         rng = self._rngs["users"]
-        self._walkers = {
-            f"user-{number:06d}": Walker.start(city, rng, rng.uniform(*_USER_SPEEDS_M_PER_S)) for number in range(users)
-        }
+        roads = RoadMap(city)
+        self._people = {f"user-{number:06d}": Commuter.settle(roads, rng) for number in range(users)}
 
     @property
     def user_ids(self) -> tuple[str, ...]:
-        return tuple(self._walkers)
+        return tuple(self._people)
 
     def locations(self) -> list[Record]:
         """Where everybody is, for the feed `locations`."""
-        return [{"user_id": user_id, **_xy(walker.place)} for user_id, walker in self._walkers.items()]
+        return [{"user_id": user_id, **_xy(person.place)} for user_id, person in self._people.items()]
+
+    def place_of(self, user_id: str) -> tuple[float, float]:
+        place = self._people[user_id].place
+        return (place.x, place.y)
 
     def move_users(self, seconds: float) -> None:
         """Let everybody go on for `seconds`."""
-        for walker in self._walkers.values():
-            walker.walk(seconds, self._rngs["users"])
+        for person in self._people.values():
+            person.advance(seconds, self._rngs["users"])
 
     def reports(self) -> Iterator[Record]:
         """Reports of emergencies without end, for the feed `reports`."""
         rng = self._rngs["reports"]
-        publishers = {etype: Walker.start(self._city, rng, _PUBLISHER_SPEED_M_PER_S) for etype in EMERGENCY_TYPES}
+        publishers = {etype: Roamer.start(self._city, rng, _PUBLISHER_SPEED_M_PER_S) for etype in EMERGENCY_TYPES}
         number = 0
         while True:
             etype = rng.choice(EMERGENCY_TYPES)
-            publishers[etype].walk(rng.uniform(1, 10), rng)
+            publishers[etype].advance(rng.uniform(1, 10), rng)
             yield self._report(number, etype, publishers[etype].place, rng)
             number += 1
 
@@ -129,15 +131,17 @@ class EmergencyWorkload:
         """`count` interests, spread evenly over the seven channels. Places are district centres: many ask the same."""
         rng = self._rngs["interests"]
         channels = list(CHANNELS)
-        return [self._interest(channels[number % len(channels)], rng) for number in range(count)]
+        return [
+            self.interest(channels[number % len(channels)], rng.choice(self.user_ids), rng) for number in range(count)
+        ]
 
-    def _interest(self, channel: str, rng: Random) -> Interest:
-        place = rng.choice(self._city.districts).centre
+    def interest(self, channel: str, user_id: str, rng: Random) -> Interest:
+        """Something that `user_id` may want to be told by `channel`; what is near, is near them."""
         choices: dict[str, str | float] = {
             "etype": rng.choice(EMERGENCY_TYPES),
-            "user_id": rng.choice(self.user_ids),
+            "user_id": user_id,
             "radius_m": rng.choice(_RADII_M),
-            **_xy(place),
+            **_xy(self._city.random_district(rng).centre),
         }
         return Interest(channel, {name: choices[name] for name in CHANNELS[channel]})
 

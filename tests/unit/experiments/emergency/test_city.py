@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from tocsin.experiments.emergency.city import City, Point, Walker
+from tocsin.experiments.emergency.city import City, Point
+from tocsin.experiments.emergency.mobility import Roamer
 
 
 def on_a_road(city: City, place: Point) -> bool:
@@ -36,10 +37,10 @@ def test_roads_lead_both_ways() -> None:
 def test_walkers_stay_on_roads(speed_m_per_s: float) -> None:
     """However fast, a walker is always on a road, and inside the city."""
     city, rng = City.generate(4), Random(4)
-    walker = Walker.start(city, rng, speed_m_per_s)
+    walker = Roamer.start(city, rng, speed_m_per_s)
     for _ in range(20):
         before = walker.place
-        walker.walk(7, rng)
+        walker.advance(7, rng)
         assert before.distance_to(walker.place) <= speed_m_per_s * 7 + 0.01
         assert on_a_road(city, walker.place)
 
@@ -47,8 +48,8 @@ def test_walkers_stay_on_roads(speed_m_per_s: float) -> None:
 def test_dead_end_turns_back() -> None:
     """On a single road a walker goes to and fro."""
     city = City.from_wkt("LINESTRING (0 0, 100 0)")
-    walker = Walker(city, 0, 1, walked_m=90, speed_m_per_s=10)
-    walker.walk(2, Random(0))
+    walker = Roamer(city, 0, 1, walked_m=90, speed_m_per_s=10)
+    walker.advance(2, Random(0))
     assert walker.place == Point(90, 0)
 
 

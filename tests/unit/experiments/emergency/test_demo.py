@@ -1,52 +1,52 @@
-"""What the demonstration counts and how it judges."""
+"""What the demonstration says, and how it judges."""
 
 from __future__ import annotations
+
+from array import array
 
 import pytest
 from rich.console import Console
 
-from tocsin.experiments.emergency.audience import in_words
-from tocsin.experiments.emergency.demo import show_summary
-from tocsin.experiments.emergency.tally import Audit, Tally, audit
+from tocsin.experiments.emergency.cityrun import CityRun
+from tocsin.experiments.emergency.demo import in_words, show_summary
+from tocsin.experiments.emergency.tally import Audit, Hold, Tally, audit, percentiles_s
+from tocsin.model.position import Position
+from tocsin.simulator.timeline import PlanRecord, Run, Totals
 
-_FLOODS = ("ann", "EmergenciesOfType(etype => 'flood')")
+_CLEAN = Audit(expected=14, lost=0, doubled=0, reordered=0, misdelivered=0)
 
 
-def tally(**changes: int) -> Tally:
-    """A demonstration in which all went well, but for `changes`."""
-    counted = Tally(published=10, accepted=10)
-    for channel in counted.channels.values():
-        channel.notifications = 2
-    counted.audit = Audit(expected=14, lost=0, doubled=0, reordered=0, misdelivered=0)
-    for name, value in changes.items():
-        setattr(counted, name, value)
-    return counted
+def city_run(found: Audit = _CLEAN, accepted: int = 10, silent: str = "") -> CityRun:
+    """A run in which all went well, but for what is said."""
+    tally = Tally(published=10, accepted=accepted)
+    for name, channel in tally.channels.items():
+        channel.notifications = 0 if name == silent else 2
+        channel.delays_s = array("f", [1.0, 3.0])
+        channel.examples = [{"message": "Fire in Old Town, severity 3. Keep away.", "metres": 12.3}]
+    plan = PlanRecord(60.0, "migration", "ldm", "cov 0.70 is above 0.15", 54, 0.7, 0.14, 9.0, 5.0, 1.1)
+    totals = Totals(**{**dict.fromkeys(Totals.__slots__, 0), "migrations": 54})
+    run = Run("city", "nearest/ldm", 1, 60, "nearest", "ldm", "", 0.15, 0, 0.5, 0, (), (), (), (plan,), totals)
+    return CityRun(run, tally, found, speed_up=6.0, overruns=0, failed_moves=0)
 
 
 def test_success() -> None:
     """All records accepted, every channel heard, everybody handed what they should be: that is success."""
-    assert tally().succeeded
-    assert tally().to_json()["notifications"] == 14
+    assert not city_run().failures
+    assert city_run().to_json()["succeeded"] is True
+    assert city_run().to_json()["notifications"] == 14
 
 
 @pytest.mark.parametrize("kind", ["lost", "doubled", "reordered", "misdelivered"])
 def test_any_wrong_notification_is_a_failure(kind: str) -> None:
     """One notification too few, too many or in the wrong place shows in the verdict."""
     counts = {"expected": 14, "lost": 0, "doubled": 0, "reordered": 0, "misdelivered": 0, kind: 1}
-    counted = tally()
-    counted.audit = Audit(**counts)
-    assert not counted.succeeded
+    assert city_run(Audit(**counts)).failures == [f"1 notifications {kind}"]
 
 
 def test_other_failures() -> None:
-    """So does a record that was not accepted, a silent channel, and an audit that was never made."""
-    assert not tally(accepted=9).succeeded
-    silent = tally()
-    silent.channels["EmergenciesNearMe"].notifications = 0
-    assert not silent.succeeded
-    unaudited = tally()
-    unaudited.audit = None
-    assert not unaudited.succeeded
+    """So does a record that was not accepted, and a channel that told nobody anything."""
+    assert city_run(accepted=9).failures == ["9 of 10 records were accepted"]
+    assert city_run(silent="EmergenciesNearMe").failures == ["nobody was told anything by EmergenciesNearMe"]
 
 
 @pytest.mark.parametrize(
@@ -61,27 +61,45 @@ def test_other_failures() -> None:
     ],
 )
 def test_audit(received: list[int], found: Audit) -> None:
-    """Each kind of wrong is told apart."""
-    assert audit({_FLOODS: received}, {_FLOODS[1]: [1, 2, 3]}) == found
+    """What somebody was handed against all results of the subscription since it was theirs."""
+    assert audit([Hold("ann", "C", Position(7, 0), array("q", received))], {7: [-1, 0, 1, 2, 3], 8: [1]}) == found
 
 
-def test_audit_of_nothing() -> None:
-    """Who holds a subscription without results should have been handed none."""
-    assert audit({_FLOODS: []}, {}) == Audit(0, 0, 0, 0, 0)
-    assert audit({_FLOODS: [5]}, {}) == Audit(0, 0, 0, 0, 1)
+def test_audit_of_what_was_given_up() -> None:
+    """Nothing may be missing before the last that was handed out; what came after may have been too late."""
+    given_up = Hold("ann", "C", Position(7, 0), array("q", [1, 3]), is_given_up=True)
+    assert audit([given_up], {7: [1, 2, 3, 4, 5]}) == Audit(3, 1, 0, 0, 0)
+    at_once = Hold("ann", "C", Position(7, 0), is_given_up=True)
+    assert audit([at_once], {7: [1, 2]}) == Audit(0, 0, 0, 0, 0)
 
 
-def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """The end is a table and a verdict in words."""
-    counted = tally()
-    counted.channels["EmergenciesNearMe"].examples.append({"message": "Flood in Harbour. Stay away.", "metres": 12.0})
-    show_summary(counted, Console(highlight=False, soft_wrap=True, width=200))
-    shown = capsys.readouterr().out
-    assert "Flood in Harbour, 12 m away" in shown
-    assert "14 expected, 0 lost, 0 doubled" in shown
+def test_what_came_before_we_knew_counts() -> None:
+    hold = Hold("ann", "C")
+    hold.take(Position(7, 5))
+    hold.begin_after(Position(7, 5))
+    assert audit([hold], {7: [5, 6]}) == Audit(2, 1, 0, 0, 0)
+    assert hold.position == Position(7, 5)
 
 
-def test_shelter_in_words() -> None:
-    """A notification that names a shelter says how far it is."""
-    payload = {"message": "Fire in Station. Leave.", "shelter": "School", "shelter_metres": 99.6}
-    assert in_words(payload) == "Fire in Station; shelter: School, 100 m from you"
+def test_percentiles() -> None:
+    assert percentiles_s(array("f")) is None
+    assert percentiles_s(array("f", [2.0])) == {"p50": 2.0, "p95": 2.0, "p99": 2.0, "max": 2.0}
+
+
+def test_in_words() -> None:
+    payload = {"message": "Flood in Harbour, severity 2. Keep away.", "shelter": "Mill 3", "shelter_metres": 99.6}
+    assert in_words(payload) == "Flood in Harbour, severity 2; shelter: Mill 3, 100 m from you"
+
+
+def test_summary() -> None:
+    """People are told how many, how fast, who was moved and why, and that nothing was lost."""
+    console = Console(record=True, width=160)
+    show_summary(city_run(), console)
+    text = " ".join(console.export_text().split())
+    for told in (
+        "EmergenciesNearMe Fire in Old Town, severity 3, 12 m away",
+        "10 reports published, 10 accepted; 14 notifications",
+        "migration by ldm: 54 people moved, cov 0.70 to be 0.14 (cov 0.70 is above 0.15)",
+        "14 expected, 0 lost, 0 doubled, 0 out of order, 0 for somebody else; 54 moves",
+    ):
+        assert told in text

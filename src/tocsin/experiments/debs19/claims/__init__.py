@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.debs19.claims.claim import OURS, Check, Claim, Finding, Judgement, Runs
+from tocsin.experiments.claim import OURS, Check, Claim, Finding, Judgement, Runs
 from tocsin.experiments.debs19.claims.migration import (
     ldm_restores_balance,
     maximal_load_halves,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.debs19.claims.claim import Check, Judgement, Runs, claim, rank_correlation
+from tocsin.experiments.claim import Check, Judgement, Runs, claim, rank_correlation
 from tocsin.experiments.debs19.variants import ALPHAS, BETA_SHARES, alpha_name, beta_name
 from tocsin.simulator.figures import later_cov, later_max
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.debs19.claims.claim import OURS, Check, Judgement, Runs, claim
+from tocsin.experiments.claim import OURS, Check, Judgement, Runs, claim
 from tocsin.simulator.figures import later_cov, later_max, later_total_bytes_per_s, shuffles
 
 _PRESETS = ("paper", "prototype", "communities")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.experiments.debs19.claims.claim import Check, Judgement, Runs, claim
+from tocsin.experiments.claim import Check, Judgement, Runs, claim
 from tocsin.simulator.figures import balanced_after_s, later_cov, later_max, shuffles
 from tocsin.simulator.timeline import Run
 

@@ -1,0 +1,120 @@
+"""`tocsin experiment`: papers' live evaluations, on real processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.errors import TocsinError
+
+app = typer.Typer(help="Live experiments, on processes of their own.", no_args_is_help=True)
+
+Seed = Annotated[int, typer.Option(min=0, help="The same seed makes the same city, people and reports.")]
+People = Annotated[int, typer.Option(min=10, help="Subscribers.")]
+Minutes = Annotated[float, typer.Option(min=10, help="How long a run is, by the city's clock.")]
+Roads = Annotated[
+    Path | None, typer.Option(help="A WKT file whose LINESTRINGs are the city's roads.", exists=True, dir_okay=False)
+]
+
+
+@app.command()
+def prototype(
+    folder: Annotated[
+        Path, typer.Option("--out", help="Folder for the report, and for runs, so that an interrupted one goes on.")
+    ] = Path("prototype"),
+    speed_up: Annotated[float, typer.Option(min=1, max=60, help="How much faster than life.")] = 4.0,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run only this variant, such as nearest/ldm. May be repeated.")
+    ] = None,
+    seed: Seed = 2,
+    people: People = 400,
+    minutes: Minutes = 30.0,
+    roads: Roads = None,
+    as_json: AsJson = False,
+) -> None:
+    """The multistage paper's test-bed evaluation (DEBS '19, 6.1): placements and policies on a living city.
+
+    Thirteen runs of half an hour each by the city's clock. A claim that fails is a finding, not an error; a lost
+    notification is one.
+    """
+    from tocsin.experiments.emergency.scenario import CityScenario
+    from tocsin.experiments.prototype.claims import find_all
+    from tocsin.experiments.prototype.report import as_json as findings_json
+    from tocsin.experiments.prototype.report import write_report
+    from tocsin.experiments.prototype.running import Conditions, run_variants
+    from tocsin.experiments.prototype.variants import VARIANTS
+    from tocsin.experiments.report import tally
+
+    wanted = [f"prototype/{name}" for name in only or []] or list(VARIANTS)
+    if unknown := [name for name in wanted if name not in VARIANTS]:
+        known = ", ".join(name.removeprefix("prototype/") for name in VARIANTS)
+        fail(f"no variant {unknown[0].removeprefix('prototype/')}; there are: {known}")
+    usual = CityScenario()
+    scenario = replace(
+        usual,
+        seed=seed,
+        people=people,
+        duration_s=minutes * 60,
+        reports=round(usual.reports * minutes * 60 / usual.duration_s),
+    )
+    conditions = Conditions(scenario, speed_up, str(roads) if roads else "")
+    started_s = time.monotonic()
+
+    def say(text: str) -> None:
+        err.print(f"[dim]{time.monotonic() - started_s:7.1f} s[/]  {text}", highlight=False, soft_wrap=True)
+
+    left = len(wanted)
+    say(f"{left} runs, about {left * (minutes * 60 / speed_up + 50) / 60:.0f} minutes; kept in {folder / 'runs'}")
+    try:
+        live = run_variants([VARIANTS[name] for name in wanted], conditions, folder / "runs", say)
+        findings = find_all(live)
+        machine = f"{os.cpu_count()} cores"
+        command = f"tocsin experiment prototype --speed-up {speed_up:g} --seed {seed} --out DIR"
+        write_report(findings, live, command, machine, folder)
+    except (TocsinError, OSError) as exc:
+        fail(str(exc))
+        return
+    told = findings_json(findings, live)
+    if as_json:
+        print_json(told)
+    else:
+        for finding in findings:
+            mark = "[green]holds[/]" if finding.holds else "[red]does not hold[/]"
+            out.print(f"{finding.id}: {mark}  {escape(finding.measured)} {escape(finding.why)}", soft_wrap=True)
+        rows = [
+            [name, *(str(run[key]) for key in ("end_cov", "migrations", "overruns"))]
+            for name, run in told["runs"].items()
+        ]
+        print_rows(["run", "cov at the end", "migrations", "overruns"], rows)
+        out.print(f"{tally(findings)} The report is in {folder}.", markup=False, soft_wrap=True)
+    raise typer.Exit(0 if all(one.audit.is_clean for one in live.values()) else 1)
+
+
+@app.command()
+def interactions(
+    file: Annotated[Path, typer.Option("--out", help="Where to write them, one JSON object on each line.")],
+    seed: Seed = 2,
+    people: People = 400,
+    minutes: Minutes = 30.0,
+    roads: Roads = None,
+) -> None:
+    """Write down who logs in, logs out, subscribes and unsubscribes when, to be changed and given to `tocsin demo`."""
+    from tocsin.experiments.emergency.city import City
+    from tocsin.experiments.emergency.scenario import CityScenario, draw_interactions, write_interactions
+    from tocsin.experiments.emergency.workload import EmergencyWorkload
+
+    scenario = replace(CityScenario(), seed=seed, people=people, duration_s=minutes * 60)
+    try:
+        city = City.from_wkt(roads.read_text(), seed) if roads else City.generate(seed)
+        drawn = draw_interactions(scenario, EmergencyWorkload(city, users=people, seed=seed))
+        write_interactions(file, drawn)
+    except (OSError, ValueError) as exc:
+        fail(str(exc))
+    out.print(f"{len(drawn):,} interactions of {people} people in {file}", markup=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""The multistage paper's test-bed evaluation, on real processes."""
