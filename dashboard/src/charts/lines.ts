@@ -89,7 +89,7 @@ export function linesOption(told: Lines): EChartsCoreOption {
     yAxis: {
       type: told.log ? 'log' : 'value',
       min: told.log ? undefined : 0,
-      max: told.atLeast === undefined ? undefined : (extent: { max: number }) => Math.max(told.atLeast ?? 0, extent.max * 1.05),
+      max: told.atLeast === undefined ? undefined : (extent: { max: number }) => roundUp(Math.max(told.atLeast ?? 0, extent.max)),
       splitNumber: 4,
       axisLabel: { color: muted, fontSize: 11, formatter: told.formatAxis ?? told.format },
       splitLine: { lineStyle: { color: rule } },
@@ -146,6 +146,12 @@ export function linesOption(told: Lines): EChartsCoreOption {
       },
     ],
   }
+}
+
+/** The next number that an axis can be divided by. */
+function roundUp(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value))
+  return power * ([1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8].find((one) => one * power >= value) ?? 10)
 }
 
 function positive(value: number | null, log = false): number | null {

@@ -185,14 +185,7 @@ function CovPanel({ past, seen }: { past: History; seen: Live }) {
     () =>
       linesOption({
         lines: [
-          {
-            times_s: past.times_s,
-            values: smooth(past.overall.measured_cov, past.times_s),
-            name: 'measured',
-            colour: token('--muted'),
-            width: 1.5,
-            dashed: true,
-          },
+          { ...overall(past, 'measured_cov'), name: 'measured', colour: token('--muted'), width: 1.5, dashed: true },
           { ...overall(past, 'cov'), name: 'by the load model', colour: token('--accent') },
         ],
         format: (value) => ratio(value, 2),

@@ -10,7 +10,7 @@ import structlog
 
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.dashboard.history import History
-from tocsin.dashboard.sampling import look, sample_of
+from tocsin.dashboard.sampling import MeasuredLoads, look, sample_of
 
 log = structlog.get_logger(__name__)
 
@@ -23,6 +23,7 @@ class Recorder:
     def __init__(self, node: CoordinatorNode) -> None:
         self._node = node
         self.history = History()
+        self._measured = MeasuredLoads()
         self._seen = b""
         self._seen_s = float("-inf")
 
@@ -38,7 +39,9 @@ class Recorder:
         due_s = loop.time()
         while True:
             try:
-                self.history.add(sample_of(self._look()))
+                seen = self._look()
+                self._measured.add(seen)
+                self.history.add(sample_of(seen))
             except Exception as exc:
                 # The charts must not end because of one look.
                 log.error("the dashboard could not look at the network", exc_info=exc)
@@ -46,6 +49,6 @@ class Recorder:
             await asyncio.sleep(due_s - loop.time())
 
     def _look(self) -> dict[str, Any]:
-        seen = look(self._node)
+        seen = look(self._node, self._measured)
         self._seen, self._seen_s = msgspec.json.encode(seen), self._node.now_s()
         return seen

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
+from statistics import fmean
 from typing import Any
 
+from tocsin.coordinator.balancing.balance import cov_of
 from tocsin.coordinator.deliveries import Deliveries
 from tocsin.coordinator.execution import PlanRun
 from tocsin.coordinator.node import CoordinatorNode
@@ -14,19 +18,41 @@ from tocsin.dashboard.history import OVERALL, PER_BROKER, Sample
 #: rarer, so that the cache is judged by a minute.
 _LATENCIES_WITHIN_S = 10
 _CACHE_WITHIN_S = 60
+#: Samples, one each second, that measured loads are the mean of.
+_MEASURED_OVER = 10
 
 
-def look(node: CoordinatorNode) -> dict[str, Any]:
+class MeasuredLoads:
+    """What brokers measure comes in bursts, one for each run of a channel; how uneven they are, their means tell."""
+
+    def __init__(self) -> None:
+        self._recent: dict[str, deque[float]] = {}
+
+    def add(self, seen: dict[str, Any]) -> None:
+        """To be called once a second."""
+        brokers = {one["name"]: one["in"] + one["out"] for one in seen["brokers"]}
+        self._recent = {name: self._recent.get(name, deque(maxlen=_MEASURED_OVER)) for name in brokers}
+        for name, load in brokers.items():
+            self._recent[name].append(load)
+
+    def cov(self, brokers: Iterable[dict[str, Any]]) -> float:
+        """How uneven these are, for their capacities."""
+        means = ((one["capacity"], self._recent.get(one["name"]) or (one["in"] + one["out"],)) for one in brokers)
+        return cov_of([fmean(loads) / capacity for capacity, loads in means])
+
+
+def look(node: CoordinatorNode, measured_loads: MeasuredLoads) -> dict[str, Any]:
     """Everything that changes by itself, for one page."""
     now_s, state = node.now_s(), node.state
-    balance, measured = state.balance(), state.measured()
-    is_there = bool(balance.brokers)
+    balance, brokers = state.balance(), [_broker(one) for one in state.brokers(now_s)]
+    present = [one for one in brokers if one["name"] in balance.brokers]
+    is_there = bool(present)
     deliveries = state.deliveries(now_s, _LATENCIES_WITHIN_S)
     return {
         "at_s": node.clock.now_us() / 1e6,
         "overall": {
             "cov": balance.cov if is_there else None,
-            "measured_cov": measured.cov if is_there else None,
+            "measured_cov": measured_loads.cov(present) if is_there else None,
             "max": balance.max if is_there else None,
             "mean": balance.mean if is_there else None,
             **_times(deliveries),
@@ -34,7 +60,7 @@ def look(node: CoordinatorNode) -> dict[str, Any]:
             "rate": deliveries.notifications / _LATENCIES_WITHIN_S,
             "subscribers": state.subscriber_count,
         },
-        "brokers": [_broker(one) for one in state.brokers(now_s)],
+        "brokers": brokers,
         "balancing": node.balancer.settings.listed(),
         "verdict": node.balancer.verdict,
         "under_way": state.execution.under_way,
