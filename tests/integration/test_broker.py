@@ -97,6 +97,23 @@ def test_identical_subscriptions_are_one_at_the_cluster(network: Network, broker
         wait_until(lambda: theirs["subscription"] not in held(), "the cluster has been told")
 
 
+def test_a_dropped_channel_is_nobody_elses_trouble(network: Network, broker: ServerProcess) -> None:
+    """What ended with its channel can be given up like anything else, and others are served as before."""
+    network.live.sql("CREATE CONTINUOUS CHANNEL ShortLived (topic STRING) AS SELECT a.id FROM Alerts a WHERE is_new(a)")
+    before = status(broker)["backend_subscriptions"]
+    with network.hello(broker, network.token("bereft")) as socket:
+        ended = [socket.subscribe("ShortLived", topic=topic)["subscription"] for topic in ("x", "y")]
+        lasting = socket.subscribe("AlertsOf", topic="lasting")["subscription"]
+        network.live.sql("DROP CHANNEL ShortLived")
+        for one in (*ended, lasting):
+            socket.send(type="unsubscribe", subscription=one)
+            socket.next_of("unsubscribed")
+        wait_until(lambda: status(broker)["backend_subscriptions"] == before, "all are given up")
+        socket.subscribe("AlertsOf", topic="afterwards")
+        alert(network, "afterwards", "1")
+        assert ids(socket, 1) == ["1"]
+
+
 def test_missed_while_away(network: Network, broker: ServerProcess) -> None:
     """A device that comes back gets what it missed after what it acknowledged, and nothing twice."""
     token = network.token("away")

@@ -4,47 +4,23 @@ In Markdown, a block that begins with
 
 * ```` ```sql ```` must parse as Tocsin statements, unless marked ```` ```sql fragment ````;
 * ```` ```python ```` must compile, and is run if marked ```` ```python run ````.
+
+What is typed into terminals is tried in tests/e2e; `documentation.py` lists all marks.
 """
 
 import doctest
 import importlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import tocsin
+from documentation import FENCE, PAGES, ROOT, Block, blocks
 
-ROOT = Path(__file__).parents[2]
 SOURCE = Path(tocsin.__file__).parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 
-FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-
-
-@dataclass(frozen=True)
-class Block:
-    page: Path
-    line: int
-    #: The words behind the fence: the language, then marks.
-    info: tuple[str, ...]
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
-
-
-def blocks(language: str) -> list[Block]:
-    found = []
-    for page in PAGES:
-        text = page.read_text()
-        for match in FENCE.finditer(text):
-            info = tuple(match["info"].split())
-            if info[:1] == (language,):
-                found.append(Block(page, text.count("\n", 0, match.start()) + 1, info[1:], match["text"]))
-    return found
 
 
 def modules_with_doctests() -> list[str]:
@@ -66,7 +42,7 @@ def test_doctests(module: str) -> None:
 def test_sql_parses(block: Block) -> None:
     """Every statement that the documentation shows is one that Tocsin takes."""
     parse = importlib.import_module("tocsin.cluster.channels.parse")
-    if "fragment" not in block.info:
+    if "fragment" not in block.marks:
         assert parse.parse_script(block.text)
 
 
@@ -74,7 +50,7 @@ def test_python_runs() -> None:
     """Every Python block compiles, and those marked so run."""
     for block in blocks("python"):
         code = compile("\n" * block.line + block.text, str(block.page), "exec")
-        if "run" in block.info:
+        if "run" in block.marks:
             exec(code, {"__name__": "__main__"})
 
 

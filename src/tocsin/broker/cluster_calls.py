@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -90,7 +91,16 @@ class ClusterCalls:
         self._happened(BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
 
     async def release(self, ids: Sequence[int]) -> None:
-        await self._until_answered(lambda: self._link.release(ids), "release subscriptions")
+        """The cluster lets go of all or none; what ended there by itself, since its channel was dropped, is let go."""
+        left = list(ids)
+        while left:
+            try:
+                await self._until_answered(partial(self._link.release, left), "release subscriptions")
+                break
+            except NotFound:
+                held = await self._until_answered(self._link.held, "ask the cluster what we hold")
+                still = {one.id for one in held}
+                left = [one for one in left if one in still]
         self._happened(BackendsReleased(self._now_s()))
 
     async def fetch_history(self, after: dict[int, int], through: int) -> None:

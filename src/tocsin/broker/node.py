@@ -102,6 +102,9 @@ class BrokerNode:
         self._last_connection = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
+        #: Something happened that must not: what we know may be wrong from then on.
+        self._has_failed = asyncio.Event()
+        self._failure: Exception | None = None
 
     @property
     def state(self) -> BrokerState:
@@ -114,7 +117,20 @@ class BrokerNode:
     # Life
 
     async def run(self) -> None:
-        """Register, then pull until cancelled."""
+        """Register, then pull until cancelled. A mistake of our own is raised here, wherever it was made: what is on
+        disk is right, so to begin again from there is safe, and to go on is not."""
+        working, failing = asyncio.ensure_future(self._work()), asyncio.ensure_future(self._has_failed.wait())
+        try:
+            await asyncio.wait({working, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failure is not None:
+                raise self._failure
+            await working
+        finally:
+            working.cancel()
+            failing.cancel()
+            await asyncio.gather(working, failing, return_exceptions=True)
+
+    async def _work(self) -> None:
         self._spawn(self._coordination.run(self.happened))
         await self._cluster.start(self._store)
         log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=self._state.backends)
@@ -232,6 +248,9 @@ class BrokerNode:
         try:
             while self._events:
                 self._perform(self._state.handle(self._events.popleft()))
+        except Exception as exc:
+            self._fail(exc)
+            raise
         finally:
             self._is_busy = False
 
@@ -344,5 +363,10 @@ class BrokerNode:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (exc := task.exception()) is not None:
+        if not task.cancelled() and isinstance(exc := task.exception(), Exception):
             log.error("a task of the broker failed", exc_info=exc)
+            self._fail(exc)
+
+    def _fail(self, exc: Exception) -> None:
+        self._failure = self._failure or exc
+        self._has_failed.set()

@@ -43,8 +43,9 @@ def run_up(
 ) -> None:
     """Run a data cluster, a coordinator and brokers, each a process of its own, until Ctrl-C.
 
-    Prints where everything is once it is ready. A process that ends is started again. With --json, one object with all
-    addresses is printed instead.
+    Prints where everything is once it is ready. A process that ends is started again. `logs` in the data directory has
+    each process's log and, while it runs, its process id. With --json, one object with all addresses is printed
+    instead.
     """
     if config is not None and not config.exists():
         fail(f"no such file: {config}")

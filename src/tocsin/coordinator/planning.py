@@ -10,7 +10,7 @@ from tocsin.coordinator.balancing.named import named
 from tocsin.coordinator.balancing.proposal import BalancingPolicy, Goal
 from tocsin.coordinator.plan import Plan, make_plan, verify
 from tocsin.coordinator.stages import Stage
-from tocsin.errors import InvalidValue, NotFound
+from tocsin.errors import InvalidValue, NotFound, TocsinError
 
 #: A plan for a million subscribers takes tens of megabytes, and nobody looks at old ones.
 _MAX_KEPT = 20
@@ -60,7 +60,14 @@ class Planning:
 
     def propose(self, view: AssignmentView, wish: Wish) -> Plan:
         """Touches nothing of its own, so it may take its time in a thread."""
-        plan = make_plan(view, wish.stage, wish.policy, self._policies[wish.stage][wish.policy](view, wish.goal))
+        try:
+            proposal = self._policies[wish.stage][wish.policy](view, wish.goal)
+        except TocsinError:
+            raise
+        except Exception as exc:
+            # A stranger's, most likely: whoever asked for the plan should hear what went wrong in it.
+            raise InvalidValue(f"policy {wish.policy} failed: {type(exc).__name__}: {exc}") from exc
+        plan = make_plan(view, wish.stage, wish.policy, proposal)
         if faults := self._check(view, plan):
             more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
             raise InvalidValue(f"policy {wish.policy} made a plan that can't be carried out: {faults[0]}{more}")

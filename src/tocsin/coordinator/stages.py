@@ -50,7 +50,8 @@ class BalancingSettings:
 
     def listed(self) -> dict[str, Any]:
         own = asdict(self)
-        return {**own, **own.pop("stages")}
+        stages = own.pop("stages")
+        return {**own, **stages}
 
     def changed(self, changes: Mapping[str, Any]) -> BalancingSettings:
         """With some of the list's values changed."""

@@ -20,7 +20,7 @@ _STEADY_S = 60.0
 
 @dataclass(slots=True)
 class Child:
-    """`tocsin ARGUMENTS`, its output in `log`."""
+    """`tocsin ARGUMENTS`, its output in `log`, and beside that its process id while it runs."""
 
     name: str
     arguments: Sequence[str]
@@ -71,4 +71,13 @@ class Child:
                 # Ctrl-C at the terminal is for us alone: we stop them in order.
                 start_new_session=True,
             )
-        return await self.process.wait()
+        self.pid_file.write_text(f"{self.process.pid}\n")
+        try:
+            return await self.process.wait()
+        finally:
+            # Another process may have the number soon.
+            self.pid_file.unlink(missing_ok=True)
+
+    @property
+    def pid_file(self) -> Path:
+        return self.log.with_suffix(".pid")

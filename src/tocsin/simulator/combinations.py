@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
-from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.errors import InvalidValue
+from tocsin.simulator.policies import migrations, placements, shuffles
 from tocsin.simulator.scenario import Scenario
 
 _NONE = "none"
@@ -19,19 +17,19 @@ _NONE = "none"
 def combined(scenario: Scenario, combination: str) -> Scenario:
     """The scenario with these policies: those that are not named are off, but for placement, which stays."""
     placement, slash, rest = combination.strip().rpartition("/")
-    if slash and placement not in PLACEMENTS:
-        raise _unknown(combination, placement, sorted(PLACEMENTS), "placement policy")
+    if slash and placement not in placements():
+        raise _unknown(combination, placement, sorted(placements()), "placement policy")
     migration = shuffle = ""
     words = [] if rest.strip() == _NONE else [word.strip() for word in rest.split("+")]
     for word in words:
-        if word in MIGRATIONS and not migration:
+        if word in migrations() and not migration:
             migration = word
-        elif word in SHUFFLES and not shuffle:
+        elif word in shuffles() and not shuffle:
             shuffle = word
-        elif word in MIGRATIONS or word in SHUFFLES:
+        elif word in migrations() or word in shuffles():
             raise InvalidValue(f"{combination!r} names two policies for one stage")
         else:
-            raise _unknown(combination, word, [*sorted(MIGRATIONS), *sorted(SHUFFLES), _NONE], "policy")
+            raise _unknown(combination, word, [*sorted(migrations()), *sorted(shuffles()), _NONE], "policy")
     told = msgspec.structs.replace(
         scenario.balancing,
         placement=placement if slash else scenario.balancing.placement,

@@ -9,9 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from tocsin.broker.events import Kept, KeptSession, Report
-from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.coordinator.balancing.placement import PlacementPolicy
-from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.controller import StageController
 from tocsin.coordinator.events import (
     BrokerRegistered,
@@ -35,6 +33,7 @@ from tocsin.model.position import Position
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.cluster import ChannelRun, Cluster
 from tocsin.simulator.kernel import Kernel
+from tocsin.simulator.policies import migrations, shuffles
 from tocsin.simulator.scenario import Balancing, Broker, Scenario
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.timeline import PlanRecord
@@ -69,7 +68,7 @@ class Coordination:
             Dice(seed, "coordinator"),
             rates=Rates(told.rates_window_s, self._bucket_s),
         )
-        self._controller = StageController(_settings(told), MIGRATIONS, SHUFFLES)
+        self._controller = StageController(_settings(told), migrations(), shuffles())
         self._watch_every_s = min(network.heartbeat_every_s, network.dead_after_s / 4)
         self.plans: list[PlanRecord] = []
         self.on_plan: Callable[[Plan], None] = lambda _: None

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
 from tocsin.coordinator.balancing.placement import PlacementPolicy
-from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.simulator.policies import migrations, placements, shuffles
 from tocsin.simulator.scenario import Balancing, BrokerLayout, ChannelLayout, Scenario
 
 #: Where in a scenario: keys, and numbers for what is in a list.
@@ -19,13 +17,13 @@ Fault = tuple[Path, str]
 _MAX_SAMPLES = 1_000_000
 
 
-def faults(scenario: Scenario, placements: Mapping[str, PlacementPolicy] = PLACEMENTS) -> Iterator[Fault]:
+def faults(scenario: Scenario, more_placements: Mapping[str, PlacementPolicy] | None = None) -> Iterator[Fault]:
     """Where, and what is wrong there."""
     yield from _times(scenario)
     yield from _names(scenario)
     yield from _subscribers(scenario)
     yield from _failures(scenario)
-    yield from _balancing(scenario.balancing, placements)
+    yield from _balancing(scenario.balancing, {**placements(), **(more_placements or {})})
 
 
 def _times(scenario: Scenario) -> Iterator[Fault]:
@@ -106,11 +104,11 @@ def _failures(scenario: Scenario) -> Iterator[Fault]:
         ends[one.broker] = float("inf") if one.back_after_s is None else one.at_s + one.back_after_s
 
 
-def _balancing(told: Balancing, placements: Mapping[str, PlacementPolicy]) -> Iterator[Fault]:
+def _balancing(told: Balancing, known_placements: Mapping[str, PlacementPolicy]) -> Iterator[Fault]:
     for key, chosen, known, may_be_off in (
-        ("placement", told.placement, placements, False),
-        ("migration", told.migration, MIGRATIONS, True),
-        ("shuffle", told.shuffle, SHUFFLES, True),
+        ("placement", told.placement, known_placements, False),
+        ("migration", told.migration, migrations(), True),
+        ("shuffle", told.shuffle, shuffles(), True),
     ):
         if chosen not in known and (chosen or not may_be_off):
             off = ', or "" for none' if may_be_off else ""

@@ -10,7 +10,6 @@ from typing import Literal, assert_never
 import numpy as np
 
 from tocsin.broker.events import Delivery
-from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
 from tocsin.coordinator.balancing.placement import PlacementPolicy
 from tocsin.coordinator.plan import Plan
 from tocsin.errors import InvalidValue
@@ -23,6 +22,7 @@ from tocsin.simulator.deliveries import Deliveries, SingleDeliveries, SummedDeli
 from tocsin.simulator.faults import faults
 from tocsin.simulator.kernel import Kernel
 from tocsin.simulator.nodes import BrokerNode
+from tocsin.simulator.policies import placements
 from tocsin.simulator.scenario import Scenario
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.timeline import Run, Sample, Totals
@@ -37,18 +37,18 @@ def simulate(
     seed: int | None = None,
     mode: Mode = "summed",
     progress: Callable[[float], None] | None = None,
-    placements: Mapping[str, PlacementPolicy] = PLACEMENTS,
+    more_placements: Mapping[str, PlacementPolicy] | None = None,
     on_plan: Callable[[Plan], None] = lambda _: None,
 ) -> Run:
     """Run a scenario. The same scenario and seed give an equal run, in either mode: see `deliveries`.
 
     `progress` is told now and then what part of the time has passed, `on_plan` each plan that is carried out.
-    Experiments bring placements of their own.
+    Experiments bring placements of their own: `more_placements`.
     """
-    for path, fault in faults(scenario, placements):
+    for path, fault in faults(scenario, more_placements):
         raise InvalidValue(f"{'.'.join(map(str, path))} {fault}")
     with _few_collections():
-        world = World(scenario, scenario.seed if seed is None else seed, mode, placements)
+        world = World(scenario, scenario.seed if seed is None else seed, mode, more_placements)
         world.coordination.on_plan = on_plan
         world.run(progress or (lambda _: None))
         return world.result()
@@ -71,7 +71,7 @@ class World:
         scenario: Scenario,
         seed: int,
         mode: Mode = "summed",
-        placements: Mapping[str, PlacementPolicy] = PLACEMENTS,
+        more_placements: Mapping[str, PlacementPolicy] | None = None,
     ) -> None:
         self.scenario = scenario
         self._seed = seed
@@ -81,7 +81,8 @@ class World:
         self.cluster = Cluster(workload, scenario.fluctuation, seed)
         self.deliveries = self._deliveries(mode)
         single = self.deliveries if isinstance(self.deliveries, SingleDeliveries) else None
-        self.coordination = Coordination(scenario, self.kernel, self.cluster, self.tally, seed, placements)
+        known = {**placements(), **(more_placements or {})}
+        self.coordination = Coordination(scenario, self.kernel, self.cluster, self.tally, seed, known)
         self.clients = Clients(
             self.kernel,
             scenario.network,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-from tocsin.coordinator.balancing.proposal import Goal
+from tocsin.coordinator.balancing.proposal import Goal, Proposal
 from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.planning import Planning
 from tocsin.coordinator.stages import Stage
@@ -28,6 +28,17 @@ def test_a_plan_that_can_not_be_carried_out_is_not_shown() -> None:
     planning = Planning(MIGRATIONS, SHUFFLES, check=lambda _view, _plan: ["nobody is there", "nor there"])
     with pytest.raises(InvalidValue, match=r"policy gsh made a plan .* nobody is there and 1 more"):
         planning.propose(VIEW, planning.wish(Stage.SHUFFLE, "gsh", Goal()))
+
+
+def test_a_policy_that_fails_is_named_with_its_error() -> None:
+    """Most likely it is a stranger's, who wants to know."""
+
+    def divide_by_nobody(_view: object, _goal: object) -> Proposal:
+        raise ZeroDivisionError("nobody is there")
+
+    planning = Planning({**MIGRATIONS, "theirs": divide_by_nobody}, SHUFFLES)
+    with pytest.raises(InvalidValue, match="policy theirs failed: ZeroDivisionError: nobody is there"):
+        planning.propose(VIEW, planning.wish(Stage.MIGRATION, "theirs", Goal()))
 
 
 def test_the_last_few_are_kept() -> None:

@@ -5,15 +5,15 @@ An entry's name is what the policy is called on the wire; its object is a `Place
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TypeVar
 
-import structlog
-
 _Policy = TypeVar("_Policy")
 
-log = structlog.get_logger(__name__)
+#: The standard library's, which warns on standard error where nobody has set up anything, as in `tocsin simulate`.
+_log = logging.getLogger(__name__)
 
 
 def with_outsiders(kind: str, ours: Mapping[str, _Policy]) -> Mapping[str, _Policy]:
@@ -23,7 +23,7 @@ def with_outsiders(kind: str, ours: Mapping[str, _Policy]) -> Mapping[str, _Poli
         try:
             policy = entry.load()
         except Exception as exc:  # noqa: BLE001 - whatever a stranger's module raises, the coordinator must start
-            log.warning("policy not loaded", kind=kind, policy=entry.name, reason=f"{type(exc).__name__}: {exc}")
+            _log.warning("%s policy %s is left out: %s: %s", kind, entry.name, type(exc).__name__, exc)
             continue
         found[entry.name] = policy
     return {**found, **ours}

@@ -9,7 +9,6 @@ from multiprocessing import get_context
 
 import msgspec
 
-from tocsin.coordinator.balancing.placement import POLICIES
 from tocsin.experiments.debs19.placing import least_loaded
 from tocsin.experiments.debs19.variants import AUDIENCE, GAMMA, PAPER, Variant
 from tocsin.simulator.figures import later_mean
@@ -17,7 +16,7 @@ from tocsin.simulator.reading import load
 from tocsin.simulator.timeline import Run
 from tocsin.simulator.world import simulate
 
-_PLACEMENTS = {**POLICIES, "least-loaded": least_loaded}
+_PLACEMENTS = {"least-loaded": least_loaded}
 #: More would need more memory than it saves time on the usual two cores.
 _PROCESSES = 2
 
@@ -69,7 +68,7 @@ def run_variant(variant: Variant, seed: int, share: float = 1.0, beta: float | N
             subscribe_s=(0.0, people.subscribe_s[1]) if variant.is_rush else people.subscribe_s,
         ),
     )
-    return replace(simulate(scenario, seed=seed, placements=_PLACEMENTS), label=variant.name)
+    return replace(simulate(scenario, seed=seed, more_placements=_PLACEMENTS), label=variant.name)
 
 
 def _beta(variant: Variant, found: Mapping[str, Run]) -> float | None:
