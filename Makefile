@@ -68,6 +68,10 @@ bench: setup ## The benchmarks, one JSON object each
 dashboard: ## Build the dashboard's page anew: only after changing it, and only this needs node (20 or later)
 	@cd dashboard && npm ci --no-fund --no-audit --loglevel=error && npm run --silent build
 
+.PHONY: screenshots
+screenshots: setup ## Take the documentation's pictures of the dashboard anew (needs a browser)
+	@PYTHONPATH=tests $(BIN)/python -m e2e.screenshots
+
 .PHONY: format
 format: setup ## Format the code and mend what ruff can
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,10 +12,10 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from e2e.browser import NAMES, find_browser
 from e2e.town import API_TOKEN, VIEWER_TOKEN, Town, running_town
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_EXECUTABLE = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+_EXECUTABLE = find_browser()
 _PATIENCE_MS = 20_000
 #: What charts say once there is something to say.
 _LOADED = re.compile(r"broker-1 (\d{3} B|[\d.]+ kB)/s")
@@ -25,7 +24,7 @@ _PAGES = ("overview", "map", "brokers", "channels", "balancing", "audit")
 
 pytestmark = [
     pytest.mark.shell,
-    pytest.mark.skipif(_EXECUTABLE is None, reason=f"no browser is installed: none of {', '.join(_BROWSERS)}"),
+    pytest.mark.skipif(_EXECUTABLE is None, reason=f"no browser is installed: none of {', '.join(NAMES)}"),
 ]
 
 

@@ -52,6 +52,7 @@ export function linesOption(told: Lines): EChartsCoreOption {
   const from = Math.max(to - RANGES[range.value], first)
   const marks = told.marks ? executions.value.filter((one) => one.begun_at_us / 1e6 >= from) : []
   const span_s = to - from
+  const highest = roundUp(Math.max(told.atLeast ?? 1, ...told.lines.flatMap((one) => one.values.map((value) => value ?? 0))))
   return {
     animation: false,
     grid: { left: 8, right: 14, top: 22, bottom: 4, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' },
@@ -89,7 +90,7 @@ export function linesOption(told: Lines): EChartsCoreOption {
     yAxis: {
       type: told.log ? 'log' : 'value',
       min: told.log ? undefined : 0,
-      max: told.atLeast === undefined ? undefined : (extent: { max: number }) => roundUp(Math.max(told.atLeast ?? 0, extent.max)),
+      ...(told.atLeast === undefined ? {} : { max: highest, interval: highest / 4 }),
       splitNumber: 4,
       axisLabel: { color: muted, fontSize: 11, formatter: told.formatAxis ?? told.format },
       splitLine: { lineStyle: { color: rule } },

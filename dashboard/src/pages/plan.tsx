@@ -146,6 +146,7 @@ function Preview(props: { plan: Plan; onExecute: () => void; onDiscard: () => vo
   const at = (value: number) => `${((100 * value) / most).toFixed(2)}%`
   return (
     <div class="preview" data-plan={plan.plan}>
+      <div class="figures-and-bars">
       <table class="figures">
         <thead>
           <tr>
@@ -180,12 +181,16 @@ function Preview(props: { plan: Plan; onExecute: () => void; onDiscard: () => vo
           </tr>
           <tr>
             <th scope="row">lower bound</th>
-            <td class="number" colSpan={2}>
-              {bytes(plan.lower_bound)} <span class="muted">no plan beats it; this one ends {ratio(plan.gap, 2)} × as high</span>
+            <td class="number" title="No plan brings the highest load below it">
+              {bytes(plan.lower_bound)}
+            </td>
+            <td class="number" title="The highest load over the lower bound">
+              {ratio(plan.gap, 2)} ×
             </td>
           </tr>
         </tbody>
       </table>
+      <div>
       <ul class="before-after" aria-label="Loads before and after, for their capacity">
         {rows.map((one) => (
           <li key={one.broker}>
@@ -201,7 +206,9 @@ function Preview(props: { plan: Plan; onExecute: () => void; onDiscard: () => vo
           </li>
         ))}
       </ul>
-      <p class="caption">Hollow: before. Filled: after. The line is the lower bound.</p>
+      <p class="caption">Hollow: before. Filled: after. Dashed: the lower bound, which no plan beats.</p>
+      </div>
+      </div>
       {plan.migrations > 0 && <Moves plan={plan} />}
       <p class="buttons">
         <button type="button" class="primary" disabled={plan.migrations === 0 || props.isBusy} onClick={props.onExecute}>
