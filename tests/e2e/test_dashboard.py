@@ -236,7 +236,6 @@ def test_settings_are_switched(visitors: Any, town: Town) -> None:
     visit.told("changed, and remembered")
     settings = town.ask("/v1/balancing")["settings"]
     assert (settings["alpha"], settings["migration"]) == (0.25, "ldm")
-    expect(page.locator(".state")).to_contain_text("α 0.25")
     page.get_by_label("Placement of newcomers").select_option("round-robin")
     visit.told("round-robin")
     assert town.ask("/v1/placement-policy")["policy"] == "round-robin"
@@ -245,6 +244,8 @@ def test_settings_are_switched(visitors: Any, town: Town) -> None:
     visit.told("alpha")
     expect(page.locator(".toast.error")).to_be_visible()
     assert town.ask("/v1/balancing")["settings"]["alpha"] == 0.25
+    page = visit.open("overview")
+    expect(page.locator('[data-chart="cov"]')).to_have_attribute("aria-label", re.compile("α 0.25"))
     town.change("PUT", "/v1/balancing", {"alpha": 0.15, "migration": "group"})
     town.change("PUT", "/v1/placement-policy", {"policy": "nearest"})
 

@@ -451,7 +451,7 @@ def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
                 case.path_parameters[name] = known_names[name]
             return {"Authorization": f"Bearer {tokens[-1]}"} if known else None
 
-        check_document(url, adapt, operations=31, examples=20, before_each=prepare)
+        check_document(url, adapt, operations=32, examples=20, before_each=prepare)
         assert httpx.get(f"{url}/healthz").json() == {"state": "ready"}
 
 
