@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +32,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running_town(Path(folder), brokers=5, people=300, rates_window_s=15) as town,
-        _busy(town),
+        town.busy(4),
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -102,25 +99,6 @@ def _signed_in(browser: Browser, town: Town, **options: Any) -> Page:
     page.get_by_role("button", name="Sign in").click()
     page.locator("[data-chart]").first.wait_for()
     return page
-
-
-@contextmanager
-def _busy(town: Town) -> Iterator[None]:
-    """Things happen in the town, and people walk about."""
-    is_over = threading.Event()
-
-    def live() -> None:
-        while not is_over.wait(1.0):
-            town.publish(4)
-            town.people.walk(30)
-
-    thread = threading.Thread(target=live)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 if __name__ == "__main__":

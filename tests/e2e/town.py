@@ -56,6 +56,7 @@ class Town:
     people: People
     brokers: dict[str, ServerProcess] = field(default_factory=dict)
     _reports: int = 0
+    _reporting: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def url(self) -> str:
@@ -69,10 +70,29 @@ class Town:
 
     def publish(self, count: int) -> list[dict[str, Any]]:
         """Reports from all over the town; returns them once they are in the table."""
-        reports = [self._report() for _ in range(count)]
+        with self._reporting:
+            reports = [self._report() for _ in range(count)]
         answer = self.cluster.publish("reports", reports, wait_commit=True)
         assert answer["accepted"] == count, answer
         return reports
+
+    @contextmanager
+    def busy(self, reports_per_s: int) -> Iterator[None]:
+        """Things happen all the time, and people walk about."""
+        is_over = threading.Event()
+
+        def live() -> None:
+            while not is_over.wait(1.0):
+                self.publish(reports_per_s)
+                self.people.walk(30)
+
+        thread = threading.Thread(target=live, name="town")
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     def _report(self) -> dict[str, Any]:
         self._reports += 1

@@ -51,7 +51,7 @@ def lower_bound(view: AssignmentView) -> float:
     brokers = len(view.brokers)
     if len(demands) > brokers and bool(np.all(view.capacities == largest)):
         falling = -np.sort(-demands)
-        bound = max(bound, (2 * falling[brokers - 1] + falling[brokers]) / largest)
+        bound = max(bound, float(2 * falling[brokers - 1] + falling[brokers]) / largest)
     return max(bound, _by_spreading(view, demands, bound))
 
 

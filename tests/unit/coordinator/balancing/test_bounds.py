@@ -31,6 +31,15 @@ def test_of_more_subscribers_than_brokers_two_meet() -> None:
     assert LoadTable.of(assignment(who, rates, ["b"]), np.array([0, 0, 1])).max_score == 40
 
 
+def test_the_bound_is_a_plain_number_whichever_rule_it_comes_from() -> None:
+    """It goes into answers as JSON, which knows no other kind of number."""
+    rates = {f"k{number}": 10.0 for number in range(4)}
+    who = {f"s{number}": ("a", f"k{number}") for number in range(4)}
+    bound = lower_bound(assignment(who, rates, ["b", "c"]))
+    assert bound >= 30
+    assert type(bound) is float
+
+
 def test_larger_brokers_carry_more_for_the_same_score() -> None:
     who = {f"s{number}": ("a", "fire") for number in range(100)}
     small = lower_bound(assignment(who, RATES, ["a", "b"]))
