@@ -102,8 +102,8 @@ async def history(node: Node, parts: _Parts, back_s: Annotated[int, Query(ge=10,
 
 @router.get("/policies")
 async def policies(node: Node) -> Response:
-    """The policies there are, by stage. The first time, what compiles them is loaded; not in a thread, where another plan
-    that is made at the same time would find half of it."""
+    """The policies there are, by stage."""
+    # The first time, what compiles them is loaded. Not in a thread: a plan made at that moment would find half of it.
     known = node.balancer.planning.policies
     return _reply({"placement": node.state.policies, **{str(stage): sorted(names) for stage, names in known.items()}})
 
