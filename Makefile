@@ -33,8 +33,13 @@ demo: setup ## Run the living city, to be looked at in a browser; CI=1: it ends 
 	@$(BIN)/tocsin demo $(if $(CI),--ci)
 
 .PHONY: test
-test: setup ## Run every test, fastest first
-	@$(BIN)/python -m pytest
+test: setup ## Run every test, fastest first: two at a time, then those that want the machine for themselves
+	@echo "1 of 3: tests without Spark, in two processes"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not serial and not chaos"
+	@echo "2 of 3: tests with Spark, in two processes that have a session each"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "spark and not serial and not chaos"
+	@echo "3 of 3: tests that want the machine for themselves, one after the other"
+	@$(BIN)/python -m pytest -m "serial and not chaos"
 
 .PHONY: test-unit
 test-unit: setup ## Run the pure tests only (seconds, no Spark)

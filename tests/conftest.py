@@ -1,4 +1,4 @@
-"""What all tests share: their order, one Spark session for the whole run, and golden files."""
+"""What all tests share: their order, one Spark session for each process that runs them, and golden files."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ _COMPILED = _TESTS.parent / "src" / "tocsin" / "coordinator" / "balancing"
 _VERSION = zlib.crc32(b"".join(path.read_bytes() for path in sorted(_COMPILED.rglob("*.py"))))
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_TESTS.parent / ".numba_cache" / f"{_VERSION:08x}"))
 
+# Nor does it count how wide the terminal is: two processes are told of one that a single process is not told of.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+
 # The same tests for the same code: a change never fails for what somebody else's dice found. `explore` rolls them anew;
 # `brief` is a first look, for `make test-unit`.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
@@ -37,14 +41,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Spark, and put the fast tests first; within a folder, those without Spark first."""
+    """Mark what needs Spark and what needs the machine, and put the fast tests first; within a folder, those without
+    Spark first."""
+
+    def folder(item: pytest.Item) -> str:
+        return item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
+
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if folder(item) == "e2e":
+            item.add_marker(pytest.mark.serial)
 
     def rank(item: pytest.Item) -> tuple[int, bool]:
-        folder = item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
-        return (_ORDER.index(folder) if folder in _ORDER else len(_ORDER), item.get_closest_marker("spark") is not None)
+        at = _ORDER.index(folder(item)) if folder(item) in _ORDER else len(_ORDER)
+        return (at, item.get_closest_marker("spark") is not None)
 
     items.sort(key=rank)  # stable: files and tests keep their order otherwise
 
@@ -59,7 +70,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for the whole run, started as the cluster starts its own. Tests must not stop it."""
+    """One session for all tests of a process, started as the cluster starts its own. Tests must not stop it."""
     from tocsin.cluster.engine import start_spark
     from tocsin.settings import ClusterSettings
 

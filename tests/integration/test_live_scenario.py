@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from integration.live import Live
 from tocsin.coordinator.plan import Plan
 from tocsin.experiments.live import run_live
@@ -13,6 +15,7 @@ from tocsin.simulator.world import simulate
 _FILE = Path(__file__).parent / "scenarios" / "crowded.toml"
 
 
+@pytest.mark.serial
 def test_the_same_decisions_as_in_the_simulator(live: Live, tmp_path: Path) -> None:
     """Which stage, by which policy, and who goes where. The seed is such that the last percent of a rate decides
     nothing: sizes on the wire differ by as much from run to run."""
