@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(_TESTS.parent / ".numba_cache" / f"
 # Nor does it count how wide the terminal is: two processes are told of one that a single process is not told of.
 for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
+
+# Servers that run inside a test's process log to standard error, as real ones do: a command's output is its own.
+structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 # The same tests for the same code: a change never fails for what somebody else's dice found. `explore` rolls them anew;
 # `brief` is a first look, for `make test-unit`.
