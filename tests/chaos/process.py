@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ import httpx
 import psutil
 
 from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.testing.processes import free_port
 
 TESTS = Path(__file__).resolve().parents[1]
 #: What `tocsin cluster` exits with when it can't go on; whoever runs it starts it again.
@@ -51,12 +51,6 @@ class Target(StrEnum):
 
 class Misbehaved(Exception):
     """The process did not do what it promises to, apart from records and results."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ClusterProcess:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,10 @@ import psutil
 from tocsin.client import ClusterClient
 
 _STOP_TIMEOUT_S = 30
+#: Below those that systems give to outgoing connections: one of these could take a port between our look and its use.
+_PORTS = (20_000, 32_000)
+_picking = threading.Lock()
+_given: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +80,19 @@ class ClusterProcess(ServerProcess):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on, and that nobody else in this process was given: servers start side by side."""
+    with _picking:
+        while True:
+            port = random.SystemRandom().randrange(*_PORTS)
+            if port in _given:
+                continue
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            _given.add(port)
+            return port
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from typing import Any
 
 import httpx
 
-from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved, free_port
+from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved
+from tocsin.testing.processes import free_port
 
 READY_WITHIN_S = 90.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from tocsin.experiments.emergency.cityrun import CityRun
 from tocsin.experiments.emergency.demo import in_words, show_summary
 from tocsin.experiments.emergency.tally import Audit, Hold, Tally, audit, percentiles_s
 from tocsin.model.position import Position
-from tocsin.simulator.timeline import PlanRecord, Run, Totals
+from tocsin.simulator.timeline import PlanRecord, Run, Sample, Totals
 
 _CLEAN = Audit(expected=14, lost=0, doubled=0, reordered=0, misdelivered=0)
 
@@ -47,6 +48,14 @@ def test_other_failures() -> None:
     """So does a record that was not accepted, and a channel that told nobody anything."""
     assert city_run(accepted=9).failures == ["9 of 10 records were accepted"]
     assert city_run(silent="EmergenciesNearMe").failures == ["nobody was told anything by EmergenciesNearMe"]
+
+
+def test_a_broker_that_dies_by_itself_is_a_failure() -> None:
+    """Even if nobody missed anything."""
+    sample = Sample(1.0, (1, 0), (1.0, 0.0), (1.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1, 0), 0, (True, False))
+    clean = city_run()
+    found = replace(clean, run=replace(clean.run, brokers=("a", "b"), samples=(sample,)))
+    assert found.failures == ["b fell silent, and nobody had asked it to"]
 
 
 @pytest.mark.parametrize(
