@@ -165,7 +165,11 @@ class Subscriber:
                 await self._driver.subscribe(asked, subscription)
         except TimeoutError:
             trouble = self._driver.trouble or "the broker did not answer"
-            message = f"not subscribed to {channel} within {self._subscribe_timeout_s:g} s: {trouble}; try again later"
+            advice = "try again later"
+            if self._driver.inbox.is_full:
+                trouble = f"{len(self._driver.inbox)} notifications wait to be taken, and until then nothing is read"
+                advice = "iterate over them in a task of its own while you subscribe"
+            message = f"not subscribed to {channel} within {self._subscribe_timeout_s:g} s: {trouble}; {advice}"
             raise NotConnected(message) from None
         return subscription
 

@@ -353,3 +353,15 @@ async def test_a_slow_application_stops_the_reading(results: Results, broker: Sc
         # Beside it, there are the library's sixteen frames and the system's buffers.
         assert len(me._driver.inbox) == 10
         assert await take(subscription, count) == list(range(count))
+
+
+async def test_who_does_not_take_is_told_why_it_cannot_subscribe(results: Results, broker: ScriptedBroker) -> None:
+    """The answer comes behind what waits to be taken; once that is taken, it comes."""
+    async with Subscriber(broker=broker.url, token="t", queue_count=10, subscribe_timeout_s=0.5) as me:
+        first = await me.subscribe("C")
+        results.publish(1, *numbered(*range(50)))
+        with pytest.raises(NotConnected, match=r"10 notifications wait to be taken.*iterate over them in a task"):
+            await me.subscribe("D")
+        taking = asyncio.create_task(take(first, 50))
+        await me.subscribe("D")
+        assert await taking == list(range(50))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import tempfile
 import time
@@ -67,14 +68,15 @@ def run_demo(options: DemoOptions, *, as_json: bool = False) -> int:
     raise_open_files()
     failures: list[str] = []
     found: CityRun | None = None
+    folder = Path(tempfile.mkdtemp(prefix="tocsin-demo-"))
     try:
-        with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as folder:
-            found = uvloop.run(_Demo(options, console).run(Path(folder)))
+        found = uvloop.run(_Demo(options, console).run(folder))
     # Several things go on side by side, so there may be several.
     except* (RunFailed, TocsinError, ServerError, httpx.HTTPError, OSError) as group:
         failures = [f"{type(exc).__name__}: {exc}" for exc in _leaves(group)]
     if found is None:
         console.print(f"[bold red]The demonstration failed:[/] {escape(failures[0])}")
+        console.print(f"The logs are in {folder}.", markup=False)
         return 1
     if as_json:
         print(json.dumps(found.to_json()))
@@ -82,7 +84,11 @@ def run_demo(options: DemoOptions, *, as_json: bool = False) -> int:
         show_summary(found, console)
     for failure in found.failures:
         console.print(f"[bold red]Not as it should be:[/] {escape(failure)}")
-    return 1 if found.failures else 0
+    if found.failures:
+        console.print(f"The logs are in {folder}.", markup=False)
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 class _Demo:

@@ -78,10 +78,11 @@ class Person:
         )
         self._me = await me.__aenter__()
         self._tally.logins += 1
+        # Before carrying on: what was missed of the first may fill the queue before the second is answered.
+        self._listening = asyncio.create_task(self._listen(me))
         for hold, parameters in self._holds.values():
             subscription = await me.subscribe(hold.channel, parameters, position=str(hold.position))
             self._hold_of[subscription] = hold
-        self._listening = asyncio.create_task(self._listen(me))
 
     async def log_out(self) -> None:
         if self._me is None:
