@@ -26,6 +26,7 @@ from tocsin.experiments.emergency.publishing import Publishers
 from tocsin.experiments.emergency.scenario import CityScenario, Interaction
 from tocsin.experiments.emergency.schema import longest_period_s, schema_sql
 from tocsin.experiments.emergency.tally import Audit, Tally, audit, percentiles_s
+from tocsin.experiments.emergency.warming import warm_up
 from tocsin.experiments.emergency.watching import Watch
 from tocsin.experiments.emergency.workload import EmergencyWorkload
 from tocsin.model.position import Position
@@ -116,7 +117,7 @@ class CityRun:
 
 class RunningCity:
     """One run. `heard` is told of every notification; `ending`, if given, ends it instead of the scenario's time;
-    `beside` goes on meanwhile."""
+    `beside` goes on meanwhile. Its clock begins when the channels keep their periods, or after `most_warm_up_s`."""
 
     def __init__(
         self,
@@ -130,6 +131,7 @@ class RunningCity:
         heard: Callable[[str, Notification], None] = lambda _user, _notification: None,
         ending: asyncio.Event | None = None,
         beside: Sequence[Callable[[Network], Coroutine[Any, Any, None]]] = (),
+        most_warm_up_s: float = 90.0,
     ) -> None:
         self._scenario, self._balancing = scenario, balancing
         self._city, self._workload, self._interactions = city, workload, interactions
@@ -137,6 +139,7 @@ class RunningCity:
         self._say, self._heard = say, heard
         self._ending = ending
         self._beside = beside
+        self._most_warm_up_s = most_warm_up_s
         self._statements = schema_sql(1 / speed_up)
         self._tally = Tally()
         self._has_heard = asyncio.Event()
@@ -159,17 +162,18 @@ class RunningCity:
                 name: Person(name, network.coordinator.url, token, self._tally, self._hear)
                 for name, token in tokens.items()
             }
+            await self._warm_up(network)
+            overruns_before = await asyncio.to_thread(_overruns, network.cluster.url)
             watch = Watch(network.coordinator.url, self._tally, self._now_s, self._speed_up)
             try:
                 self._begun_s, self._begun_at_s = time.monotonic(), time.time()
                 on_ready(network)
                 await self._live(network, People(people, self._workload, self._speed_up), watch)
-                status = await asyncio.to_thread(_status, network.cluster.url)
+                overruns = await asyncio.to_thread(_overruns, network.cluster.url) - overruns_before
                 plans, failed = await watch.plans(self._time_of), await watch.failed_moves()
             finally:
                 await watch.close()
             results = await asyncio.to_thread(_results, network.cluster.url, cursor)
-        overruns = sum(one["overruns"] for one in status["channels"])
         return CityRun(
             self._summed(watch, plans, len(calls)),
             self._tally,
@@ -194,6 +198,20 @@ class RunningCity:
             for task in going_on:
                 task.cancel()
             await people.all_log_out()
+
+    async def _warm_up(self, network: Network) -> None:
+        if not self._most_warm_up_s:
+            return
+        scenario = self._scenario
+        # Reports of another seed: those of the city are all to come.
+        reports = EmergencyWorkload(self._city, users=0, seed=scenario.seed + 1).reports()
+        reports_per_s = scenario.reports / scenario.duration_s * self._speed_up
+        began_s = time.monotonic()
+        is_steady = await warm_up(
+            network.cluster.url, reports, reports_per_s, self._workload.locations(), self._most_warm_up_s
+        )
+        took = f"after {time.monotonic() - began_s:.0f} s of warming up the channels"
+        self._say(f"{took} keep their periods" if is_steady else f"{took} do not all keep their periods yet")
 
     def _prepare(self, network: Network) -> tuple[list[int], int]:
         """The application, and the auditor, who holds all that anybody will; returns what it holds, and from where."""
@@ -296,9 +314,9 @@ class _Positioned(msgspec.Struct):
 _position = msgspec.json.Decoder(_Positioned)
 
 
-def _status(url: str) -> dict[str, Any]:
+def _overruns(url: str) -> int:
     with ClusterClient(url) as client:
-        return client.status()
+        return sum(one["overruns"] for one in client.status()["channels"])
 
 
 def _results(url: str, cursor: int) -> dict[int, list[int]]:

@@ -42,6 +42,8 @@ _LINES_PER_S = 4
 #: The demonstration is in a hurry: everybody comes and subscribes within the first minutes, and is balanced at once.
 _SCENARIO = CityScenario(seed=2, login_s=(0.0, 60.0), subscribe_s=(60.0, 90.0))
 _BALANCING = Balancing(begins_at_s=120.0, hits=1, rates_window_s=60.0)
+#: Who watches wants to see something soon, not every channel in time from its first run on.
+_MOST_WARM_UP_S = 8.0
 #: A broker is emptied for maintenance, and comes back, at these shares of the time.
 _MAINTENANCE = (0.55, 0.75)
 
@@ -128,6 +130,7 @@ class _Demo:
             self._hear,
             None if options.ends_by_itself else ending,
             (self._talk, self._maintain),
+            _MOST_WARM_UP_S,
         )
         return await city.run(folder, self._ready)
 

@@ -48,6 +48,7 @@ class Person:
         self._heard = heard
         self._me: Subscriber | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._logged_in_at_s = 0.0
         #: By how the subscription is written, with its parameters.
         self._holds: dict[str, tuple[Hold, dict[str, ParameterValue]]] = {}
         self._hold_of: dict[Subscription, Hold] = {}
@@ -77,6 +78,7 @@ class Person:
             subscribe_timeout_s=60,
         )
         self._me = await me.__aenter__()
+        self._logged_in_at_s = time.time()
         self._tally.logins += 1
         # Before carrying on: what was missed of the first may fill the queue before the second is answered.
         self._listening = asyncio.create_task(self._listen(me))
@@ -136,9 +138,12 @@ class Person:
         channel = tally.channels[hold.channel]
         channel.notifications += 1
         tally.by_broker[me.broker] += 1
-        tally.deliveries_s.append(time.time() - notification.committed_at.timestamp())
-        if (sent_at := tally.sent_at.get(_reported.decode(notification.raw_payload).id)) is not None:
-            channel.delays_s.append(now - sent_at)
+        committed_at_s = notification.committed_at.timestamp()
+        # What somebody missed while away was waiting for them, not under way.
+        if committed_at_s >= self._logged_in_at_s:
+            tally.deliveries_s.append(time.time() - committed_at_s)
+            if (sent_at := tally.sent_at.get(_reported.decode(notification.raw_payload).id)) is not None:
+                channel.delays_s.append(now - sent_at)
         if len(channel.examples) < MOST_EXAMPLES:
             channel.examples.append(notification.payload)
         self._heard(self.name, notification)

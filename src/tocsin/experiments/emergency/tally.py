@@ -49,7 +49,7 @@ class Hold:
 class ChannelTally:
     subscriptions: int = 0
     notifications: int = 0
-    #: From publishing a report to having a notification of it.
+    #: From publishing a report to having a notification of it, of those who were logged in.
     delays_s: array[float] = field(default_factory=lambda: array("f"))
     examples: list[dict[str, Any]] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ class Tally:
     channels: dict[str, ChannelTally] = field(default_factory=lambda: {name: ChannelTally() for name in CHANNELS})
     #: When each report was sent, to tell how long its notifications took.
     sent_at: dict[str, float] = field(default_factory=dict)
-    #: From the commit of a result to having it.
+    #: From the commit of a result to having it, of those who were logged in.
     deliveries_s: array[float] = field(default_factory=lambda: array("f"))
     holds: list[Hold] = field(default_factory=list)
     #: Notifications by the broker that they came through, since the last sample.

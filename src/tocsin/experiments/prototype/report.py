@@ -61,7 +61,8 @@ def write_report(
         f" brokers, {scenario.people} subscribers and eight publishers, over the public APIs, for"
         f" {scenario.duration_s / 60:g} minutes at {first.conditions.speed_up:g} times the speed of life."
         f" {totals.frontend_subscriptions:,} subscriptions share {totals.backend_subscriptions:,} at the cluster;"
-        f" {first.published:,} reports were published. Times and loads are by the city's clock."
+        f" {first.published:,} reports were published. Times and loads are by the city's clock, which begins once the"
+        " channels keep their periods: a JVM that has just started does not."
     )
     paper = f"{PAPER_TITLE}, section 6.1: its prototype, on real processes of ours."
     about = (paper, f"{tally(findings)} {setting}", _CHOSEN)

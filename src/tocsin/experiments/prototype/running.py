@@ -45,9 +45,9 @@ class LiveRun:
     accepted: int
     overruns: int
     failed_moves: int
-    #: From publishing a report to having a notification of it, by channel.
+    #: From publishing a report to having a notification of it, by channel, of those who were logged in.
     publish_to_received_s: dict[str, Percentiles | None]
-    #: From the commit of a result to having it.
+    #: From the commit of a result to having it, of those who were logged in.
     commit_to_received_s: Percentiles | None
 
     @staticmethod
