@@ -97,8 +97,11 @@ def test_report(live: dict[str, LiveRun], tmp_path: Path) -> None:
     assert told["runs"]["prototype/nearest/ldm"]["audit"]["lost"] == 0
 
 
-def test_a_few_runs_make_a_smaller_report(live: dict[str, LiveRun], tmp_path: Path) -> None:
-    few = {name: live[name] for name in ("prototype/nearest/off",)}
+@pytest.mark.parametrize("name", ["prototype/nearest/off", "prototype/nearest/ldm"])
+def test_a_few_runs_make_a_smaller_report(live: dict[str, LiveRun], tmp_path: Path, name: str) -> None:
+    """What takes runs that are not there is not judged."""
+    few = {name: live[name]}
+    assert "moving-is-not-noticed" not in {one.id for one in find_all(few)}
     write_report(find_all(few), few, "some command", "2 cores", tmp_path)
     assert "## Figure 8" not in (tmp_path / "report.md").read_text()
 

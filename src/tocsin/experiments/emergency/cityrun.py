@@ -162,12 +162,12 @@ class RunningCity:
                 name: Person(name, network.coordinator.url, token, self._tally, self._hear)
                 for name, token in tokens.items()
             }
+            on_ready(network)
             await self._warm_up(network)
             overruns_before = await asyncio.to_thread(_overruns, network.cluster.url)
             watch = Watch(network.coordinator.url, self._tally, self._now_s, self._speed_up)
             try:
                 self._begun_s, self._begun_at_s = time.monotonic(), time.time()
-                on_ready(network)
                 await self._live(network, People(people, self._workload, self._speed_up), watch)
                 overruns = await asyncio.to_thread(_overruns, network.cluster.url) - overruns_before
                 plans, failed = await watch.plans(self._time_of), await watch.failed_moves()

@@ -84,7 +84,10 @@ def find_all(live: Mapping[str, LiveRun]) -> list[Finding]:
     """Those whose runs are all there."""
     runs = {name: one.run for name, one in live.items()}
     found = [one.find(runs) for one in CLAIMS if all(name in runs for name in one.needs)]
-    return found + [_of_all(judge, live) for judge in (_nothing_is_lost, _nothing_overruns, _moving_is_not_noticed)]
+    ours = [_nothing_is_lost, _nothing_overruns]
+    if len({one.run.totals.migrations > 0 for one in live.values()}) == 2:
+        ours.append(_moving_is_not_noticed)
+    return found + [_of_all(judge, live) for judge in ours]
 
 
 def _nothing_is_lost(live: Sequence[LiveRun]) -> tuple[str, str, Judgement]:
