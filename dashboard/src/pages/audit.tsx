@@ -3,7 +3,7 @@ import { get, wordsOf } from '../api'
 import { when } from '../format'
 import { live } from '../store'
 import type { AuditEntry } from '../types'
-import { Empty, Panel } from '../ui/bits'
+import { Empty, Panel, Refusal } from '../ui/bits'
 
 const PAGE = 200
 
@@ -56,11 +56,7 @@ export function AuditPage() {
         />
       }
     >
-      {failure && (
-        <p class="refused" role="alert">
-          {failure}
-        </p>
-      )}
+      <Refusal why={failure} />
       {entries !== null && shown.length === 0 ? (
         <Empty>{words ? 'No entry contains that.' : 'Nothing was done yet: plans, moves and changed settings appear here.'}</Empty>
       ) : (

@@ -3,7 +3,7 @@ import { get, myName, send, wordsOf } from '../api'
 import { bytes, count, ratio } from '../format'
 import { isOperator, live } from '../store'
 import type { BalancingSettings, Live, Policies, Run } from '../types'
-import { Badge, Empty, Panel, Progress } from '../ui/bits'
+import { Badge, Empty, Panel, Progress, Refusal } from '../ui/bits'
 import { confirmed } from '../ui/confirm'
 import { act } from '../ui/toast'
 import { ExecutionsPanel } from './executions'
@@ -21,11 +21,7 @@ export function BalancingPage() {
   if (!seen) return <Empty>Waiting for the first figures …</Empty>
   return (
     <>
-      {failure && (
-        <p class="refused" role="alert">
-          {failure}
-        </p>
-      )}
+      <Refusal why={failure} />
       {seen.runs.map((one) => (
         <RunPanel key={one.plan} run={one} />
       ))}

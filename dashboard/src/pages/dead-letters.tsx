@@ -4,7 +4,7 @@ import { count, plural, when } from '../format'
 import { link } from '../router'
 import { cluster, isOperator } from '../store'
 import type { DeadLetters } from '../types'
-import { Empty, Panel } from '../ui/bits'
+import { Empty, Panel, Refusal } from '../ui/bits'
 import { confirmed } from '../ui/confirm'
 import { act } from '../ui/toast'
 
@@ -59,11 +59,7 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
         </span>
       }
     >
-      {failure && (
-        <p class="refused" role="alert">
-          {failure}
-        </p>
-      )}
+      <Refusal why={failure} />
       {found && found.total === 0 && <Empty>None: every record fitted its dataset.</Empty>}
       {found && found.total > 0 && (
         <div class="table">

@@ -10,7 +10,7 @@ import { type Happening, Scene, whereIs } from '../map/scene'
 import { cluster, hasMap, live, me } from '../store'
 import { isDark } from '../theme'
 import type { MapEvents, Places, Roads } from '../types'
-import { Empty, Panel } from '../ui/bits'
+import { Empty, Panel, Refusal } from '../ui/bits'
 
 const FRAME_MS = 33
 const LISTED = 30
@@ -75,11 +75,7 @@ export function MapPage() {
           </div>
         }
       >
-        {failure && (
-          <p class="refused" role="alert">
-            {failure}
-          </p>
-        )}
+        <Refusal why={failure} />
         <div class="map-box">
           <canvas
             ref={canvas}
@@ -132,7 +128,10 @@ export function MapPage() {
                     <time>{clock((performance.timeOrigin + one.seenAt_ms) / 1000)}</time>
                     <i class="dot" style={{ background: eventColour(one.kind) }} />
                     <span>
-                      <b>{one.kind || one.dataset}</b> <span class="muted">{one.text}</span>
+                      <b>{one.kind || one.dataset}</b>{' '}
+                      <span class="muted" title={one.text}>
+                        {one.text}
+                      </span>
                     </span>
                   </li>
                 ))}

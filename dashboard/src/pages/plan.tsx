@@ -6,7 +6,7 @@ import { byName, colourOf } from '../colours'
 import { bytes, count, plural, ratio } from '../format'
 import { isOperator } from '../store'
 import type { Live, Plan, Policies } from '../types'
-import { BrokerName, Empty, Panel } from '../ui/bits'
+import { BrokerName, Empty, Panel, Refusal } from '../ui/bits'
 import { confirmed } from '../ui/confirm'
 import { act } from '../ui/toast'
 
@@ -125,11 +125,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
           </button>
         </span>
       </form>
-      {failure && (
-        <p class="refused" role="alert">
-          {failure}
-        </p>
-      )}
+      <Refusal why={failure} />
       {plan ? (
         <Preview plan={plan} onExecute={() => void carryOut()} onDiscard={() => setPlan(null)} isBusy={seen.runs.length > 0} />
       ) : (

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { signIn, signInWhy } from '../store'
+import { Refusal } from '../ui/bits'
 import { Bell } from '../ui/icons'
 
 export function SignIn() {
@@ -42,11 +43,7 @@ export function SignIn() {
             onInput={(event) => setName(event.currentTarget.value)}
           />
         </label>
-        {signInWhy.value && (
-          <p class="refused" role="alert">
-            {signInWhy.value}
-          </p>
-        )}
+        <Refusal why={signInWhy.value} />
         <button type="submit" class="primary" disabled={busy}>
           Sign in
         </button>

@@ -7,7 +7,7 @@ import { clock, count, seconds } from '../format'
 import { link } from '../router'
 import { isOperator } from '../store'
 import type { Channel, Parameter } from '../types'
-import { Badge, Empty, Panel } from '../ui/bits'
+import { Badge, Empty, Panel, Refusal } from '../ui/bits'
 
 /** More would only scroll by. */
 const KEPT = 100
@@ -107,11 +107,7 @@ export function TryPanel({ channel, name }: { channel: Channel | undefined; name
           </span>
         </form>
       )}
-      {failure && (
-        <p class="refused" role="alert">
-          {failure}
-        </p>
-      )}
+      <Refusal why={failure} />
       {listening && (
         <p role="status">
           <Badge tone="good">listening</Badge> <code>{listening}</code> · {count(total)} arrived

@@ -59,6 +59,15 @@ export function Empty({ children }: { children: ComponentChildren }) {
   return <div class="empty">{children}</div>
 }
 
+/** Nothing, if there is no reason why something was refused. */
+export function Refusal({ why }: { why: string | null }) {
+  return why ? (
+    <p class="refused" role="alert">
+      {why}
+    </p>
+  ) : null
+}
+
 export function Choice<T extends string>(props: {
   label: string
   options: readonly T[]
