@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.history import Kind
+from chaos.substitution import substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def _ack_before_write() -> None:
             time.sleep(0.3)
             self._write(group)
 
-    LandingLog._write_groups = write_groups  # type: ignore[method-assign]
+    substitute(LandingLog, "_write_groups", write_groups)
 
 
 def _window_off_by_one() -> None:
@@ -55,7 +56,7 @@ def _window_off_by_one() -> None:
         right = window(self, state)
         return Window({name: min(one + 1, right.through[name]) for name, one in right.after.items()}, right.through)
 
-    ChannelExecutor.window = late  # type: ignore[method-assign]
+    substitute(ChannelExecutor, "window", late)
 
 
 def _window_closed_at_both_ends() -> None:
@@ -63,7 +64,7 @@ def _window_closed_at_both_ends() -> None:
     from tocsin.cluster.datasets.views import DatasetViews
 
     new = DatasetViews.new
-    DatasetViews.new = lambda self, dataset, after, through: new(self, dataset, after - 1, through)  # type: ignore[method-assign]
+    substitute(DatasetViews, "new", lambda self, dataset, after, through: new(self, dataset, after - 1, through))
 
 
 def _commit_without_transaction() -> None:
@@ -71,7 +72,7 @@ def _commit_without_transaction() -> None:
     from tocsin.cluster.datasets.store import StoredDataset
 
     commit = StoredDataset.commit
-    StoredDataset.commit = lambda self, rows, transactions=None: commit(self, rows, None)  # type: ignore[method-assign]
+    substitute(StoredDataset, "commit", lambda self, rows, transactions=None: commit(self, rows, None))
 
 
 def _mark_ahead() -> None:
@@ -82,7 +83,7 @@ def _mark_ahead() -> None:
         while not self._stopping.wait(0.2):
             self._intake.release(self._intake.landing.end)
 
-    Maintenance._keep_up = keep_up  # type: ignore[method-assign]
+    substitute(Maintenance, "_keep_up", keep_up)
 
 
 def _results_without_bounds() -> None:
@@ -97,7 +98,7 @@ def _results_without_bounds() -> None:
             self._ahead.update(bounds)
         return done
 
-    ResultStore.commit = forgetful  # type: ignore[method-assign]
+    substitute(ResultStore, "commit", forgetful)
 
 
 def _bounds_before_results() -> None:
@@ -111,15 +112,15 @@ def _bounds_before_results() -> None:
         time.sleep(0.2)
         return commit(self, outputs, bounds, now_us)
 
-    ResultStore.commit = hasty  # type: ignore[method-assign]
+    substitute(ResultStore, "commit", hasty)
 
 
 def _forget_idempotency() -> None:
     """Idempotency keys are forgotten with the process: neither stored nor read back from the log."""
     from tocsin.cluster.feeds.idempotency import IdempotencyIndex
 
-    IdempotencyIndex._catch_up = lambda self: None  # type: ignore[method-assign]
-    IdempotencyIndex._store = lambda self, keys, indexed: None  # type: ignore[method-assign]
+    substitute(IdempotencyIndex, "_catch_up", lambda self: None)
+    substitute(IdempotencyIndex, "_store", lambda self, keys, indexed: None)
 
 
 def _swallow_dead_letters() -> None:
@@ -130,7 +131,7 @@ def _swallow_dead_letters() -> None:
         parsed = parsing.separate(*arguments)
         return parsing.Parsed(parsed.rows, parsed.positions, parsed.rejected.slice(0, 0))
 
-    ingestion.separate = lenient  # type: ignore[assignment, attr-defined]
+    substitute(ingestion, "separate", lenient)
 
 
 def _mix_up_subscriptions() -> None:
@@ -145,30 +146,30 @@ def _mix_up_subscriptions() -> None:
         ids = [one + 1 if at % 50 == 49 else one for at, one in enumerate(output.column("subscription").to_pylist())]
         return labelled(channel, output.set_column(0, "subscription", pa.array(ids, pa.int64())))
 
-    store._labelled = careless
+    substitute(store, "_labelled", careless)
 
 
 def _forget_schedule() -> None:
     """Repetitive channels are not put on the schedule again at a start."""
     from tocsin.cluster.cluster import Cluster
 
-    resume = Cluster._resume
+    take_up = Cluster._take_up
 
     def idle(self: Any, channel: Any) -> None:
         self._put_on_schedule = lambda channel: None
         try:
-            resume(self, channel)
+            take_up(self, channel)
         finally:
             del self._put_on_schedule
 
-    Cluster._resume = idle  # type: ignore[method-assign]
+    substitute(Cluster, "_take_up", idle)
 
 
 def _ignore_lost_java() -> None:
     """The process goes on without its Java process: it accepts records and does nothing with them."""
     from tocsin.cluster.cluster import Cluster
 
-    Cluster.check_alive = lambda self: None  # type: ignore[method-assign]
+    substitute(Cluster, "check_alive", lambda self: None)
 
 
 _LOST_RECORD = frozenset({Kind.LOST_RECORD, Kind.LOST_DEAD_LETTER, Kind.STALE_RECORD})

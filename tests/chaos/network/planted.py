@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.network.history import Kind
+from chaos.substitution import substitute
 
 
 class Where(StrEnum):
@@ -41,13 +42,6 @@ class Bug:
     moves: bool = False
 
 
-def _replace(owner: Any, name: str, bad: Any) -> None:
-    """A bug in what is not there any more would never be found."""
-    if not hasattr(owner, name):
-        raise AttributeError(f"{owner} has no {name}: plant this bug where it is done now")
-    setattr(owner, name, bad)
-
-
 def _forget_positions() -> None:
     """A broker that is started again carries its sessions on from now, not from where they were acknowledged."""
     from tocsin.broker.subscribing import SubscriptionDesk
@@ -63,7 +57,7 @@ def _forget_positions() -> None:
         ]
         restore(self, session, replace(kept, subscriptions=subscriptions))
 
-    _replace(SubscriptionDesk, "restore", forgetful)
+    substitute(SubscriptionDesk, "restore", forgetful)
 
 
 def _live_before_caught_up() -> None:
@@ -85,8 +79,8 @@ def _live_before_caught_up() -> None:
         await asyncio.sleep(1)
         return await history(self, after)
 
-    _replace(DeliveryDesk, "_need_history", hasty)
-    _replace(ClusterLink, "history", slow)
+    substitute(DeliveryDesk, "_need_history", hasty)
+    substitute(ClusterLink, "history", slow)
 
 
 def _trust_every_pull() -> None:
@@ -105,8 +99,8 @@ def _trust_every_pull() -> None:
         await asyncio.sleep(4)
         return answer
 
-    _replace(DeliveryDesk, "open", open_at_once)
-    _replace(ClusterLink, "pull", slow)
+    substitute(DeliveryDesk, "open", open_at_once)
+    substitute(ClusterLink, "pull", slow)
 
 
 def _catch_up_skips_one() -> None:
@@ -119,7 +113,7 @@ def _catch_up_skips_one() -> None:
         found = list(found)
         return add(frontend, found[1:] if len(found) > 1 else found, wires, room_bytes)
 
-    _replace(delivery, "_add", skipping)
+    substitute(delivery, "_add", skipping)
 
 
 def _forget_the_absent() -> None:
@@ -132,7 +126,7 @@ def _forget_the_absent() -> None:
         make(self, *arguments, **named)
         object.__setattr__(self, "device_retention_s", 0.0)
 
-    _replace(Limits, "__init__", stingy)
+    substitute(Limits, "__init__", stingy)
 
 
 def _claim_before_holding() -> None:
@@ -140,7 +134,7 @@ def _claim_before_holding() -> None:
     from tocsin.broker import state
     from tocsin.broker.cluster_link import ClusterLink
 
-    _replace(state, "_LINGER_S", 0.0)
+    substitute(state, "_LINGER_S", 0.0)
 
     def claim(self: Any, session: Any) -> None:
         if session.generation:
@@ -161,9 +155,9 @@ def _claim_before_holding() -> None:
         await asyncio.sleep(2)
         return await acquire(self, asks)
 
-    _replace(state.BrokerState, "_claim_when_whole", claim)
-    _replace(state.BrokerState, "_session_fetched", hasty)
-    _replace(ClusterLink, "acquire", slow)
+    substitute(state.BrokerState, "_claim_when_whole", claim)
+    substitute(state.BrokerState, "_session_fetched", hasty)
+    substitute(ClusterLink, "acquire", slow)
 
 
 def _mix_up_shelves() -> None:
@@ -179,7 +173,7 @@ def _mix_up_shelves() -> None:
             return [one for one in other if one.sequence > sequence] or found
         return found
 
-    _replace(ResultCache, "after", careless)
+    substitute(ResultCache, "after", careless)
 
 
 def _ignore_permission() -> None:
@@ -187,7 +181,7 @@ def _ignore_permission() -> None:
     from tocsin.broker.events import Ask
 
     of = Ask.of
-    _replace(Ask, "of", staticmethod(lambda channel, parameters, permission: of(channel, parameters, "")))
+    substitute(Ask, "of", staticmethod(lambda channel, parameters, permission: of(channel, parameters, "")))
 
 
 def _unsubscribe_says_so_only() -> None:
@@ -198,7 +192,7 @@ def _unsubscribe_says_so_only() -> None:
     def lazy(self: Any, session: Any, subscription: int, request: int, now_s: float) -> None:
         self._tell(session, Unsubscribed(subscription, request))
 
-    _replace(SubscriptionDesk, "unsubscribe", lazy)
+    substitute(SubscriptionDesk, "unsubscribe", lazy)
 
 
 def _believe_everybody() -> None:
@@ -211,7 +205,7 @@ def _believe_everybody() -> None:
         changes, _ = reported(self, *arguments)
         return changes, []
 
-    _replace(Sessions, "reported", meek)
+    substitute(Sessions, "reported", meek)
 
 
 def _keep_repeats() -> None:
@@ -225,7 +219,7 @@ def _keep_repeats() -> None:
         self.received = max(position, last, key=lambda one: one.sequence)
         return True
 
-    _replace(Held, "take", gullible)
+    substitute(Held, "take", gullible)
 
 
 def _acknowledge_on_arrival() -> None:
@@ -249,8 +243,8 @@ def _acknowledge_on_arrival() -> None:
         if isinstance(told, ev.Deliver):
             self._loop.call_soon(self.tell, ev.Acknowledged(told.request, told.position))
 
-    _replace(Driver, "_report", eager)
-    _replace(Driver, "_tell_application", acknowledging)
+    substitute(Driver, "_report", eager)
+    substitute(Driver, "_tell_application", acknowledging)
 
 
 def _adopt_from_now() -> None:
@@ -270,7 +264,7 @@ def _adopt_from_now() -> None:
             event = replace(event, session=replace(event.session, subscriptions=subscriptions))
         fetched(self, event)
 
-    _replace(BrokerState, "_session_fetched", hasty)
+    substitute(BrokerState, "_session_fetched", hasty)
 
 
 def _let_go_when_told() -> None:
@@ -291,7 +285,7 @@ def _let_go_when_told() -> None:
                 self._reports.ended(session)
                 self._end(session, self._now_s)
 
-    _replace(BrokerState, "_ordered", hasty)
+    substitute(BrokerState, "_ordered", hasty)
 
 
 _LOST = frozenset({Kind.LOST})
