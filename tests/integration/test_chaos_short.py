@@ -1,7 +1,4 @@
-"""Three kills of the real cluster under load. `make chaos` has thirty, and planted bugs beside them.
-
-Runs after all other tests: see `tests/chaos/conftest.py`.
-"""
+"""Three kills of the real cluster under load. `make chaos` has thirty, and planted bugs beside them."""
 
 from __future__ import annotations
 
@@ -19,8 +16,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.spark
-@pytest.mark.serial
+@pytest.mark.system
 def test_three_kills_lose_and_double_nothing() -> None:
     """Killed after a commit, while starting, and by the loss of its Java process; every record and result counts."""
     report = run("short", KILLS)
