@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from tocsin.client.failures import error_of
+from tocsin.client.trust import usual_trust
 from tocsin.errors import AlreadyExists, TocsinError, Unavailable
 from tocsin.protocol.coordination import Placement
 
@@ -18,8 +19,7 @@ class Accounts:
     """httpx.TransportError is let through: nobody answers."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
-        verify: ssl.SSLContext | bool = tls if tls is not None else True
-        self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, verify=verify)
+        self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, verify=tls or usual_trust())
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import httpx
 
+from tocsin.client.trust import usual_trust
 from tocsin.errors import TocsinError
 
 
@@ -30,7 +31,7 @@ class HttpClient:
 
     def __init__(self, url: str, *, token: str, timeout_s: float) -> None:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s, verify=usual_trust())
 
     def __enter__(self) -> Self:
         return self

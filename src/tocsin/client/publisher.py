@@ -15,6 +15,7 @@ import msgspec
 
 from tocsin.client.backoff import Backoff
 from tocsin.client.http import ServerError
+from tocsin.client.trust import usual_trust
 
 #: As long as the cluster may take to commit, for those who wait for it.
 _TIMEOUT_S = 120.0
@@ -47,8 +48,8 @@ class AsyncPublisher:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
-        verify: ssl.SSLContext | bool = tls if tls is not None else True
-        self._http = httpx.AsyncClient(base_url=cluster, headers=headers, timeout=timeout_s, verify=verify)
+        trust = tls or usual_trust()
+        self._http = httpx.AsyncClient(base_url=cluster, headers=headers, timeout=timeout_s, verify=trust)
         self._path = f"/v1/feeds/{feed}/records"
         self._patience_s = patience_s
         self._backoff = Backoff()

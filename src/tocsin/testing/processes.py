@@ -21,6 +21,7 @@ import httpx
 import psutil
 
 from tocsin.client import ClusterClient
+from tocsin.client.trust import usual_trust
 
 _STOP_TIMEOUT_S = 30
 #: Below those that systems give to outgoing connections: one of these could take a port between our look and its use.
@@ -57,13 +58,14 @@ class ServerProcess:
     def wait_healthy(self, timeout_s: float = 60.0) -> None:
         """Returns once /healthz says so; raises TimeoutError with the end of the log."""
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                if httpx.get(f"{self.url}/healthz").is_success:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.1)
+        with httpx.Client(base_url=self.url, verify=usual_trust()) as http:
+            while time.monotonic() < deadline and self.process.poll() is None:
+                try:
+                    if http.get("/healthz").is_success:
+                        return
+                except httpx.TransportError:
+                    pass
+                time.sleep(0.1)
         raise TimeoutError(f"{self.url} was not healthy within {timeout_s:g} s: {self.log.read_text()[-2000:]}")
 
     def _processes(self) -> list[psutil.Process]:
