@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.terminal import AsJson, out, print_json
+from tocsin.cli.terminal import AsJson, end_on_sigterm, out, print_json
 
 app = typer.Typer(help="Measure: each figure beside a peer, in the same run.", no_args_is_help=True)
 
@@ -18,8 +16,7 @@ Seed = Annotated[int, typer.Option(help="The same seed makes the same workload."
 
 @app.callback()
 def bench() -> None:
-    # Told to stop, a benchmark takes down the servers that it has started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_on_sigterm()
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.terminal import AsJson, fail
+from tocsin.cli.terminal import AsJson, end_on_sigterm, fail
 from tocsin.errors import TocsinError
 
 
@@ -35,6 +35,7 @@ def run_demo(
     from tocsin.experiments.emergency.demo import DemoOptions
     from tocsin.experiments.emergency.demo import run_demo as run_emergency_demo
 
+    end_on_sigterm()
     options = DemoOptions(speed_up, minutes, people, brokers, seed, roads, interactions, ends_by_itself)
     try:
         code = run_emergency_demo(options, as_json=as_json)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, end_on_sigterm, err, fail, out, print_json, print_rows
 from tocsin.errors import TocsinError
 
 app = typer.Typer(help="Live experiments, on processes of their own.", no_args_is_help=True)
@@ -52,6 +52,7 @@ def prototype(
     from tocsin.experiments.prototype.variants import VARIANTS
     from tocsin.experiments.report import tally
 
+    end_on_sigterm()
     wanted = [f"prototype/{name}" for name in only or []] or list(VARIANTS)
     if unknown := [name for name in wanted if name not in VARIANTS]:
         known = ", ".join(name.removeprefix("prototype/") for name in VARIANTS)
@@ -71,7 +72,7 @@ def prototype(
         err.print(f"[dim]{time.monotonic() - started_s:7.1f} s[/]  {text}", highlight=False, soft_wrap=True)
 
     left = len(wanted)
-    say(f"{left} runs, about {left * (minutes * 60 / speed_up + 50) / 60:.0f} minutes; kept in {folder / 'runs'}")
+    say(f"{left} runs, about {left * (minutes * 60 / speed_up + 75) / 60:.0f} minutes; kept in {folder / 'runs'}")
     try:
         live = run_variants([VARIANTS[name] for name in wanted], conditions, folder / "runs", say)
         findings = find_all(live)

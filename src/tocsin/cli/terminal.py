@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -23,6 +25,11 @@ Token = Annotated[str, typer.Option("--token", envvar="TOCSIN_API_TOKEN", help="
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 DEFAULT_URL = "http://127.0.0.1:8600"
+
+
+def end_on_sigterm() -> None:
+    """As Ctrl-C does: who is told to stop takes down the servers that it has started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @contextmanager

@@ -68,16 +68,14 @@ def run_demo(options: DemoOptions, *, as_json: bool = False) -> int:
     # As JSON, standard output is for the one object: what is shown on the way goes to standard error.
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     raise_open_files()
-    failures: list[str] = []
-    found: CityRun | None = None
     folder = Path(tempfile.mkdtemp(prefix="tocsin-demo-"))
     try:
-        found = uvloop.run(_Demo(options, console).run(folder))
-    # Several things go on side by side, so there may be several.
-    except* (RunFailed, TocsinError, ServerError, httpx.HTTPError, OSError) as group:
-        failures = [f"{type(exc).__name__}: {exc}" for exc in _leaves(group)]
-    if found is None:
-        console.print(f"[bold red]The demonstration failed:[/] {escape(failures[0])}")
+        found = _run(options, console, folder)
+    except (KeyboardInterrupt, SystemExit):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if isinstance(found, str):
+        console.print(f"[bold red]The demonstration failed:[/] {escape(found)}")
         console.print(f"The logs are in {folder}.", markup=False)
         return 1
     if as_json:
@@ -91,6 +89,17 @@ def run_demo(options: DemoOptions, *, as_json: bool = False) -> int:
         return 1
     shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _run(options: DemoOptions, console: Console, folder: Path) -> CityRun | str:
+    """What came of it, or why nothing did."""
+    failures: list[str] = []
+    try:
+        return uvloop.run(_Demo(options, console).run(folder))
+    # Several things go on side by side, so there may be several.
+    except* (RunFailed, TocsinError, ServerError, httpx.HTTPError, OSError) as group:
+        failures = [f"{type(exc).__name__}: {exc}" for exc in _leaves(group)]
+    return failures[0]
 
 
 class _Demo:

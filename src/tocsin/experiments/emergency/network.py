@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,16 +57,25 @@ async def running_network(
 
         async def start(name: str, place: str) -> ServerProcess:
             told = {"place": place, "places_feed": _LOCATIONS_FEED, "drain_timeout_s": 10}
-            starting = running_broker(name, folder / name, cluster.url, coordinator.url, told)
-            started = await asyncio.to_thread(starting.__enter__)
-            stack.push(starting)
-            return started
+            return await _entered(stack, running_broker(name, folder / name, cluster.url, coordinator.url, told))
 
         # Brokers wait for the cluster by themselves, so all can start at once.
         places = broker_places(city, brokers)
         running = await asyncio.gather(*(start(name, place) for name, place in places.items()))
         await asyncio.to_thread(_wait_ready, cluster)
         yield Network(cluster, coordinator, dict(zip(places, running, strict=True)))
+
+
+async def _entered(stack: AsyncExitStack, starting: AbstractContextManager[ServerProcess]) -> ServerProcess:
+    """Entered in a thread, to be left with `stack`: also when we are told to stop meanwhile, for it may have begun."""
+    # No task: who ends a loop cancels its tasks, and a thread goes on all the same.
+    entering = asyncio.get_running_loop().run_in_executor(None, starting.__enter__)
+    try:
+        return await asyncio.shield(entering)
+    finally:
+        await asyncio.wait([entering])
+        if entering.exception() is None:
+            stack.push(starting)
 
 
 def _dashboard_settings(folder: Path, city: City, cluster: ClusterProcess) -> dict[str, str]:
