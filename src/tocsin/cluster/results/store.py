@@ -112,9 +112,7 @@ class ResultStore:
         self._ahead.clear()
         return commit
 
-    def pull(
-        self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table], where: ds.Expression | None = None
-    ) -> Pulled:
+    def pull(self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table]) -> Pulled:
         """Results after sequence `after`, oldest first, those that `keep` keeps, until about `limit_rows`.
 
         Raises HistoryGone when some of what was asked for has been removed.
@@ -128,9 +126,10 @@ class ResultStore:
         while commit_of(position) <= last_commit and count < limit_rows:
             begin = commit_of(position)
             through = min(last_commit, begin + stride)
-            rows = self._table.read(begin - 1, through, where).sort_by("sequence")
-            rows = rows.filter(pc.greater(rows.column("sequence"), position))
+            rows = self._table.read(begin - 1, through)
+            # First what throws most away: each step copies what it leaves.
             rows = keep(rows) if rows.num_rows else rows
+            rows = rows.filter(pc.greater(rows.column("sequence"), position)).sort_by("sequence")
             if count + rows.num_rows > limit_rows:
                 rows = rows.slice(0, limit_rows - count)
                 position = rows.column("sequence")[-1].as_py()
