@@ -11,8 +11,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 # The fast part needs no Spark: pure code, golden files and properties.
 FAST_TESTS := $(wildcard tests/unit tests/golden tests/property)
-# Whoever makes the tests slower shall see it.
-SLOWEST := --durations=10 --durations-min=5
 
 .PHONY: help
 help: ## Show this list
@@ -35,14 +33,12 @@ demo: setup ## Run the living city, to be looked at in a browser; CI=1: it ends 
 	@$(BIN)/tocsin demo $(if $(CI),--ci)
 
 .PHONY: test
-test: setup ## Run every test, fastest first, two at a time
-	@echo "1 of 4: tests without Spark, in two processes"
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not (spark or system or serial or chaos)"
-	@echo "2 of 4: tests with Spark, in two processes that have a session each"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(SLOWEST) -m "spark and not (system or serial or chaos)"
-	@echo "3 of 4: tests that start whole systems, two at a time"
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(SLOWEST) -m "system and not (serial or chaos)"
-	@echo "4 of 4: tests that want the machine for themselves"
+test: setup ## Run every test, fastest first: two at a time, then those that want the machine for themselves
+	@echo "1 of 3: tests without Spark, in two processes"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not serial and not chaos"
+	@echo "2 of 3: tests with Spark, in two processes that have a session each"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "spark and not serial and not chaos"
+	@echo "3 of 3: tests that want the machine for themselves, one after the other"
 	@$(BIN)/python -m pytest -m "serial and not chaos"
 
 .PHONY: test-unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,22 +46,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Spark and what starts whole systems, and put the fast tests first; within a folder, those without
+    """Mark what needs Spark and what needs the machine, and put the fast tests first; within a folder, those without
     Spark first."""
 
     def folder(item: pytest.Item) -> str:
         return item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
 
-    def fixtures(item: pytest.Item) -> Sequence[str]:
-        return getattr(item, "fixturenames", ())
-
     for item in items:
-        if "spark" in fixtures(item):
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if folder(item) == "e2e":
-            item.add_marker(pytest.mark.system)
-        # Those who share a system have to be in one process; of the others, each file starts its own.
-        item.add_marker(pytest.mark.xdist_group("system" if "system" in fixtures(item) else item.path.stem))
+            item.add_marker(pytest.mark.serial)
 
     def rank(item: pytest.Item) -> tuple[int, bool]:
         at = _ORDER.index(folder(item)) if folder(item) in _ORDER else len(_ORDER)

@@ -1,4 +1,7 @@
-"""Four kills of a small network under load. `make chaos` has two dozen, 300 subscribers, and planted bugs too."""
+"""Four kills of a small network under load. `make chaos` has two dozen, 300 subscribers, and planted bugs beside them.
+
+Runs after all other tests: see `tests/chaos/conftest.py`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ KILLS = [
 SCALE = Scale(subscribers=40, processes=1, publish_every_s=0.1, act_every_s=5.0, away_s=3.0, rest_s=1.0)
 
 
-@pytest.mark.system
+@pytest.mark.spark
+@pytest.mark.serial
 def test_four_kills_keep_no_notification_from_anybody() -> None:
     """A broker away for long, the coordinator, another broker and the cluster are killed; every notification counts."""
     report = run("short", KILLS, SCALE)

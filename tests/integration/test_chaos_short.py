@@ -1,4 +1,7 @@
-"""Three kills of the real cluster under load. `make chaos` has thirty, and planted bugs beside them."""
+"""Three kills of the real cluster under load. `make chaos` has thirty, and planted bugs beside them.
+
+Runs after all other tests: see `tests/chaos/conftest.py`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ KILLS = [
 ]
 
 
-@pytest.mark.system
+@pytest.mark.spark
+@pytest.mark.serial
 def test_three_kills_lose_and_double_nothing() -> None:
     """Killed after a commit, while starting, and by the loss of its Java process; every record and result counts."""
     report = run("short", KILLS)
