@@ -202,7 +202,10 @@ def test_a_plan_is_previewed_and_carried_out(visitors: Any, town: Town) -> None:
     moved = {name for name, broker in town.people.brokers().items() if were[name] != broker}
     assert moved
     page = visit.open("map")
-    expect(at_first).to_have_text(str(list(were.values()).count("broker-1") - len(moved)))
+    # A plan may move people between the other brokers too.
+    left = list(town.people.brokers().values()).count("broker-1")
+    assert left < list(were.values()).count("broker-1")
+    expect(at_first).to_have_text(str(left))
     page = visit.open("overview")
     expect(page.locator(".plans")).to_contain_text("the first broker has too many")
     page = visit.open("audit")

@@ -1,7 +1,4 @@
-"""Four kills of a small network under load. `make chaos` has two dozen, 300 subscribers, and planted bugs beside them.
-
-Runs after all other tests: see `tests/chaos/conftest.py`.
-"""
+"""Four kills of a small network under load. `make chaos` has two dozen, 300 subscribers, and planted bugs too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Three kills of the real cluster under load. `make chaos` has thirty, and planted bugs beside them.
-
-Runs after all other tests: see `tests/chaos/conftest.py`.
-"""
+"""Three kills of the real cluster under load. `make chaos` has thirty, and planted bugs beside them."""
 
 from __future__ import annotations
 
