@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import time
 
@@ -13,6 +12,7 @@ from chaos.network import command as network
 from chaos.network.planted import BUGS as NETWORK_BUGS
 from chaos.planted import BUGS, Bug
 from chaos.process import Target
+from tocsin.cli.terminal import end_on_sigterm
 
 
 def main() -> int:
@@ -32,8 +32,7 @@ def main() -> int:
     named = None if options.bugs is None else [] if options.bugs == "none" else options.bugs.split(",")
     if unknown := sorted(set(named or ()) - BUGS.keys() - NETWORK_BUGS.keys()):
         parser.error(f"no planted bugs called {', '.join(unknown)}; there are {', '.join((*BUGS, *NETWORK_BUGS))}")
-    # Told to stop, it takes its processes down with it, as it does on Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_on_sigterm()
     seed = options.seed or f"{time.time_ns() % 1_000_000:06d}"
 
     passed = True

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved
+from tocsin.client.trust import usual_trust
 from tocsin.testing.processes import free_port
 
 READY_WITHIN_S = 90.0
@@ -69,15 +70,16 @@ class Server:
 
     def wait_ready(self, within_s: float = READY_WITHIN_S) -> None:
         deadline_s = time.monotonic() + within_s
-        while time.monotonic() < deadline_s:
-            if not self.is_up:
-                raise Misbehaved(f"{self.name} ended instead of getting ready: {self.last_words()}")
-            try:
-                if httpx.get(f"{self.url}/healthz", timeout=5).is_success:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.05)  # There is nothing to wait on: it is another process that has no port yet.
+        with httpx.Client(base_url=self.url, verify=usual_trust()) as http:
+            while time.monotonic() < deadline_s:
+                if not self.is_up:
+                    raise Misbehaved(f"{self.name} ended instead of getting ready: {self.last_words()}")
+                try:
+                    if http.get("/healthz", timeout=5).is_success:
+                        return
+                except httpx.TransportError:
+                    pass
+                time.sleep(0.05)  # There is nothing to wait on: it is another process that has no port yet.
         raise Misbehaved(f"{self.name} was not ready within {within_s:g} s: {self.last_words()}")
 
     def end(self) -> None:

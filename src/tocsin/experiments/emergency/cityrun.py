@@ -200,8 +200,6 @@ class RunningCity:
             await people.all_log_out()
 
     async def _warm_up(self, network: Network) -> None:
-        if not self._most_warm_up_s:
-            return
         scenario = self._scenario
         # Reports of another seed: those of the city are all to come.
         reports = EmergencyWorkload(self._city, users=0, seed=scenario.seed + 1).reports()

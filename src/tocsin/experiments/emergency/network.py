@@ -20,7 +20,7 @@ from tocsin.testing.processes import ClusterProcess, ServerProcess, running_brok
 
 #: A cluster is ready within 20 s on two cores; a busy machine gets more than four times that.
 _READY_TIMEOUT_S = 90.0
-_LOCATIONS_FEED = "locations"
+LOCATIONS_FEED = "locations"
 
 
 class RunFailed(Exception):
@@ -56,7 +56,7 @@ async def running_network(
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", settings))
 
         async def start(name: str, place: str) -> ServerProcess:
-            told = {"place": place, "places_feed": _LOCATIONS_FEED, "drain_timeout_s": 10}
+            told = {"place": place, "places_feed": LOCATIONS_FEED, "drain_timeout_s": 10}
             return await _entered(stack, running_broker(name, folder / name, cluster.url, coordinator.url, told))
 
         # Brokers wait for the cluster by themselves, so all can start at once.
@@ -111,7 +111,7 @@ def prepare(network: Network, statements: str, shelters: Sequence[Record], locat
     with network.cluster.client() as client:
         client.sql(statements)
         client.sql("LOAD DATASET Shelters FROM 'shelters.csv'")
-        client.publish(_LOCATIONS_FEED, locations, wait_commit=True)
+        client.publish(LOCATIONS_FEED, locations, wait_commit=True)
 
 
 def _wait_ready(cluster: ClusterProcess) -> None:

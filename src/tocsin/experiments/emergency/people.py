@@ -18,7 +18,7 @@ from tocsin.protocol.calls import write_call
 
 _DEVICE = "phone"
 #: Everybody's place is told this often.
-_PLACES_EVERY_S = 1.0
+PLACES_EVERY_S = 1.0
 
 
 class _Reported(msgspec.Struct):
@@ -180,7 +180,7 @@ class People:
         """For ever: everybody goes on, and tells where they are."""
         looked_at_s = time.monotonic()
         while True:
-            await asyncio.sleep(_PLACES_EVERY_S)
+            await asyncio.sleep(PLACES_EVERY_S)
             now_s = time.monotonic()
             self._workload.move_users((now_s - looked_at_s) * self._speed_up)
             looked_at_s = now_s

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tocsin.client import AsyncPublisher, ClusterClient
+from tocsin.experiments.emergency.network import LOCATIONS_FEED
+from tocsin.experiments.emergency.people import PLACES_EVERY_S
 from tocsin.experiments.emergency.publishing import Publishers
 from tocsin.experiments.emergency.tally import Tally
 from tocsin.experiments.emergency.workload import Record
@@ -19,7 +21,6 @@ from tocsin.experiments.emergency.workload import Record
 #: So often in a row has every channel to keep its period.
 STEADY_RUNS = 4
 _LOOK_EVERY_S = 0.5
-_PLACES_EVERY_S = 1.0
 
 
 class Steadiness:
@@ -74,7 +75,7 @@ async def _steady(cluster_url: str, until_s: float) -> bool:
 
 
 async def _tell(cluster_url: str, places: Sequence[Record]) -> None:
-    async with AsyncPublisher(cluster_url, "locations") as publisher:
+    async with AsyncPublisher(cluster_url, LOCATIONS_FEED) as publisher:
         while True:
             await publisher.publish_all(places, wait_commit=True)
-            await asyncio.sleep(_PLACES_EVERY_S)
+            await asyncio.sleep(PLACES_EVERY_S)

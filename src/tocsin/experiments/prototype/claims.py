@@ -85,7 +85,7 @@ def find_all(live: Mapping[str, LiveRun]) -> list[Finding]:
     runs = {name: one.run for name, one in live.items()}
     found = [one.find(runs) for one in CLAIMS if all(name in runs for name in one.needs)]
     ours = [_nothing_is_lost, _nothing_overruns]
-    if len({one.run.totals.migrations > 0 for one in live.values()}) == 2:
+    if {one.run.totals.migrations > 0 for one in live.values()} == {True, False}:
         ours.append(_moving_is_not_noticed)
     return found + [_of_all(judge, live) for judge in ours]
 
