@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
-from tocsin.cluster.results.store import Pulled, only
+from tocsin.cluster.results.store import Pulled
 from tocsin.errors import HistoryGone, InvalidValue
 from tocsin.model.catalogue import Broker, Channel, ParameterValue
 from tocsin.model.position import Position
@@ -234,18 +234,7 @@ def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated
         if position.epoch != one:
             raise HistoryGone(f"position {text} is of another epoch than subscription {one}", earliest=f"{one}-0")
         starts[one] = position.sequence
-    keep = only(list(starts))
-    pulled = cluster.results.pull(
-        min(starts.values()), limit_rows=body.limit, keep=lambda rows: _after(keep(rows), starts)
-    )
-    return _encoded(pulled, accept)
-
-
-def _after(rows: pa.Table, starts: dict[int, int]) -> pa.Table:
-    if len(set(starts.values())) == 1:
-        return rows
-    pairs = zip(rows.column("subscription").to_pylist(), rows.column("sequence").to_pylist(), strict=True)
-    return rows.filter(pa.array([sequence > starts[one] for one, sequence in pairs], pa.bool_()))
+    return _encoded(cluster.results.pull_subscriptions(starts, limit_rows=body.limit), accept)
 
 
 def _held_by(cluster: Cluster, broker: str) -> Callable[[pa.Table], pa.Table]:

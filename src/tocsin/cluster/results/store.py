@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
+from tocsin.cluster.results.latest import LatestResults
 from tocsin.errors import HistoryGone, TooLarge
 from tocsin.model.position import MAX_ROWS_PER_COMMIT, commit_of, sequence_of
 
@@ -52,6 +53,7 @@ class ResultStore:
         self._table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
         self._ahead: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
+        self._latest = LatestResults(self.last_sequence, self._read_kept)
 
     @property
     def table(self) -> Table:
@@ -108,9 +110,29 @@ class ResultStore:
     def _append(self, rows: pa.Table, bounds: Bounds) -> int:
         everything = {**self._ahead, **bounds}
         transactions = {_window_app(*key): through for key, through in everything.items()}
+        self._latest.note(rows)
         commit = self._table.append(rows, transactions)
         self._ahead.clear()
         return commit
+
+    def _read_kept(self) -> tuple[int, pa.Table]:
+        earliest = self.earliest_sequence
+        return earliest, self._table.read(commit_of(earliest), columns=["subscription", "sequence"])
+
+    def pull_subscriptions(self, positions: Mapping[int, int], *, limit_rows: int) -> Pulled:
+        """Results of these subscriptions, each after its own position, oldest first, until about `limit_rows`.
+
+        Raises HistoryGone when some of what was asked for has been removed.
+        """
+        # In this order: what is committed in between may be overlooked, so it must lie beyond.
+        through = self.last_sequence
+        behind = self._latest.behind(positions)
+        if not behind:
+            return Pulled(SCHEMA.empty_table(), max(through, min(positions.values())))
+        keep = only(list(positions))
+        return self.pull(
+            min(behind.values()), limit_rows=limit_rows, keep=lambda rows: _after_each(positions, keep(rows))
+        )
 
     def pull(self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table]) -> Pulled:
         """Results after sequence `after`, oldest first, those that `keep` keeps, until about `limit_rows`.
@@ -161,6 +183,7 @@ class ResultStore:
             if through <= already:
                 return 0
             self._table.append(SCHEMA.empty_table(), {_RETAINED_APP: through})
+            self._latest.forget(sequence_of(through, MAX_ROWS_PER_COMMIT - 1))
             self._table.delete_through(through)
             return through - already
 
@@ -188,6 +211,13 @@ def only(ids: Sequence[int]) -> Callable[[pa.Table], pa.Table]:
     """A `keep` for `pull`: the results of these subscriptions."""
     wanted = pa.array(sorted(set(ids)), pa.int64())
     return lambda rows: rows.filter(pc.is_in(rows.column("subscription"), value_set=wanted))
+
+
+def _after_each(positions: Mapping[int, int], rows: pa.Table) -> pa.Table:
+    if len(set(positions.values())) == 1:
+        return rows
+    pairs = zip(rows.column("subscription").to_pylist(), rows.column("sequence").to_pylist(), strict=True)
+    return rows.filter(pa.array([sequence > positions[one] for one, sequence in pairs], pa.bool_()))
 
 
 def _labelled(channel: str, output: pa.Table) -> pa.Table:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tocsin.cluster.results.store import ResultStore, only
 from tocsin.errors import HistoryGone
-from tocsin.model.position import commit_of
+from tocsin.model.position import commit_of, sequence_of
 
 pytestmark = pytest.mark.shell
 
@@ -121,3 +121,60 @@ def test_pages_are_the_whole(
             break
         cursor = pulled.through
     assert pages == expected
+
+
+@given(
+    commits=st.lists(st.lists(st.integers(1, 4), max_size=6), max_size=12),
+    asked=st.dictionaries(st.integers(1, 5), st.tuples(st.integers(0, 13), st.integers(0, 6)), min_size=1),
+    reopened_after=st.integers(0, 12),
+    retained=st.integers(0, 12),
+    limit_rows=st.integers(1, 9),
+    in_memory=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_each_subscription_is_pulled_from_its_own_position(
+    tmp_path_factory: pytest.TempPathFactory,
+    commits: list[list[int]],
+    asked: dict[int, tuple[int, int]],
+    reopened_after: int,
+    retained: int,
+    limit_rows: int,
+    in_memory: bool,
+) -> None:
+    """For any positions, also old ones and ones to come, and whatever was removed or restarted before: what is there
+    after a position comes, in order, each once; and if some of it may have been removed, that is said."""
+    path = tmp_path_factory.mktemp("r") / "results"
+    recent_max_bytes = 1 << 20 if in_memory else 0
+    store = ResultStore(path, recent_max_bytes=recent_max_bytes)
+    for number, ids in enumerate(commits):
+        if number == reopened_after:
+            store = ResultStore(path, recent_max_bytes=recent_max_bytes)
+        store.commit([("C", output(*((one, f"{number}.{at}") for at, one in enumerate(ids))))], {}, number)
+    whole = store.pull(0, limit_rows=1000, keep=everything).rows.to_pylist()
+    store.retain(retained, 1 << 40)
+    positions = {one: sequence_of(*at) for one, at in asked.items()}
+    wanted = [row for row in whole if row["sequence"] > positions.get(row["subscription"], 1 << 60)]
+    lost = [row for row in wanted if row["sequence"] <= store.earliest_sequence]
+    found: list[dict[str, object]] = []
+    try:
+        for _ in range(1000):
+            pulled = store.pull_subscriptions(positions, limit_rows=limit_rows)
+            found += pulled.rows.to_pylist()
+            if pulled.through >= store.last_sequence:
+                break
+            positions = {one: max(at, pulled.through) for one, at in positions.items()}
+    except HistoryGone:
+        assert min(positions.values()) < store.earliest_sequence
+        return
+    assert not lost
+    assert found == wanted
+
+
+def test_who_has_missed_nothing_costs_no_reading(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long ago its last result was, and however many results others had since."""
+    store.commit([("C", output((1, "old")))], {}, 1)
+    position = sequence_of(1, 0)
+    store.commit([("C", output((2, "new")))], {}, 1)
+    monkeypatch.setattr(store.table, "read", None)
+    pulled = store.pull_subscriptions({1: position}, limit_rows=10)
+    assert (pulled.rows.num_rows, pulled.through) == (0, store.last_sequence)
