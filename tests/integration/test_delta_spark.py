@@ -19,7 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tocsin.cluster.datasets.catalogue import open_database
 from tocsin.cluster.datasets.store import StoredDataset
+from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.model.catalogue import Dataset, DatasetKind
 from tocsin.model.schema import Column, ColumnType, Schema
@@ -105,7 +107,8 @@ def _written(folder: Path) -> list[StoredDataset | ResultStore]:
     reference = StoredDataset(_dataset(DatasetKind.REFERENCE), folder / "reference", recent_max_bytes=0)
     reference.replace(_rows(range(5), "old"))
     reference.replace(_rows(range(3), "new"))
-    results = ResultStore(folder / "results", recent_max_bytes=0)
+    removals = Removals(open_database(folder / "catalogue.sqlite"))
+    results = ResultStore(folder / "results", removals, recent_max_bytes=0)
     for number in range(40):
         output = pa.table({"subscription": [number, number + 1], "payload": ["{}", '{"a": "é"}']})
         results.commit([("C", output)], {("C", "D"): number + 1}, 1_700_000_000_000_000 + number)

@@ -29,6 +29,7 @@ from tocsin.cluster.feeds.ingestion import Ingestion
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.cluster.results.subscriptions import Ended, Subscribed, SubscriptionRegistry
 from tocsin.errors import NotFound
@@ -63,7 +64,9 @@ class Cluster:
         self._database = open_database(data_dir / "catalogue.sqlite")
         self.catalogue = Catalogue(self._database)
         self.registry = SubscriptionRegistry(self._database)
-        self.results = ResultStore(data_dir / "results", recent_max_bytes=settings.recent_results_max_bytes)
+        self.results = ResultStore(
+            data_dir / "results", Removals(self._database), recent_max_bytes=settings.recent_results_max_bytes
+        )
         self.store = DatasetStore(data_dir / "datasets", recent_max_bytes=settings.recent_rows_max_bytes)
         for dataset in self.catalogue.datasets.values():
             self.store.open(dataset)

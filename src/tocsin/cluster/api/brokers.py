@@ -240,7 +240,7 @@ def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated
 def _held_by(cluster: Cluster, broker: str) -> Callable[[pa.Table], pa.Table]:
     def keep(rows: pa.Table) -> pa.Table:
         ids = pc.unique(rows.column("subscription")).to_pylist()
-        mine = cluster.registry.holders(ids).get(broker, [])
+        mine = cluster.registry.held_among(broker, ids)
         return rows.filter(pc.is_in(rows.column("subscription"), value_set=pa.array(mine, pa.int64())))
 
     return keep

@@ -36,7 +36,7 @@ class LatestResults:
 
     def note(self, rows: pa.Table) -> None:
         """Results are about to be committed."""
-        newest = _newest_of(rows)
+        newest = newest_of(rows)
         with self._lock:
             self._newest.update(newest)
 
@@ -59,7 +59,7 @@ class LatestResults:
             if self._has_read:
                 return
             since, rows = self._read_kept()
-            kept = _newest_of(rows)
+            kept = newest_of(rows)
             with self._lock:
                 # What was noted meanwhile is newer than what was read.
                 self._newest = kept | self._newest
@@ -73,7 +73,8 @@ class LatestResults:
             self._newest = {one: sequence for one, sequence in self._newest.items() if sequence > through}
 
 
-def _newest_of(rows: pa.Table) -> dict[int, int]:
+def newest_of(rows: pa.Table) -> dict[int, int]:
+    """Subscription → the sequence of its newest result among these."""
     newest = rows.select(["subscription", "sequence"]).group_by("subscription").aggregate([("sequence", "max")])
     pairs = zip(newest.column("subscription").to_pylist(), newest.column("sequence_max").to_pylist(), strict=True)
     return dict(pairs)

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
-from tocsin.cluster.results.latest import LatestResults
+from tocsin.cluster.results.latest import LatestResults, newest_of
+from tocsin.cluster.results.removals import Removals
 from tocsin.errors import HistoryGone, TooLarge
 from tocsin.model.position import MAX_ROWS_PER_COMMIT, commit_of, sequence_of
 
@@ -32,6 +33,7 @@ SCHEMA = pa.schema(
         ("committed_at", pa.timestamp("us", tz="UTC")),
     ]
 )
+_WHOSE = ["subscription", "sequence"]
 _RETAINED_APP = "retained"
 #: How many commits one step of a long pull reads at first; doubled while steps bring little.
 _FIRST_STRIDE_COMMITS = 64
@@ -49,7 +51,8 @@ class Pulled:
 
 
 class ResultStore:
-    def __init__(self, path: Path, *, recent_max_bytes: int) -> None:
+    def __init__(self, path: Path, removals: Removals, *, recent_max_bytes: int) -> None:
+        self._removals = removals
         self._table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
         self._ahead: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
@@ -117,15 +120,17 @@ class ResultStore:
 
     def _read_kept(self) -> tuple[int, pa.Table]:
         earliest = self.earliest_sequence
-        return earliest, self._table.read(commit_of(earliest), columns=["subscription", "sequence"])
+        return earliest, self._table.read(commit_of(earliest), columns=_WHOSE)
 
     def pull_subscriptions(self, positions: Mapping[int, int], *, limit_rows: int) -> Pulled:
         """Results of these subscriptions, each after its own position, oldest first, until about `limit_rows`.
 
         Raises HistoryGone when some of what was asked for has been removed.
         """
-        # In this order: what is committed in between may be overlooked, so it must lie beyond.
-        through = self.last_sequence
+        # In this order: what is removed or committed meanwhile must lie beyond what was asked about.
+        earliest, through = self.earliest_sequence, self.last_sequence
+        self._check_removals({one: position for one, position in positions.items() if position < earliest}, earliest)
+        positions = {one: max(position, earliest) for one, position in positions.items()}
         behind = self._latest.behind(positions)
         if not behind:
             return Pulled(SCHEMA.empty_table(), max(through, min(positions.values())))
@@ -133,6 +138,15 @@ class ResultStore:
         return self.pull(
             min(behind.values()), limit_rows=limit_rows, keep=lambda rows: _after_each(positions, keep(rows))
         )
+
+    def _check_removals(self, positions: Mapping[int, int], earliest: int) -> None:
+        removed = self._removals.find(list(positions)) if positions else {}
+        for one, position in positions.items():
+            if position < removed.get(one, 0):
+                raise HistoryGone(
+                    f"results of subscription {one} up to sequence {removed[one]} have been removed by retention",
+                    earliest=str(earliest),
+                )
 
     def pull(self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table]) -> Pulled:
         """Results after sequence `after`, oldest first, those that `keep` keeps, until about `limit_rows`.
@@ -182,6 +196,7 @@ class ResultStore:
             already = self._table.transaction(_RETAINED_APP) or 0
             if through <= already:
                 return 0
+            self._removals.note(newest_of(self._table.read(already, through, columns=_WHOSE)))
             self._table.append(SCHEMA.empty_table(), {_RETAINED_APP: through})
             self._latest.forget(sequence_of(through, MAX_ROWS_PER_COMMIT - 1))
             self._table.delete_through(through)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -25,7 +25,7 @@ _brokers = sa.Table(
     sa.Column("callback_url", sa.String, nullable=False),
     sa.Column("push_limit_bytes", sa.Integer, nullable=False),
 )
-_subscriptions = sa.Table(
+subscription_table = sa.Table(
     "subscription",
     metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
@@ -49,6 +49,8 @@ _counters = sa.Table(
     sa.Column("name", sa.String, primary_key=True),
     sa.Column("value", sa.BigInteger, nullable=False),
 )
+
+_Value = TypeVar("_Value", int, str)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -133,7 +135,7 @@ class SubscriptionRegistry:
                     created.append(BackendSubscription(next_id, channel, values, permission))
                     rows.append((next_id, channel, key))
             if created:
-                _insert_many(connection, _subscriptions, rows)
+                _insert_many(connection, subscription_table, rows)
                 connection.execute(_counters.update().where(_counters.c.name == "subscription").values(value=next_id))
             ids = tuple(known[key] for key in keys)
             self._hold(connection, broker, dict.fromkeys(ids), {new.id for new in created})
@@ -141,11 +143,7 @@ class SubscriptionRegistry:
         return Subscribed(ids, tuple(created))
 
     def _hold(self, connection: sa.Connection, broker: str, ids: Iterable[int], created: set[int]) -> None:
-        old = [one for one in ids if one not in created]
-        held: set[int] = set()
-        for chunk in _chunks(old, _LOOKUP_CHUNK):
-            query = sa.select(_holds.c.subscription).where(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
-            held.update(connection.scalars(query))
+        held = set(_held_among(connection, broker, [one for one in ids if one not in created]))
         _insert_many(connection, _holds, [(broker, one) for one in ids if one not in held])
 
     def unsubscribe(self, broker: str, ids: Sequence[int]) -> Ended:
@@ -153,7 +151,7 @@ class SubscriptionRegistry:
         nothing changes."""
         self.broker(broker)
         with self._lock, self._engine.begin() as connection:
-            for chunk in _chunks(list(dict.fromkeys(ids)), _LOOKUP_CHUNK):
+            for chunk in in_chunks(list(dict.fromkeys(ids))):
                 mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
                 held = set(connection.scalars(sa.select(_holds.c.subscription).where(mine)))
                 if missing := [one for one in chunk if one not in held]:
@@ -163,16 +161,16 @@ class SubscriptionRegistry:
 
     def remove_channel(self, channel: str) -> None:
         """End all subscriptions of a channel that is dropped."""
-        ids = sa.select(_subscriptions.c.id).where(_subscriptions.c.channel == channel)
+        ids = sa.select(subscription_table.c.id).where(subscription_table.c.channel == channel)
         with self._lock, self._engine.begin() as connection:
             connection.execute(_holds.delete().where(_holds.c.subscription.in_(ids)))
-            connection.execute(_subscriptions.delete().where(_subscriptions.c.channel == channel))
+            connection.execute(subscription_table.delete().where(subscription_table.c.channel == channel))
 
     def find(self, ids: Sequence[int]) -> dict[int, BackendSubscription]:
         found: dict[int, BackendSubscription] = {}
         with self._engine.connect() as connection:
-            for chunk in _chunks(list(ids), _LOOKUP_CHUNK):
-                rows = connection.execute(sa.select(_subscriptions).where(_subscriptions.c.id.in_(chunk)))
+            for chunk in in_chunks(list(ids)):
+                rows = connection.execute(sa.select(subscription_table).where(subscription_table.c.id.in_(chunk)))
                 found.update({row.id: _subscription(row.id, row.channel, row.ask) for row in rows})
         return found
 
@@ -181,9 +179,9 @@ class SubscriptionRegistry:
         last = 0
         while True:
             query = (
-                sa.select(_subscriptions.c.id, _subscriptions.c.ask)
-                .where(_subscriptions.c.channel == channel, _subscriptions.c.id > last)
-                .order_by(_subscriptions.c.id)
+                sa.select(subscription_table.c.id, subscription_table.c.ask)
+                .where(subscription_table.c.channel == channel, subscription_table.c.id > last)
+                .order_by(subscription_table.c.id)
                 .limit(_READ_CHUNK)
             )
             with self._engine.connect() as connection:
@@ -196,14 +194,19 @@ class SubscriptionRegistry:
     def held_by(self, broker: str, after: int = 0, limit: int = 1000) -> list[BackendSubscription]:
         """A broker's subscriptions by id, a page at a time."""
         query = (
-            sa.select(_subscriptions)
-            .join(_holds, _holds.c.subscription == _subscriptions.c.id)
-            .where(_holds.c.broker == broker, _subscriptions.c.id > after)
-            .order_by(_subscriptions.c.id)
+            sa.select(subscription_table)
+            .join(_holds, _holds.c.subscription == subscription_table.c.id)
+            .where(_holds.c.broker == broker, subscription_table.c.id > after)
+            .order_by(subscription_table.c.id)
             .limit(limit)
         )
         with self._engine.connect() as connection:
             return [_subscription(row.id, row.channel, row.ask) for row in connection.execute(query)]
+
+    def held_among(self, broker: str, ids: Sequence[int]) -> list[int]:
+        """Which of `ids` a broker holds."""
+        with self._engine.connect() as connection:
+            return _held_among(connection, broker, ids)
 
     def holders(self, ids: Sequence[int]) -> dict[str, list[int]]:
         """Which brokers hold which of `ids`."""
@@ -212,7 +215,7 @@ class SubscriptionRegistry:
 
     def counts(self) -> dict[str, int]:
         """Subscriptions per channel."""
-        query = sa.select(_subscriptions.c.channel, sa.func.count()).group_by(_subscriptions.c.channel)
+        query = sa.select(subscription_table.c.channel, sa.func.count()).group_by(subscription_table.c.channel)
         with self._engine.connect() as connection:
             return {row[0]: int(row[1]) for row in connection.execute(query)}
 
@@ -229,32 +232,36 @@ def _subscription(one: int, channel: str, ask: str) -> BackendSubscription:
 
 def _ids_by_ask(connection: sa.Connection, channel: str, keys: list[str]) -> dict[str, int]:
     known: dict[str, int] = {}
-    for chunk in _chunks(keys, _LOOKUP_CHUNK):
-        query = sa.select(_subscriptions.c.ask, _subscriptions.c.id).where(
-            _subscriptions.c.channel == channel, _subscriptions.c.ask.in_(chunk)
+    for chunk in in_chunks(keys):
+        query = sa.select(subscription_table.c.ask, subscription_table.c.id).where(
+            subscription_table.c.channel == channel, subscription_table.c.ask.in_(chunk)
         )
         known.update({row.ask: row.id for row in connection.execute(query)})
     return known
 
 
 def _holders(connection: sa.Connection, ids: Sequence[int]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for broker in connection.scalars(sa.select(_brokers.c.name)).all():
-        for chunk in _chunks(list(ids), _LOOKUP_CHUNK):
-            query = sa.select(_holds.c.subscription).where(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
-            if held := connection.scalars(query).all():
-                found.setdefault(broker, []).extend(held)
+    brokers = connection.scalars(sa.select(_brokers.c.name)).all()
+    found = {broker: _held_among(connection, broker, ids) for broker in brokers}
+    return {broker: held for broker, held in found.items() if held}
+
+
+def _held_among(connection: sa.Connection, broker: str, ids: Sequence[int]) -> list[int]:
+    found: list[int] = []
+    for chunk in in_chunks(ids):
+        query = sa.select(_holds.c.subscription).where(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
+        found.extend(connection.scalars(query))
     return found
 
 
 def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
     held = {one for mine in _holders(connection, ids).values() for one in mine}
     ended: Ended = {}
-    for chunk in _chunks([one for one in dict.fromkeys(ids) if one not in held], _LOOKUP_CHUNK):
-        these = _subscriptions.c.id.in_(chunk)
-        for row in connection.execute(sa.select(_subscriptions.c.id, _subscriptions.c.channel).where(these)):
+    for chunk in in_chunks([one for one in dict.fromkeys(ids) if one not in held]):
+        these = subscription_table.c.id.in_(chunk)
+        for row in connection.execute(sa.select(subscription_table.c.id, subscription_table.c.channel).where(these)):
             ended.setdefault(row.channel, []).append(row.id)
-        connection.execute(_subscriptions.delete().where(these))
+        connection.execute(subscription_table.delete().where(these))
     return ended
 
 
@@ -270,6 +277,7 @@ def _insert_many(connection: sa.Connection, table: sa.Table, rows: Sequence[tupl
         connection.execute(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
 
 
-def _chunks(values: list[int] | list[str], size: int) -> Iterator[list[int] | list[str]]:
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
+def in_chunks(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
+    """As many at a time as one statement may name."""
+    for start in range(0, len(values), _LOOKUP_CHUNK):
+        yield values[start : start + _LOOKUP_CHUNK]

@@ -36,6 +36,7 @@ def test_the_same_ask_is_one_subscription(registry: SubscriptionRegistry) -> Non
     assert registry.subscribe("a", "Other", [(1, "x")]).ids == (4,)
     assert registry.subscribe("a", "C", [("1", "x")]).ids == (5,)
     assert registry.holders([1, 2, 4]) == {"a": [1, 2, 4], "b": [1]}
+    assert registry.held_among("b", [1, 2, 4]) == [1]
     assert registry.counts() == {"C": 4, "Other": 1}
 
 

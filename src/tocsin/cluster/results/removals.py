@@ -1,0 +1,54 @@
+"""Up to where results have been removed, for each subscription, in the catalogue's database.
+
+Who comes back after a long time with a position older than all that is kept has missed something only if results of
+that very subscription were among those removed. Most subscriptions are quiet, and theirs were not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+
+from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.results.subscriptions import in_chunks, subscription_table
+
+_removed = sa.Table(
+    "removed",
+    metadata,
+    sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
+    #: The sequence of its newest result that was removed.
+    sa.Column("through", sa.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+class Removals:
+    """Subscription → the sequence of its newest result that was removed; of subscriptions that have not ended."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        metadata.create_all(engine)
+
+    def note(self, newest: Mapping[int, int]) -> None:
+        """These are about to be removed. Of subscriptions that have ended nothing is kept."""
+        with self._lock, self._engine.begin() as connection:
+            known = sa.select(subscription_table.c.id)
+            connection.execute(_removed.delete().where(_removed.c.subscription.not_in(known)))
+            for chunk in in_chunks(list(newest)):
+                still = connection.scalars(known.where(subscription_table.c.id.in_(chunk))).all()
+                connection.execute(_removed.delete().where(_removed.c.subscription.in_(chunk)))
+                if still:
+                    rows = [{"subscription": one, "through": newest[one]} for one in still]
+                    connection.execute(_removed.insert(), rows)
+
+    def find(self, ids: Sequence[int]) -> dict[int, int]:
+        """Of those that have lost any."""
+        found: dict[int, int] = {}
+        with self._engine.connect() as connection:
+            for chunk in in_chunks(ids):
+                rows = connection.execute(sa.select(_removed).where(_removed.c.subscription.in_(chunk)))
+                found.update({row.subscription: row.through for row in rows})
+        return found

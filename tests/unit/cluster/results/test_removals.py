@@ -1,0 +1,48 @@
+"""Removals: whose results were removed is remembered, for as long as the subscription lasts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tocsin.cluster.datasets.catalogue import open_database
+from tocsin.cluster.results.removals import Removals
+from tocsin.cluster.results.subscriptions import SubscriptionRegistry
+from tocsin.model.catalogue import Broker
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> SubscriptionRegistry:
+    registry = SubscriptionRegistry(open_database(tmp_path / "catalogue.sqlite"))
+    registry.put_broker(Broker("b"))
+    registry.subscribe("b", "C", [(1,), (2,), (3,)])
+    return registry
+
+
+def test_the_newest_that_was_removed_is_remembered(registry: SubscriptionRegistry, tmp_path: Path) -> None:
+    """Also by another process; a later removal takes the place of an earlier one."""
+    removals = Removals(open_database(tmp_path / "catalogue.sqlite"))
+    removals.note({1: 10, 2: 20})
+    removals.note({2: 30})
+    again = Removals(open_database(tmp_path / "catalogue.sqlite"))
+    assert again.find([1, 2, 3]) == {1: 10, 2: 30}
+    assert again.find([]) == {}
+
+
+def test_nothing_is_kept_of_subscriptions_that_have_ended(registry: SubscriptionRegistry, tmp_path: Path) -> None:
+    """Their ids never come again; what is known of them goes with the next removal."""
+    removals = Removals(open_database(tmp_path / "catalogue.sqlite"))
+    removals.note({1: 10, 2: 20, 99: 5})
+    assert removals.find([1, 2, 99]) == {1: 10, 2: 20}
+    registry.unsubscribe("b", [2])
+    removals.note({2: 30})
+    assert removals.find([1, 2]) == {1: 10}
+
+
+def test_many_at_once(registry: SubscriptionRegistry, tmp_path: Path) -> None:
+    """More than a statement of SQLite may name."""
+    ids = registry.subscribe("b", "C", [(number,) for number in range(40_000)]).ids
+    removals = Removals(open_database(tmp_path / "catalogue.sqlite"))
+    removals.note(dict.fromkeys(ids, 7))
+    assert removals.find(ids) == dict.fromkeys(ids, 7)
