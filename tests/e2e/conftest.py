@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from e2e.terminal import Terminal
+from tocsin.client import CoordinatorClient, SyncSubscriber
 from tocsin.testing.processes import free_port
 
 _BROKERS = 3
 _READY_TIMEOUT_S = 180.0
+_STOPPING_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,21 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     try:
         up.expect("logs … data/logs", _READY_TIMEOUT_S)
         up.look_again()
-        yield System(folder, *ports, up)
-        assert up.interrupt() == 0, "\n".join(up.lines())
+        system = System(folder, *ports, up)
+        yield system
+        _stop_with_somebody_connected(system)
     finally:
         up.kill()
+
+
+def _stop_with_somebody_connected(system: System) -> None:
+    """Ctrl-C ends everything at once: brokers that end together have nobody to hand over to."""
+    with CoordinatorClient(system.coordinator_url) as client:
+        client.register("last", "is still here")
+    with SyncSubscriber(coordinator=system.coordinator_url, user="last", password="is still here"):
+        began_s = time.monotonic()
+        assert system.up.interrupt() == 0, "\n".join(system.up.lines())
+        assert time.monotonic() - began_s < _STOPPING_TIMEOUT_S
 
 
 def _free_ports(count: int) -> int:

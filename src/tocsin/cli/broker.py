@@ -22,6 +22,9 @@ def run_broker(
     capacity: Annotated[float | None, typer.Option(help="What it carries, relative to others. [default: 1]")] = None,
     cluster_url: Annotated[str | None, typer.Option(help="Data cluster. [default: http://127.0.0.1:8600]")] = None,
     coordinator_url: Annotated[str | None, typer.Option(help="Coordinator. [default: http://127.0.0.1:8500]")] = None,
+    drain_timeout_s: Annotated[
+        float | None, typer.Option(help="How long handing over may take when it ends. [default: 20]")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of settings, in a table named broker.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
 ) -> None:
@@ -43,6 +46,7 @@ def run_broker(
         "capacity": capacity,
         "cluster_url": cluster_url,
         "coordinator_url": coordinator_url,
+        "drain_timeout_s": drain_timeout_s,
         "log_level": log_level,
     }
     try:

@@ -29,7 +29,7 @@ def prototype(
     folder: Annotated[
         Path, typer.Option("--out", help="Folder for the report, and for runs, so that an interrupted one goes on.")
     ] = Path("prototype"),
-    speed_up: Annotated[float, typer.Option(min=1, max=60, help="How much faster than life.")] = 6.0,
+    speed_up: Annotated[float, typer.Option(min=1, max=60, help="How much faster than life.")] = 5.0,
     only: Annotated[
         list[str] | None, typer.Option(help="Run only this variant, such as nearest/ldm. May be repeated.")
     ] = None,

@@ -19,6 +19,8 @@ from tocsin.runtime.children import Child
 #: A busy machine may take several times the usual 10 to 20 s.
 _READY_TIMEOUT_S = 180.0
 _POLL_EVERY_S = 0.2
+#: Brokers end together here, so there is nobody to hand over to; subscribers come back when all is up again.
+_DRAIN_TIMEOUT_S = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ def _parts(
         arguments += ["--data-dir", str(data_dir / name), "--host", host, "--port", str(port), *options]
         if name.startswith("broker-"):
             arguments += ["--cluster-url", urls["cluster"], "--coordinator-url", urls["coordinator"]]
+            arguments += ["--drain-timeout-s", str(_DRAIN_TIMEOUT_S)]
         if name == "coordinator":
             arguments += ["--cluster-url", urls["cluster"]]
         child = Child(name, arguments, data_dir / "logs" / f"{name}.log", stop_timeout_s=40)
@@ -107,7 +110,7 @@ async def _run(parts: dict[str, Part], data_dir: Path, *, as_json: bool) -> int:
 async def _stop(parts: dict[str, Part], tasks: Sequence[asyncio.Task[None]], *, as_json: bool) -> None:
     if not as_json:
         err.print("stopping", style="dim")
-    # With nobody left to hand over to, brokers can stop together; then the coordinator, then the cluster.
+    # Brokers first, all at once; then the coordinator, then the cluster.
     await asyncio.gather(*(part.child.stop() for name, part in parts.items() if name.startswith("broker-")))
     for name in ("coordinator", "cluster"):
         await parts[name].child.stop()

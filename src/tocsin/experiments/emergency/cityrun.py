@@ -165,7 +165,7 @@ class RunningCity:
             on_ready(network)
             await self._warm_up(network)
             overruns_before = await asyncio.to_thread(_overruns, network.cluster.url)
-            watch = Watch(network.coordinator.url, self._tally, self._now_s, self._speed_up)
+            watch = Watch(network.coordinator.url, self._tally, self._now_s, self._speed_up, self._say)
             try:
                 self._begun_s, self._begun_at_s = time.monotonic(), time.time()
                 await self._live(network, People(people, self._workload, self._speed_up), watch)

@@ -16,14 +16,23 @@ _EVERY_S = 1.0
 
 
 class Watch:
-    """Asks the coordinator once a second. `now_s` is the city's clock, which runs `speed_up` times as fast as ours;
-    loads are for a second of it, so that runs of different speed can be compared."""
+    """Asks the coordinator once a second, and says what is being moved. `now_s` is the city's clock, which runs
+    `speed_up` times as fast as ours; loads are for a second of it, so that runs of different speed can be compared."""
 
-    def __init__(self, coordinator_url: str, tally: Tally, now_s: Callable[[], float], speed_up: float) -> None:
+    def __init__(
+        self,
+        coordinator_url: str,
+        tally: Tally,
+        now_s: Callable[[], float],
+        speed_up: float,
+        say: Callable[[str], None],
+    ) -> None:
         self._http = httpx.AsyncClient(base_url=coordinator_url, timeout=30, trust_env=False)
         self._tally = tally
         self._now_s = now_s
         self._speed_up = speed_up
+        self._say = say
+        self._said: set[str] = set()
         self.samples: list[Sample] = []
         self.brokers: tuple[str, ...] = ()
 
@@ -35,6 +44,8 @@ class Watch:
     async def look(self) -> None:
         brokers = (await self._get("/v1/brokers"))["brokers"]
         runs = await self._runs()
+        for run in reversed(runs):
+            self._announce(run)
         self.brokers = tuple(one["name"] for one in brokers)
         deliveries, self._tally.by_broker = self._tally.by_broker, Counter()
         loads = tuple(one["loads"]["total"] / self._speed_up for one in brokers)
@@ -51,6 +62,13 @@ class Watch:
                 tuple(one["state"] != "dead" for one in brokers),
             )
         )
+
+    def _announce(self, run: dict[str, Any]) -> None:
+        if run["plan"] in self._said:
+            return
+        self._said.add(run["plan"])
+        before, after = run["expected"]["before"]["cov"], run["expected"]["after"]["cov"]
+        self._say(f"{run['stage']} by {run['policy']}: {run['moves']} to be moved, cov {before:.2f} to be {after:.2f}")
 
     async def plans(self, time_of: Callable[[int], float]) -> list[PlanRecord]:
         """Oldest first; `time_of` gives the city's clock for a time since 1970 in µs."""
