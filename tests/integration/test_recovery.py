@@ -218,6 +218,26 @@ def test_two_processes_never_share_a_data_directory(serve: Callable[..., Abstrac
         assert live.rows("SHOW DATASETS") == []
 
 
+def test_a_stream_whose_python_process_was_late_is_started_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark waits ten seconds for a Python process; a machine that is busy for longer must not end the cluster."""
+    ingest, calls = Ingestion._ingest, []
+
+    def late_at_first(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise RuntimeError("Python worker failed to connect back.")
+        return ingest(*arguments)
+
+    with serving(settings_for(tmp_path), spark) as live:
+        live.sql(_SCHEMA)
+        monkeypatch.setattr(Ingestion, "_ingest", late_at_first)
+        assert live.client.publish("records", [{"id": 1, "k": 1}], wait_commit=True)["accepted"] == 1
+        assert len(calls) == 2
+        assert not live.failures
+
+
 def test_a_stream_that_died_is_noticed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When ingestion can't go on, the cluster says why, so that its process can end and start again."""
     with serving(settings_for(tmp_path), spark) as live:

@@ -156,7 +156,7 @@ class Cluster:
 
     def check_alive(self) -> str | None:
         """Why the cluster can't go on, or None. Whoever asks ends the process: the next start is the recovery."""
-        return self.ingestion.failure() if self.state is ClusterState.READY else None
+        return self.ingestion.keep_running() if self.state is ClusterState.READY else None
 
     def _tell_results(self, commit: int) -> None:
         self.on_results(commit)

@@ -34,6 +34,10 @@ from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
 
+#: Spark gives a Python process ten seconds to start, and no more, however busy the machine is.
+_WORKER_WAS_LATE = "Python worker failed to connect back"
+#: As often in a row the stream is started again; then something else is wrong.
+_MOST_RESTARTS = 5
 #: Batches smaller than this are parsed by one task: a shuffle would cost more than a second core saves.
 _SPREAD_OVER_CORES_BYTES = 1 << 20
 
@@ -65,6 +69,7 @@ class Ingestion:
         self._checkpoint = scratch / "checkpoint"
         self._query: StreamingQuery | None = None
         self._stopped = False
+        self._restarts = 0
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
         self._position = landing.read_mark()
         #: Held while a batch is under way; whoever changes a schema takes it first.
@@ -92,8 +97,20 @@ class Ingestion:
             .start()
         )
 
-    def failure(self) -> str | None:
-        """Why the stream has ended, or None while it runs."""
+    def keep_running(self) -> str | None:
+        """Why the stream has ended and can't go on, or None. One whose Python process was late is started again: like a
+        restart of the cluster, it goes on where the tables are."""
+        reason = self._ended_because()
+        if reason is None or _WORKER_WAS_LATE not in reason or self._restarts == _MOST_RESTARTS:
+            return reason
+        self._restarts += 1
+        log.warning("Spark's Python process took more than 10 s to start; starting the stream again")
+        with self.batch_lock:
+            if not self._stopped:
+                self.start()
+        return None
+
+    def _ended_because(self) -> str | None:
         if self._query is None:
             return None
         try:
@@ -130,6 +147,7 @@ class Ingestion:
                 if new
             )
             self._position = end
+            self._restarts = 0
             self._on_ingested(end)
             if changed:
                 self._on_commit(changed)
