@@ -12,6 +12,8 @@ from tocsin.experiments.live import run_live
 from tocsin.simulator.reading import load
 from tocsin.simulator.world import simulate
 
+#: A period of one second, and as much again; rates over 12 s are still those of the scenario.
+_MOST_LATE_S = 2.0
 _FILE = Path(__file__).parent / "scenarios" / "crowded.toml"
 
 
@@ -23,6 +25,8 @@ def test_the_same_decisions_as_in_the_simulator(live: Live, tmp_path: Path) -> N
     simulated: list[Plan] = []
     simulate(scenario, on_plan=simulated.append)
     seen = run_live(scenario, tmp_path, cluster_url=live.url)
+    if seen.most_late_s > _MOST_LATE_S:
+        pytest.skip(f"this machine is too busy now for the scenario's pace: results came {seen.most_late_s:.1f} s late")
     decided = [
         (str(plan.stage), plan.policy, {(move.subscriber, move.source, move.destination) for move in plan.moves()})
         for plan in simulated

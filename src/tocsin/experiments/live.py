@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from tocsin.client import AsyncPublisher, ClusterClient, CoordinatorClient, Subscriber
+from tocsin.client import AsyncPublisher, ClusterClient, CoordinatorClient, Notification, Subscriber
 from tocsin.coordinator.stages import StageSettings
 from tocsin.errors import InvalidValue
 from tocsin.simulator.cluster import Cluster as DrawnResults
@@ -51,6 +51,9 @@ class CarriedOut:
 class LiveRun:
     plans: tuple[CarriedOut, ...]
     notifications: int
+    #: How long after its moment a result came to a subscriber at the latest, of those that decided what is uneven. More
+    #: than a few periods, and the rates were the machine's, not the scenario's.
+    most_late_s: float
 
 
 def run_live(
@@ -79,6 +82,7 @@ class _Live:
         self._drawn = DrawnResults(self._workload, scenario.fluctuation, scenario.seed)
         self._begun_s = 0.0
         self._notifications = 0
+        self._most_late_s = 0.0
         self._tokens: dict[int, str] = {}
         self._here: dict[int, asyncio.Task[None]] = {}
         self._may_subscribe = [asyncio.Event() for _ in range(self._workload.subscribers)]
@@ -116,7 +120,7 @@ class _Live:
             for here in self._here.values():
                 here.cancel()
             await asyncio.gather(*self._here.values(), *tasks, return_exceptions=True)
-        return LiveRun(plans, self._notifications)
+        return LiveRun(plans, self._notifications, self._most_late_s)
 
     # Before
 
@@ -168,8 +172,17 @@ class _Live:
             for hold in holds.tolist():
                 asked = self._drawn.subscribes[hold]
                 await me.subscribe(asked.channel, asked.parameters)
-            async for _ in me.notifications():
+            async for notification in me.notifications():
                 self._notifications += 1
+                self._note_late(notification)
+
+    def _note_late(self, notification: Notification) -> None:
+        told, now_s = self._scenario.balancing, self._now_s()
+        if told.begins_at_s - told.rates_window_s <= now_s <= told.begins_at_s:
+            number = int(notification.payload["id"].split("-")[1])
+            periods_s = {channel.name: channel.period_s for channel in self._workload.channels}
+            late_s = now_s - number * periods_s[notification.channel]
+            self._most_late_s = max(self._most_late_s, late_s)
 
     # Publishers
 
