@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -38,4 +39,16 @@ def test_failure_names_the_reason(query: Any, reason: str | None) -> None:
     """A Java process that has died is a failure like any other, not an error of the question."""
     ingestion: Any = Ingestion.__new__(Ingestion)
     ingestion._query = query
-    assert ingestion.failure() == reason
+    assert ingestion.keep_running() == reason
+
+
+def test_a_stream_is_started_again_five_times_in_a_row_at_most() -> None:
+    """A Python process that is late is given another chance; one that never comes is a failure."""
+    ingestion: Any = Ingestion.__new__(Ingestion)
+    ingestion._query = PretendedQuery(active=False, exception=ValueError("Python worker failed to connect back."))
+    ingestion._restarts, ingestion._stopped, ingestion.batch_lock = 0, False, threading.Lock()
+    starts: list[int] = []
+    ingestion.start = lambda: starts.append(1)
+    assert [ingestion.keep_running() for _ in range(5)] == [None] * 5
+    assert ingestion.keep_running() == "Python worker failed to connect back."
+    assert len(starts) == 5
