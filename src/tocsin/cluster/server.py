@@ -19,7 +19,7 @@ from tocsin.cluster.api.faces import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up
-from tocsin.model.position import MAX_ROWS_PER_COMMIT, sequence_of
+from tocsin.model.position import end_of
 from tocsin.runtime.http import LimitBodies, RequireToken, answer_errors
 from tocsin.settings import ClusterSettings
 
@@ -83,7 +83,7 @@ def make_app(
 
 def _announce(cluster: Cluster, notifier: Notifier, commit: int) -> None:
     rows = cluster.results.table.read(commit - 1, commit)
-    notifier.committed(rows, sequence_of(commit, MAX_ROWS_PER_COMMIT - 1))
+    notifier.committed(rows, end_of(commit))
 
 
 def _start(cluster: Cluster, notifier: Notifier, spark: SparkSession | None) -> None:

@@ -83,6 +83,7 @@ class _Live:
         self._begun_s = 0.0
         self._notifications = 0
         self._most_late_s = 0.0
+        self._periods_s = {channel.name: channel.period_s for channel in self._workload.channels}
         self._tokens: dict[int, str] = {}
         self._here: dict[int, asyncio.Task[None]] = {}
         self._may_subscribe = [asyncio.Event() for _ in range(self._workload.subscribers)]
@@ -180,8 +181,7 @@ class _Live:
         told, now_s = self._scenario.balancing, self._now_s()
         if told.begins_at_s - told.rates_window_s <= now_s <= told.begins_at_s:
             number = int(notification.payload["id"].split("-")[1])
-            periods_s = {channel.name: channel.period_s for channel in self._workload.channels}
-            late_s = now_s - number * periods_s[notification.channel]
+            late_s = now_s - number * self._periods_s[notification.channel]
             self._most_late_s = max(self._most_late_s, late_s)
 
     # Publishers

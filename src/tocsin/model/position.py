@@ -37,6 +37,15 @@ def sequence_of(commit: int, row: int) -> int:
     return commit << ROW_BITS | row
 
 
+def end_of(commit: int) -> int:
+    """The highest sequence that a result of commit number `commit` can have.
+
+    >>> commit_of(end_of(7)), commit_of(end_of(7) + 1)
+    (7, 8)
+    """
+    return sequence_of(commit, MAX_ROWS_PER_COMMIT - 1)
+
+
 def commit_of(sequence: int) -> int:
     """The results commit that a sequence lies in."""
     return sequence >> ROW_BITS

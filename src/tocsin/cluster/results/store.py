@@ -22,7 +22,7 @@ from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.latest import LatestResults, newest_of
 from tocsin.cluster.results.removals import Removals
 from tocsin.errors import HistoryGone, TooLarge
-from tocsin.model.position import MAX_ROWS_PER_COMMIT, commit_of, sequence_of
+from tocsin.model.position import MAX_ROWS_PER_COMMIT, commit_of, end_of, sequence_of
 
 SCHEMA = pa.schema(
     [
@@ -65,13 +65,13 @@ class ResultStore:
     @property
     def last_sequence(self) -> int:
         """The highest sequence that any result committed so far can have."""
-        return sequence_of(self._table.sequence, MAX_ROWS_PER_COMMIT - 1)
+        return end_of(self._table.sequence)
 
     @property
     def earliest_sequence(self) -> int:
         """Results up to and with this sequence have been removed by retention."""
         retained = self._table.transaction(_RETAINED_APP) or 0
-        return sequence_of(retained, MAX_ROWS_PER_COMMIT - 1) if retained else 0
+        return end_of(retained) if retained else 0
 
     def bound(self, channel: str, dataset: str) -> int | None:
         """How far `channel` has run over `dataset`; None if it never did."""
@@ -173,7 +173,7 @@ class ResultStore:
                 break
             pulled.append(rows)
             count += rows.num_rows
-            position = sequence_of(through, MAX_ROWS_PER_COMMIT - 1)
+            position = end_of(through)
             if through == last_commit:
                 break
             stride *= 2
@@ -198,7 +198,7 @@ class ResultStore:
                 return 0
             self._removals.note(newest_of(self._table.read(already, through, columns=_WHOSE)))
             self._table.append(SCHEMA.empty_table(), {_RETAINED_APP: through})
-            self._latest.forget(sequence_of(through, MAX_ROWS_PER_COMMIT - 1))
+            self._latest.forget(self.earliest_sequence)
             self._table.delete_through(through)
             return through - already
 

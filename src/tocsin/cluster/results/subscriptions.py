@@ -169,7 +169,7 @@ class SubscriptionRegistry:
     def find(self, ids: Sequence[int]) -> dict[int, BackendSubscription]:
         found: dict[int, BackendSubscription] = {}
         with self._engine.connect() as connection:
-            for chunk in in_chunks(list(ids)):
+            for chunk in in_chunks(ids):
                 rows = connection.execute(sa.select(subscription_table).where(subscription_table.c.id.in_(chunk)))
                 found.update({row.id: _subscription(row.id, row.channel, row.ask) for row in rows})
         return found
