@@ -18,7 +18,7 @@ from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.plan import Plan, make_plan, verify
 from tocsin.coordinator.stages import Stage
 from tocsin.errors import ClusterFailure
-from tocsin.runtime.memory import peak_rss_mb
+from tocsin.runtime.usage import peak_rss_mb
 
 #: How even migration makes the scores before its quality is measured: as the shuffles do.
 _EVEN = Goal(cov_at_most=0.02)

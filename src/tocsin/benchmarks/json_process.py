@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
-import psutil
 import uvloop
 
 from tocsin.runtime.files import raise_open_files
+from tocsin.runtime.usage import usage
 
 _Answer = TypeVar("_Answer")
 
@@ -37,8 +37,7 @@ class JsonProcess:
 
     def cpu_s(self) -> float:
         """CPU seconds that it has used so far."""
-        times = psutil.Process(self._process.pid).cpu_times()
-        return float(times.user + times.system)
+        return usage(self._process.pid).cpu_s
 
     def ask(self, command: msgspec.Struct, answer: type[_Answer]) -> _Answer:
         """Returns when it has been done."""

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 from rich.console import Console
 
+from tocsin.runtime.usage import usage
 from tocsin.settings import ClusterSettings
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def median(values: Sequence[float]) -> float:
 
 def memory_mb() -> dict[str, int]:
     """Resident memory of this process and of those it started."""
-    own = psutil.Process()
-    children = sum(child.memory_info().rss for child in own.children(recursive=True))
-    return {"driver_mb": own.memory_info().rss >> 20, "children_mb": children >> 20}
+    used = usage()
+    return {"driver_mb": used.own_bytes >> 20, "children_mb": used.children_bytes >> 20}
 
 
 def machine() -> dict[str, Any]:

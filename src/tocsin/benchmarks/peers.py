@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
 from tocsin.cluster.engine import start_spark
+from tocsin.runtime.usage import usage
 from tocsin.settings import ClusterSettings
 
 _DROP_EVERY_S = 0.05
@@ -138,11 +138,10 @@ def _idle(folder: Path, settle_s: float, measure_s: float) -> list[float]:
     incoming.mkdir()
     stream = spark.readStream.schema("id STRING").json(str(incoming))
     query = stream.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).start()
-    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     time.sleep(settle_s)
-    before_s = sum(sum(process.cpu_times()[:2]) for process in processes)
+    before_s = usage().cpu_s
     time.sleep(measure_s)
-    used_s = sum(sum(process.cpu_times()[:2]) for process in processes) - before_s
+    used_s = usage().cpu_s - before_s
     query.stop()
     spark.stop()
     return [used_s / measure_s]

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
 from tocsin.errors import TocsinError
-from tocsin.runtime.memory import peak_rss_mb
+from tocsin.runtime.usage import peak_rss_mb
 
 if TYPE_CHECKING:
     from tocsin.simulator.scenario import Scenario

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import psutil
-
 from tocsin import __version__
 from tocsin.cluster.cluster import Cluster, ClusterState
+from tocsin.runtime.usage import usage
 
 
 def status_of(cluster: Cluster) -> dict[str, Any]:
+    used = usage()
     status: dict[str, Any] = {
         "state": cluster.state,
         "version": __version__,
@@ -39,7 +39,7 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
             for one in cluster.catalogue.feeds.values()
         ],
         "channels": [],
-        "memory": memory_bytes(),
+        "memory": {"driver_rss": used.own_bytes, "children_rss": used.children_bytes},
     }
     if cluster.state is ClusterState.READY:
         status["channels"] = [
@@ -60,15 +60,3 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
             for state in cluster.executor.states.values()
         ]
     return status
-
-
-def memory_bytes() -> dict[str, int]:
-    """Resident memory of this process and of the Java and Python processes it started."""
-    process = psutil.Process()
-    children = 0
-    for child in process.children(recursive=True):
-        try:
-            children += child.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return {"driver_rss": process.memory_info().rss, "children_rss": children}

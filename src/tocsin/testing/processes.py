@@ -18,10 +18,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-import psutil
 
 from tocsin.client import ClusterClient
 from tocsin.client.trust import usual_trust
+from tocsin.runtime.usage import usage
 
 _STOP_TIMEOUT_S = 30
 #: Below those that systems give to outgoing connections: one of these could take a port between our look and its use.
@@ -46,11 +46,12 @@ class ServerProcess:
 
     def cpu_s(self) -> float:
         """CPU seconds that the process and its children have used so far."""
-        return sum(_cpu_s(one) for one in self._processes())
+        return usage(self.process.pid).cpu_s
 
     def memory_bytes(self) -> int:
         """Resident memory of the process and its children."""
-        return int(sum(one.memory_info().rss for one in self._processes()))
+        used = usage(self.process.pid)
+        return used.own_bytes + used.children_bytes
 
     def memory_mb(self) -> int:
         return self.memory_bytes() >> 20
@@ -67,10 +68,6 @@ class ServerProcess:
                     pass
                 time.sleep(0.1)
         raise TimeoutError(f"{self.url} was not healthy within {timeout_s:g} s: {self.log.read_text()[-2000:]}")
-
-    def _processes(self) -> list[psutil.Process]:
-        parent = psutil.Process(self.process.pid)
-        return [parent, *parent.children(recursive=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +150,3 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(times.user + times.system)
