@@ -62,7 +62,8 @@ def warm_up(cluster: Cluster) -> None:
 
 def _parse(cluster: Cluster, dataset: Dataset) -> None:
     body = b"\n".join([b"{}"] * _LINES_PER_FRAME)
-    frames = cluster.spark.createDataFrame([(at, body) for at in range(_FRAMES)], "position BIGINT, body BINARY")
+    rows = [(at, dataset.name, body) for at in range(_FRAMES)]
+    frames = cluster.spark.createDataFrame(rows, "position BIGINT, dataset STRING, body BINARY")
     parse_frames(frames, dataset, cluster.settings.feed_max_record_bytes, ordered=False)
 
 

@@ -170,16 +170,15 @@ class Ingestion:
         if not missing:
             return False
         size = sum(header.body_length for header in missing)
-        mine = frames.where(F.col("dataset") == missing[0].dataset)
         if len(missing) < len(headers):
             # Only in a replay: a number that changes with every batch would have Spark compile code for every batch.
-            mine = mine.where(F.col("position") >= missing[0].position)
+            frames = frames.where(F.col("position") >= missing[0].position)
         spread = size > _SPREAD_OVER_CORES_BYTES and len(missing) > 1
         if spread:
-            mine = mine.repartition(self._spark.sparkContext.defaultParallelism)
+            frames = frames.repartition(self._spark.sparkContext.defaultParallelism)
         limit = self._settings.feed_max_record_bytes
         with self._metrics.timed("tocsin_parse_seconds"):
-            table = parse_frames(mine, stored.dataset, limit, ordered=spread)
+            table = parse_frames(frames, stored.dataset, limit, ordered=spread)
         feed_of = {header.position: header.feed for header in missing}
         parsed = separate(table, stored.dataset, feed_of, limit, self._clock.now_us())
         self._count(parsed.positions, feed_of, parsed.rejected)

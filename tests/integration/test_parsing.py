@@ -1,0 +1,48 @@
+"""Frames to rows: the one Spark job of ingestion."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tocsin.cluster.feeds.parsing import parse_frames, separate
+from tocsin.model.catalogue import Dataset, DatasetKind
+from tocsin.model.schema import Column, ColumnType, Schema
+
+_MAX_RECORD_BYTES = 40
+_COLUMNS = (Column("id", ColumnType.STRING, nullable=False), Column("Level", ColumnType.DOUBLE))
+_READINGS = Dataset("Readings", DatasetKind.ACTIVE, Schema(_COLUMNS, ("id",)))
+
+
+def test_only_frames_of_the_dataset_are_taken_however_its_name_is_spelled(spark: SparkSession) -> None:
+    """A dataset that was dropped and created again in another spelling may have frames of both in one batch."""
+    frames = [
+        (0, "Readings", b'{"id": "a"}\n{"id": "b", "Level": 2}'),
+        (90, "Others", b'{"id": "x"}'),
+        (180, "readings", b'{"id": "c"}'),
+    ]
+    parsed = parse_frames(_frames(spark, frames), _READINGS, _MAX_RECORD_BYTES, ordered=True)
+    assert parsed.column("id").to_pylist() == ["a", "b", "c"]
+    assert parsed.column("Level").to_pylist() == [None, 2.0, None]
+    assert parsed.column("_position").to_pylist() == [0, 0, 180]
+    assert parsed.column("_line").to_pylist() == [0, 1, 0]
+    assert parsed.column("_raw").null_count == 3
+
+
+def test_what_does_not_fit_keeps_its_bytes_and_its_place(spark: SparkSession) -> None:
+    too_long = b'{"id": "' + b"x" * _MAX_RECORD_BYTES + b'"}'
+    lines = [b'{"id": "a"}', b"", b" ", b"{", b'{"Level": 1}', b'{"id": "b", "Level": 1e999}', too_long, b'{"id": "c"}']
+    frames = _frames(spark, [(7, "Readings", b"\n".join(lines))])
+    table = parse_frames(frames, _READINGS, _MAX_RECORD_BYTES, ordered=False)
+    parsed = separate(table, _READINGS, {7: "meters"}, _MAX_RECORD_BYTES, now_us=0)
+    assert parsed.rows.column("id").to_pylist() == ["a", "c"]
+    assert parsed.rejected.column("line").to_pylist() == [4, 5, 6, 7]
+    assert parsed.rejected.column("raw").to_pylist() == [line.decode() for line in lines[3:7]]
+
+
+def test_no_view_is_left_behind(spark: SparkSession) -> None:
+    parse_frames(_frames(spark, [(0, "Readings", b'{"id": "a"}')]), _READINGS, _MAX_RECORD_BYTES, ordered=False)
+    assert not [table for table in spark.catalog.listTables() if "frames" in table.name]
+
+
+def _frames(spark: SparkSession, frames: list[tuple[int, str, bytes]]) -> DataFrame:
+    return spark.createDataFrame(frames, "position BIGINT, dataset STRING, body BINARY")
