@@ -70,6 +70,8 @@ class ClusterSettings(Settings):
     spark_master: str = "local[*]"
     #: Heap of the driver's JVM. 4 GB holds about 20 million subscriptions.
     spark_driver_memory: str = "4g"
+    #: More options for the driver's JVM, after Tocsin's own.
+    spark_java_options: str = ""
     #: Where subscriptions and keyed snapshots are handed to Spark; memory-backed if it can be. Empty: /dev/shm
     #: where there is one, else inside data_dir.
     scratch_dir: str = ""

@@ -19,6 +19,7 @@ import typer
 from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, out, print_json
 from tocsin.client import ClusterClient, ServerError
 from tocsin.errors import TocsinError
+from tocsin.runtime.class_archive import archive_of
 from tocsin.runtime.java import find_java
 
 _NEEDED_MEMORY_GB = 4
@@ -57,7 +58,10 @@ def _java() -> dict[str, Any]:
         java = find_java()
     except TocsinError as exc:
         return _check("java", False, str(exc))
-    return _check("java", True, f"{java.version} from {java.source} at {java.home}")
+    found = f"{java.version} from {java.source} at {java.home}"
+    if not archive_of(java).is_file():
+        found += "; Spark's classes are not archived: `tocsin prepare` makes clusters start faster"
+    return _check("java", True, found)
 
 
 def _packages() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tocsin.cli import (
     doctor,
     experiment,
     plan,
+    prepare,
     publish,
     reproduce,
     results,
@@ -57,6 +58,7 @@ app.command("publish")(publish.run_publish)
 app.command("subscribe")(subscribe.run_subscribe)
 app.command("results")(results.run_results)
 app.command("doctor")(doctor.run_doctor)
+app.command("prepare")(prepare.run_prepare)
 app.command("demo")(demo.run_demo)
 app.command("simulate")(simulate.run_simulate)
 app.command("plan")(plan.run_plan)

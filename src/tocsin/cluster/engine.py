@@ -8,9 +8,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tocsin.runtime.class_archive import archive_options
 from tocsin.runtime.java import find_java
 from tocsin.settings import ClusterSettings
 
+_JAVA_OPTIONS = ("-Xss4m", "-XX:+UseParallelGC")
 #: Why each: see docs/explanation/spark.md, which gives the measurements.
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -48,10 +50,12 @@ _SETTINGS = {
 
 def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
     """The session that everything runs on. `scratch` takes Spark's own temporary files."""
-    os.environ.update(find_java().environment)
+    java = find_java()
+    os.environ.update(java.environment)
     # Without it, Python workers may start under another interpreter and never connect back.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    archived = archive_options(java)
     cores = os.cpu_count() or 2
     builder = (
         SparkSession.builder.appName("tocsin")
@@ -59,7 +63,7 @@ def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
         .config("spark.driver.memory", settings.spark_driver_memory)
         # A run with more results than this fails instead of taking the driver down; it is tried over half the window.
         .config("spark.driver.maxResultSize", str(_bytes(settings.spark_driver_memory) // 6))
-        .config("spark.driver.extraJavaOptions", "-Xss4m -XX:+UseParallelGC")
+        .config("spark.driver.extraJavaOptions", " ".join([*_JAVA_OPTIONS, *archived, settings.spark_java_options]))
         .config("spark.local.dir", str(scratch / "spark"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.shuffle.partitions", str(max(2, cores)))

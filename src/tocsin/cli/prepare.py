@@ -1,0 +1,117 @@
+"""`tocsin prepare`: once for all starts to come."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json
+from tocsin.client import ClusterClient
+from tocsin.errors import TocsinError
+from tocsin.runtime.class_archive import archive_folder, archive_of
+from tocsin.runtime.java import JavaHome, find_java
+from tocsin.testing.processes import running_cluster
+
+#: A little of all that clusters do, so that its classes are loaded.
+_SCHEMA = """
+CREATE ACTIVE DATASET Reports (id STRING, kind STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
+CREATE KEYED DATASET Places (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
+CREATE REFERENCE DATASET Shelters (id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
+CREATE FEED reports INTO Reports FROM HTTP;
+CREATE FEED places INTO Places FROM HTTP;
+CREATE CONTINUOUS CHANNEL OfKind (kind STRING) AS SELECT r.* FROM Reports r WHERE is_new(r) AND r.kind = :kind;
+CREATE REPETITIVE CHANNEL NearMe (user_id STRING, radius_m DOUBLE) PERIOD 1 SECONDS AS
+  SELECT r.id, count(s.id) AS shelters
+  FROM Reports r JOIN Places p ON p.user_id = :user_id LEFT JOIN Shelters s ON within(s.x, s.y, p.x, p.y, 1000.0)
+  WHERE is_new(r) AND within(r.x, r.y, p.x, p.y, :radius_m) GROUP BY r.id;
+"""
+_SUBSCRIPTIONS: list[Mapping[str, Any]] = [
+    {"channel": "OfKind", "parameters": {"kind": "flood"}},
+    {"channel": "NearMe", "parameters": {"user_id": "ann", "radius_m": 500.0}},
+]
+_BROKER = "prepare"
+_READY_TIMEOUT_S = 300.0
+_RESULTS_TIMEOUT_S = 120.0
+#: Java writes the archive when it ends.
+_WRITE_TIMEOUT_S = 300.0
+
+
+def run_prepare(as_json: AsJson = False) -> None:
+    """Try Spark out for half a minute and archive its classes, so that clusters start faster: once after installing."""
+    begin_s = time.monotonic()
+    try:
+        java = find_java()
+        with err.status("Trying out Spark, once, so that it starts faster from now on: about half a minute"):
+            archive = _make(java)
+    except (TocsinError, OSError, httpx.HTTPError, psutil.Error, subprocess.SubprocessError) as exc:
+        fail(f"nothing was archived: {exc}. Clusters start without, some seconds later")
+        return
+    size_mb = archive.stat().st_size >> 20
+    if as_json:
+        print_json({"archive": archive, "size_mb": size_mb, "seconds": round(time.monotonic() - begin_s, 1)})
+    else:
+        out.print(f"Spark's classes are archived: {size_mb} MB at {archive}", soft_wrap=True)
+
+
+def _make(java: JavaHome) -> Path:
+    target = archive_of(java)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tocsin-prepare-", dir=target.parent) as scratch:
+        # Java's own classes first: not every Java comes with an archive of them, and ours stands on it.
+        base, made = target.with_suffix(".base.jsa"), Path(scratch) / target.name
+        made_base = Path(scratch) / base.name
+        command = [str(java.home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={made_base}"]
+        subprocess.run(command, check=True, capture_output=True, timeout=_WRITE_TIMEOUT_S)
+        _settle(made_base, base)
+        _try_out(Path(scratch) / "cluster", f'"-XX:SharedArchiveFile={base}" "-XX:ArchiveClassesAtExit={made}"')
+        if not made.is_file():
+            raise FileNotFoundError(f"Java {java.version} at {java.home} wrote no archive")
+        _settle(made, target)
+    for file in archive_folder().glob("*.jsa"):
+        if file not in (base, target):
+            file.unlink()
+    return target
+
+
+def _settle(made: Path, target: Path) -> None:
+    """Whole or not at all, whatever happens: half an archive would take Java down."""
+    with made.open("rb") as file:
+        os.fsync(file.fileno())
+    made.replace(target)
+
+
+def _try_out(folder: Path, java_options: str) -> None:
+    """A cluster's life in short, with real records and results. Returns when its Java has ended."""
+    with running_cluster(folder, {"spark_java_options": java_options}) as cluster, cluster.client() as client:
+        client.wait_ready(_READY_TIMEOUT_S)
+        processes = psutil.Process(cluster.process.pid).children(recursive=True)
+        client.sql(_SCHEMA)
+        client.sql("INSERT INTO Shelters VALUES ('s1', 0.0, 0.0)")
+        _run_channels(client)
+        client.sql("SELECT kind, count(*) AS reports FROM Reports GROUP BY kind")
+    _, alive = psutil.wait_procs(processes, timeout=_WRITE_TIMEOUT_S)
+    if alive:
+        raise TimeoutError(f"Java was not done after {_WRITE_TIMEOUT_S:g} s")
+
+
+def _run_channels(client: ClusterClient) -> None:
+    """Returns when each channel has had a result."""
+    cursor = client.register_broker(_BROKER)
+    client.subscribe(_BROKER, _SUBSCRIPTIONS)
+    client.publish("places", [{"user_id": "ann", "x": 1.0, "y": 1.0}], wait_commit=True)
+    client.publish("reports", [{"id": "r1", "kind": "flood", "x": 2.0, "y": 2.0}], wait_commit=True)
+    deadline_s = time.monotonic() + _RESULTS_TIMEOUT_S
+    seen = 0
+    while seen < len(_SUBSCRIPTIONS):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"{seen} of {len(_SUBSCRIPTIONS)} results came within {_RESULTS_TIMEOUT_S:g} s")
+        results, cursor = client.pull(_BROKER, cursor, wait_s=2)
+        seen += len(results)

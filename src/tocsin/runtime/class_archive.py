@@ -1,0 +1,30 @@
+"""An archive of the classes that Spark loads: Java maps it into memory instead of reading, checking and laying out some
+fifteen thousand classes anew at every start.
+
+Owns where it lies and how Java is told; `tocsin prepare` makes it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from pathlib import Path
+
+from tocsin.runtime.java import JavaHome
+
+
+def archive_folder() -> Path:
+    """Beside the packages whose classes are archived: it is of use with them alone, and goes when they go."""
+    return Path(sys.prefix) / "share" / "tocsin"
+
+
+def archive_of(java: JavaHome, folder: Path | None = None) -> Path:
+    """The archive for this Java and the Spark that is installed, whether there is one or not."""
+    spark = importlib.metadata.version("pyspark")
+    return (folder or archive_folder()) / f"spark-{spark}-java-{java.version}.jsa"
+
+
+def archive_options(java: JavaHome, folder: Path | None = None) -> list[str]:
+    """What to start Java with. One that finds that the archive is not its own says so and goes on without."""
+    archive = archive_of(java, folder)
+    return [f'"-XX:SharedArchiveFile={archive}"'] if archive.is_file() else []

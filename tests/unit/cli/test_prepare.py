@@ -1,0 +1,39 @@
+"""`tocsin prepare` where it can't do what it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from tocsin.cli import prepare
+from tocsin.runtime.class_archive import archive_of
+from tocsin.runtime.java import JavaHome
+
+
+def test_where_nothing_can_be_written_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    occupied = tmp_path / "share"
+    occupied.write_text("a file, where a folder would have to be")
+    monkeypatch.setattr(prepare, "find_java", lambda: JavaHome(Path("/opt/java"), 17, "JAVA_HOME"))
+    monkeypatch.setattr(prepare, "archive_of", lambda java: archive_of(java, occupied / "tocsin"))
+    with pytest.raises(typer.Exit):
+        prepare.run_prepare()
+    assert "nothing was archived" in capsys.readouterr().err
+
+
+def test_a_java_that_fails_leaves_no_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexit 3\n")
+    java.chmod(0o755)
+    monkeypatch.setattr(prepare, "find_java", lambda: JavaHome(tmp_path, 17, "JAVA_HOME"))
+    monkeypatch.setattr(prepare, "archive_of", lambda found: archive_of(found, tmp_path / "share"))
+    with pytest.raises(typer.Exit):
+        prepare.run_prepare()
+    assert "exit status 3" in capsys.readouterr().err
+    assert list((tmp_path / "share").iterdir()) == []
