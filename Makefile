@@ -22,7 +22,7 @@ setup: $(STAMP) ## Create .venv with everything in it (again: does nothing)
 $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Tocsin needs Python 3.11 or later; this is " + sys.version.split()[0] + " (make PYTHON=...)" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing the locked packages into $(VENV): one to three minutes the first time"
+	@echo "Installing the locked packages into $(VENV): two to four minutes the first time"
 	@$(PIP) install --quiet --require-hashes -r requirements-build.lock
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import psutil
 
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import ClusterClient
-from tocsin.errors import TocsinError
+from tocsin.errors import InvalidValue, TocsinError
 from tocsin.runtime.class_archive import archive_folder, archive_of
 from tocsin.runtime.java import JavaHome, find_java
 from tocsin.testing.processes import running_cluster
@@ -45,8 +46,10 @@ _WRITE_TIMEOUT_S = 300.0
 
 
 def run_prepare(as_json: AsJson = False) -> None:
-    """Try Spark out for half a minute and archive its classes, so that clusters start faster: once after installing."""
+    """Once after installing: compile what balancing computes with, try Spark out for half a minute and archive its
+    classes. Clusters start faster from then on, and no first plan is waited for."""
     begin_s = time.monotonic()
+    _compile_loops()
     try:
         java = find_java()
         with err.status("Trying out Spark, once, so that it starts faster from now on: about half a minute"):
@@ -59,6 +62,24 @@ def run_prepare(as_json: AsJson = False) -> None:
         print_json({"archive": archive, "size_mb": size_mb, "seconds": round(time.monotonic() - begin_s, 1)})
     else:
         out.print(f"Spark's classes are archived: {size_mb} MB at {archive}", soft_wrap=True)
+
+
+def _compile_loops() -> None:
+    """They are compiled when they are first called, and kept on disk: better now than while people wait for a plan."""
+    from tocsin.benchmarks.balance_networks import uniform
+    from tocsin.coordinator.balancing.evacuation import evacuate
+    from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
+    from tocsin.coordinator.balancing.proposal import Goal
+    from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+    from tocsin.coordinator.plan import make_plan
+    from tocsin.coordinator.stages import Stage
+
+    view = uniform(0, subscribers=100, subscriptions=20, brokers=3, each=3)
+    make_plan(view, Stage.EVACUATION, "", evacuate(view))
+    for stage, policies in ((Stage.MIGRATION, MIGRATIONS), (Stage.SHUFFLE, SHUFFLES)):
+        for name, policy in policies.items():
+            with suppress(InvalidValue):  # One whose extra is not installed.
+                make_plan(view, stage, name, policy(view, Goal(cov_at_most=0.02)))
 
 
 def _make(java: JavaHome) -> Path:

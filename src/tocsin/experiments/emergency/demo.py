@@ -41,7 +41,7 @@ from tocsin.runtime.files import raise_open_files
 _LINES_PER_S = 4
 #: The demonstration is in a hurry: everybody comes and subscribes within the first minutes, and is balanced at once.
 _SCENARIO = CityScenario(seed=2, login_s=(0.0, 60.0), subscribe_s=(60.0, 90.0))
-_BALANCING = Balancing(begins_at_s=120.0, hits=1, rates_window_s=60.0)
+_BALANCING = Balancing(begins_at_s=90.0, hits=1, rates_window_s=60.0)
 #: Who watches wants to see something soon, not every channel in time from its first run on.
 _MOST_WARM_UP_S = 8.0
 #: A broker is emptied for maintenance, and comes back, at these shares of the time.
