@@ -46,13 +46,13 @@ _WRITE_TIMEOUT_S = 300.0
 
 
 def run_prepare(as_json: AsJson = False) -> None:
-    """Once after installing: compile what balancing computes with, try Spark out for half a minute and archive its
+    """Once after installing: compile what balancing computes with, try Spark out for a minute and archive its
     classes. Clusters start faster from then on, and no first plan is waited for."""
     begin_s = time.monotonic()
     _compile_loops()
     try:
         java = find_java()
-        with err.status("Trying out Spark, once, so that it starts faster from now on: about half a minute"):
+        with err.status("Trying out Spark, once, so that it starts faster from now on: about a minute"):
             archive = _make(java)
     except (TocsinError, OSError, httpx.HTTPError, psutil.Error, subprocess.SubprocessError) as exc:
         fail(f"nothing was archived: {exc}. Clusters start without, some seconds later")

@@ -1,5 +1,5 @@
 """An archive of the classes that Spark loads: Java maps it into memory instead of reading, checking and laying out some
-fifteen thousand classes anew at every start.
+twenty thousand classes anew at every start.
 
 Owns where it lies and how Java is told; `tocsin prepare` makes it.
 """
