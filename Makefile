@@ -26,7 +26,7 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 	@$(PIP) install --quiet --require-hashes -r requirements-build.lock
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
-	@$(BIN)/tocsin prepare || echo "That is no harm"
+	-@$(BIN)/tocsin prepare
 	@touch $@
 
 .PHONY: demo

@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import psutil
 
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import ClusterClient
-from tocsin.errors import InvalidValue, TocsinError
-from tocsin.runtime.class_archive import archive_folder, archive_of
+from tocsin.errors import TocsinError
+from tocsin.runtime.class_archive import archive_of
 from tocsin.runtime.java import JavaHome, find_java
 from tocsin.testing.processes import running_cluster
 
@@ -48,8 +47,11 @@ _WRITE_TIMEOUT_S = 300.0
 def run_prepare(as_json: AsJson = False) -> None:
     """Once after installing: compile what balancing computes with, try Spark out for a minute and archive its
     classes. Clusters start faster from then on, and no first plan is waited for."""
+    # numba comes with it: no other command shall wait for that.
+    from tocsin.benchmarks.balance import compile_loops
+
     begin_s = time.monotonic()
-    _compile_loops()
+    compile_loops()
     try:
         java = find_java()
         with err.status("Trying out Spark, once, so that it starts faster from now on: about a minute"):
@@ -64,24 +66,6 @@ def run_prepare(as_json: AsJson = False) -> None:
         out.print(f"Spark's classes are archived: {size_mb} MB at {archive}", soft_wrap=True)
 
 
-def _compile_loops() -> None:
-    """They are compiled when they are first called, and kept on disk: better now than while people wait for a plan."""
-    from tocsin.benchmarks.balance_networks import uniform
-    from tocsin.coordinator.balancing.evacuation import evacuate
-    from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-    from tocsin.coordinator.balancing.proposal import Goal
-    from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-    from tocsin.coordinator.plan import make_plan
-    from tocsin.coordinator.stages import Stage
-
-    view = uniform(0, subscribers=100, subscriptions=20, brokers=3, each=3)
-    make_plan(view, Stage.EVACUATION, "", evacuate(view))
-    for stage, policies in ((Stage.MIGRATION, MIGRATIONS), (Stage.SHUFFLE, SHUFFLES)):
-        for name, policy in policies.items():
-            with suppress(InvalidValue):  # One whose extra is not installed.
-                make_plan(view, stage, name, policy(view, Goal(cov_at_most=0.02)))
-
-
 def _make(java: JavaHome) -> Path:
     target = archive_of(java)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -91,12 +75,14 @@ def _make(java: JavaHome) -> Path:
         made_base = Path(scratch) / base.name
         command = [str(java.home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={made_base}"]
         subprocess.run(command, check=True, capture_output=True, timeout=_WRITE_TIMEOUT_S)
+        # One that stands on the former base is of no use any more, whatever comes of this.
+        target.unlink(missing_ok=True)
         _settle(made_base, base)
         _try_out(Path(scratch) / "cluster", f'"-XX:SharedArchiveFile={base}" "-XX:ArchiveClassesAtExit={made}"')
         if not made.is_file():
             raise FileNotFoundError(f"Java {java.version} at {java.home} wrote no archive")
         _settle(made, target)
-    for file in archive_folder().glob("*.jsa"):
+    for file in target.parent.glob("*.jsa"):
         if file not in (base, target):
             file.unlink()
     return target

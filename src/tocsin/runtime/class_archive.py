@@ -12,19 +12,16 @@ from pathlib import Path
 
 from tocsin.runtime.java import JavaHome
 
-
-def archive_folder() -> Path:
-    """Beside the packages whose classes are archived: it is of use with them alone, and goes when they go."""
-    return Path(sys.prefix) / "share" / "tocsin"
+#: Beside the packages whose classes are archived: it is of use with them alone, and goes when they go.
+_FOLDER = Path(sys.prefix) / "share" / "tocsin"
 
 
-def archive_of(java: JavaHome, folder: Path | None = None) -> Path:
+def archive_of(java: JavaHome, folder: Path = _FOLDER) -> Path:
     """The archive for this Java and the Spark that is installed, whether there is one or not."""
-    spark = importlib.metadata.version("pyspark")
-    return (folder or archive_folder()) / f"spark-{spark}-java-{java.version}.jsa"
+    return folder / f"spark-{importlib.metadata.version('pyspark')}-java-{java.version}.jsa"
 
 
-def archive_options(java: JavaHome, folder: Path | None = None) -> list[str]:
+def archive_options(java: JavaHome, folder: Path = _FOLDER) -> list[str]:
     """What to start Java with. One that finds that the archive is not its own says so and goes on without."""
     archive = archive_of(java, folder)
     return [f'"-XX:SharedArchiveFile={archive}"'] if archive.is_file() else []

@@ -12,9 +12,9 @@ import psutil
 class Usage:
     """What a process uses, and what those use that it started."""
 
-    own_bytes: int = 0
-    children_bytes: int = 0
-    cpu_s: float = 0.0
+    own_bytes: int
+    children_bytes: int
+    cpu_s: float
 
 
 def usage(pid: int | None = None) -> Usage:
