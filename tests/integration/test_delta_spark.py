@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tocsin.cluster.datasets.catalogue import open_database
+from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore

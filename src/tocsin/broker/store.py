@@ -6,6 +6,7 @@ disk one by one; after a power failure the last positions may be older than they
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,17 +22,21 @@ from tocsin.broker.events import (
     StoreSubscription,
 )
 from tocsin.model.position import Position
+from tocsin.runtime.versions import Versions
 
 Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS session (subscriber TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS subscription (
+VERSIONS = Versions("the broker's store", "broker_version", Path(__file__).parent / "migrations")
+#: Of the newest version, for new stores: plain SQL, so that a broker need not load SQLAlchemy.
+_TABLES = """
+CREATE TABLE session (subscriber TEXT NOT NULL PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE subscription (
   subscriber TEXT NOT NULL, channel TEXT NOT NULL, parameters TEXT NOT NULL, permission TEXT NOT NULL,
   epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,
   PRIMARY KEY (subscriber, channel, parameters, permission)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE fact (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE broker_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
 """
 _SAME_ASK = "subscriber = ? AND channel = ? AND parameters = ? AND permission = ?"
 
@@ -39,10 +44,11 @@ _SAME_ASK = "subscriber = ? AND channel = ? AND parameters = ? AND permission = 
 class SessionStore:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(folder / "broker.sqlite", isolation_level=None, check_same_thread=False)
+        file = folder / "broker.sqlite"
+        _prepare(file)
+        self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
-        self._db.executescript(_SCHEMA)
 
     def close(self) -> None:
         self._db.close()
@@ -62,7 +68,7 @@ class SessionStore:
         return "" if row is None else str(row[0])
 
     def store_fact(self, name: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, value))
+        self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Carry out changes in their order, all or none."""
@@ -78,13 +84,16 @@ class SessionStore:
     def _apply(self, change: Change) -> None:
         match change:
             case StoreSession(subscriber, generation):
-                self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (subscriber, generation))
+                self._db.execute(
+                    "INSERT OR REPLACE INTO session (subscriber, generation) VALUES (?, ?)", (subscriber, generation)
+                )
             case ForgetSession(subscriber):
                 self._db.execute("DELETE FROM session WHERE subscriber = ?", (subscriber,))
                 self._db.execute("DELETE FROM subscription WHERE subscriber = ?", (subscriber,))
             case StoreSubscription(subscriber, ask, position):
                 self._db.execute(
-                    "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO subscription "
+                    "(subscriber, channel, parameters, permission, epoch, sequence) VALUES (?, ?, ?, ?, ?, ?)",
                     (subscriber, ask.channel, ask.parameters, ask.permission, position.epoch, position.sequence),
                 )
             case ForgetSubscription(subscriber, ask):
@@ -98,3 +107,20 @@ class SessionStore:
                         for subscriber, ask, at in positions
                     ],
                 )
+
+
+def _prepare(file: Path) -> None:
+    """Make the tables, or bring those of an earlier version up to date."""
+    newest = VERSIONS.newest()
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as db:
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not names:
+            db.executescript(f"BEGIN IMMEDIATE; {_TABLES} INSERT INTO broker_version VALUES ('{newest}'); COMMIT;")
+            return
+        stored = db.execute("SELECT version_num FROM broker_version").fetchone() if VERSIONS.table in names else None
+    if stored != (newest,):
+        from tocsin.runtime.schema import migrate, open_engine
+
+        engine = open_engine(file)
+        migrate(engine, VERSIONS)
+        engine.dispose()

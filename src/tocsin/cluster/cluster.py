@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 from tocsin.cluster.channels.compile import CompiledChannel, compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
-from tocsin.cluster.datasets.catalogue import Catalogue, open_database
+from tocsin.cluster.database import open_database
+from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.cluster.datasets.retention import CommitTimes
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.engine import start_spark

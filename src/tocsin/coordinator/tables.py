@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
 from tocsin.errors import ClusterFailure
+from tocsin.runtime.schema import bring_up_to_date, open_engine
+from tocsin.runtime.versions import Versions
 
 metadata = sa.MetaData()
 
@@ -96,20 +97,14 @@ audit = sa.Table(
 )
 
 
-def open_database(url: str | Path) -> sa.Engine:
-    """An engine for `url`, or for the SQLite file at a path, with all tables in place."""
-    address = f"sqlite:///{url}" if isinstance(url, Path) else url
+VERSIONS = Versions("the coordinator's database", "coordinator_version", Path(__file__).parent / "migrations")
+
+
+def open_database(address: str | Path) -> sa.Engine:
+    """An engine for `address`, or for the SQLite file at a path, with all tables in place."""
     try:
-        engine = sa.create_engine(address, connect_args={"timeout": 30} if address.startswith("sqlite") else {})
-        if engine.dialect.name == "sqlite":
-
-            @sa.event.listens_for(engine, "connect")
-            def _tune(connection: Any, _record: Any) -> None:
-                # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
-                connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")
-
-        metadata.create_all(engine)
+        engine = open_engine(address)
+        bring_up_to_date(engine, VERSIONS, metadata)
     except (sa.exc.SQLAlchemyError, ImportError) as exc:
-        reason = str(exc.__cause__ or exc)
-        raise ClusterFailure(f"the coordinator's database can't be opened: {reason}") from exc
+        raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
     return engine

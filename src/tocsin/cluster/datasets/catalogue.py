@@ -1,7 +1,7 @@
 """The catalogue: datasets, feeds and channels by name, in a relational database.
 
 SQLite by default, PostgreSQL by giving its address. Names compare without regard to case. Every change is one
-transaction: it happened whole, or not at all. Brokers and subscriptions are in `subscriptions.py` beside this.
+transaction: it happened whole, or not at all. `database.py` says what else is in the same database.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -50,23 +49,7 @@ _channels = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("period_s", sa.Float),
 )
-#: A table rather than a column of `channel`, so that a catalogue from before there was such a thing gets it by itself.
 _paused_channels = sa.Table("paused_channel", metadata, sa.Column("key", sa.String, primary_key=True))
-
-
-def open_database(url: str | Path) -> sa.Engine:
-    """An engine for `url`, or for the SQLite file at a path, with all tables in place."""
-    address = f"sqlite:///{url}" if isinstance(url, Path) else url
-    engine = sa.create_engine(address, connect_args={"timeout": 30} if address.startswith("sqlite") else {})
-    if engine.dialect.name == "sqlite":
-
-        @sa.event.listens_for(engine, "connect")
-        def _tune(connection: Any, _record: Any) -> None:
-            # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
-            connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-65536;")
-
-    metadata.create_all(engine)
-    return engine
 
 
 class Catalogue:

@@ -23,7 +23,6 @@ _samples = sa.Table(
 class CommitTimes:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-        metadata.create_all(engine)
 
     def note(self, table_id: str, sequence: int, now_us: int) -> None:
         """By `now_us` the table had come to `sequence`. The first time that was seen counts."""

@@ -30,7 +30,6 @@ class Removals:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        metadata.create_all(engine)
 
     def note(self, newest: Mapping[int, int]) -> None:
         """These are about to be removed. Of subscriptions that have ended nothing is kept."""

@@ -78,7 +78,6 @@ class SubscriptionRegistry:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        metadata.create_all(engine)
         with engine.begin() as connection:
             found = connection.execute(sa.select(_counters.c.value).where(_counters.c.name == "subscription")).scalar()
             if found is None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tocsin.cluster.datasets.catalogue import Catalogue, open_database
+from tocsin.cluster.database import open_database
+from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.errors import AlreadyExists, InUse, NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
@@ -118,6 +119,7 @@ def test_a_catalogue_from_before_there_were_pauses_opens(catalogue: Catalogue, p
     older = sa.create_engine(f"sqlite:///{path}")
     with older.begin() as connection:
         connection.execute(sa.text("DROP TABLE paused_channel"))
+        connection.execute(sa.text("DROP TABLE catalogue_version"))
     older.dispose()
     again = Catalogue(open_database(path))
     assert again.channel("Wake") == _CHANNEL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tocsin.cluster.datasets.catalogue import open_database
+from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.retention import CommitTimes
 
 

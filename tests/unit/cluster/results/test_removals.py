@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.datasets.catalogue import open_database
+from tocsin.cluster.database import open_database
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.subscriptions import SubscriptionRegistry
 from tocsin.model.catalogue import Broker

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.cluster.datasets.catalogue import open_database
+from tocsin.cluster.database import open_database
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore, only
 from tocsin.cluster.results.subscriptions import SubscriptionRegistry

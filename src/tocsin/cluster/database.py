@@ -1,0 +1,31 @@
+"""The catalogue's database: which tables are in it, beside those of the catalogue itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+# The modules that are imported for nothing else add their tables to `metadata`.
+from tocsin.cluster.datasets import retention as _retention  # noqa: F401
+from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.results import removals as _removals  # noqa: F401
+from tocsin.cluster.results import subscriptions as _subscriptions  # noqa: F401
+from tocsin.errors import ClusterFailure
+from tocsin.runtime.schema import bring_up_to_date, open_engine
+from tocsin.runtime.versions import Versions
+
+VERSIONS = Versions("the cluster's catalogue", "catalogue_version", Path(__file__).parent / "migrations")
+
+#: Holds of many brokers are looked up at random; they should be found in memory.
+_CACHE_KIB = 65_536
+
+
+def open_database(address: str | Path) -> sa.Engine:
+    """An engine for `address`, or for the SQLite file at a path, with all tables in place."""
+    try:
+        engine = open_engine(address, cache_kib=_CACHE_KIB)
+        bring_up_to_date(engine, VERSIONS, metadata)
+    except (sa.exc.SQLAlchemyError, ImportError) as exc:
+        raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
+    return engine

@@ -1,0 +1,111 @@
+"""Brings a database to the tables that this version of the code works with, by Alembic's migrations.
+
+Most starts find the right version with a single look, and never import Alembic. A new database is made from the tables'
+definitions in one go; a test holds migrations and definitions against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+
+from tocsin.runtime.versions import Versions
+
+log = structlog.get_logger(__name__)
+
+#: Any number will do, so long as everybody who changes Tocsin's tables takes the same.
+_POSTGRESQL_LOCK = 0x70C51
+
+
+def open_engine(address: str | Path, *, cache_kib: int = 0) -> sa.Engine:
+    """An engine for an address, or for the SQLite file at a path."""
+    address = f"sqlite:///{address}" if isinstance(address, Path) else address
+    if not address.startswith("sqlite"):
+        return sa.create_engine(address)
+    engine = sa.create_engine(address, connect_args={"timeout": 30})
+    # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
+    pragmas = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+    if cache_kib:
+        pragmas += f" PRAGMA cache_size=-{cache_kib};"
+
+    @sa.event.listens_for(engine, "connect")
+    def _tune(connection: Any, _record: Any) -> None:
+        connection.executescript(pragmas)
+
+    return engine
+
+
+def bring_up_to_date(engine: sa.Engine, versions: Versions, tables: sa.MetaData) -> None:
+    """Afterwards the database has `tables`, whether it is new, of an older version, or from before there were versions.
+
+    Raises ClusterFailure if a newer version of Tocsin has written it."""
+    with engine.connect() as connection:
+        if _stored_version(connection, versions) == versions.newest():
+            return
+    with _alone(engine) as connection:
+        is_new = tables.tables.keys().isdisjoint(sa.inspect(connection).get_table_names())
+        if is_new and _stored_version(connection, versions) is None:
+            tables.create_all(connection)
+            version_table = _version_table(versions)
+            version_table.create(connection)
+            connection.execute(version_table.insert().values(version_num=versions.newest()))
+            return
+    migrate(engine, versions)
+
+
+def migrate(engine: sa.Engine, versions: Versions) -> None:
+    """Take a database that has tables through the migrations that it lacks: all of them, or none if one fails."""
+    # Importing Alembic takes a quarter of a second, which only the start after an update pays.
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+    from alembic.script import ScriptDirectory
+
+    folder = str(versions.migrations)
+    scripts = ScriptDirectory(folder, version_locations=[folder])
+    with _alone(engine) as connection:
+        stored = _stored_version(connection, versions)
+        if stored is not None:
+            versions.check_known(stored)
+        context = MigrationContext.configure(connection, opts={"version_table": versions.table})
+        with Operations.context(context):
+            for script in reversed(list(scripts.iterate_revisions("head", stored or "base"))):
+                script.module.upgrade()
+        context.stamp(scripts, "head")
+    log.info("tables brought up to date", database=versions.title, before=stored or "", version=versions.newest())
+
+
+def _stored_version(connection: sa.Connection, versions: Versions) -> str | None:
+    """None for a database that is new, or from before there were versions."""
+    if not sa.inspect(connection).has_table(versions.table):
+        return None
+    return connection.execute(sa.select(_version_table(versions).c.version_num)).scalar()
+
+
+def _version_table(versions: Versions) -> sa.Table:
+    """As Alembic makes it."""
+    return sa.Table(versions.table, sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
+
+
+@contextmanager
+def _alone(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction that one process has at a time, and that takes back changes to tables too if it fails."""
+    with engine.connect() as connection:
+        if engine.dialect.name != "sqlite":
+            with connection.begin():
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_POSTGRESQL_LOCK)))
+                yield connection
+            return
+        # Python's driver begins no transaction for changes to tables; so we say when it begins.
+        driver: Any = connection.connection.dbapi_connection
+        before, driver.isolation_level = driver.isolation_level, None
+        try:
+            with connection.begin():
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+        finally:
+            driver.isolation_level = before
