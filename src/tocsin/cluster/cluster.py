@@ -65,10 +65,13 @@ class Cluster:
         self._database = open_database(data_dir / "catalogue.sqlite")
         self.catalogue = Catalogue(self._database)
         self.registry = SubscriptionRegistry(self._database)
-        self.results = ResultStore(
-            data_dir / "results", Removals(self._database), recent_max_bytes=settings.recent_results_max_bytes
-        )
         self.store = DatasetStore(data_dir / "datasets", recent_max_bytes=settings.recent_rows_max_bytes)
+        self.results = ResultStore(
+            data_dir / "results",
+            Removals(self._database),
+            recent_max_bytes=settings.recent_results_max_bytes,
+            sync_datasets=self.store.sync,
+        )
         for dataset in self.catalogue.datasets.values():
             self.store.open(dataset)
         self._scratch = _fresh_scratch(settings)

@@ -35,6 +35,8 @@ _SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "4",
+    # A flipped bit in a data file is an error, not another value.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # A driver that runs for months must not keep the history of every job it ran.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",

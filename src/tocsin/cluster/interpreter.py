@@ -177,6 +177,7 @@ class Interpreter:
                 stored.replace(rows)
             else:
                 stored.commit(rows)
+        stored.sync()  # The landing log can't bring these rows again.
         cluster.executor.run_continuous([dataset.name])
         return Answer(f"{rows.num_rows} rows loaded into {stored.dataset.name}")
 

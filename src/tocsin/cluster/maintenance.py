@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 
@@ -67,9 +64,10 @@ class Maintenance:
     def release_log(self) -> None:
         """Let the landing log go of what is in tables, once the tables are on disk for certain."""
         position = self._ingested_position()
+        for table in self._tables():
+            table.sync()
         if position == self._released:
             return
-        sync_filesystem(self._settings.data_dir)
         self._intake.release(position)
         self._released = position
 
@@ -129,17 +127,3 @@ class Maintenance:
     def _tidy(self) -> None:
         for table in self._tables():
             table.tidy()
-
-
-def sync_filesystem(path: Path) -> None:
-    """Force everything written so far to the disk that holds `path`; neither delta-rs nor Spark does."""
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "syncfs"):
-        os.sync()
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        if library.syncfs(descriptor) != 0:
-            raise OSError(ctypes.get_errno(), f"syncing {path} failed")
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,6 +69,11 @@ class StoredDataset:
         """Put `rows` in place of all there were; for reference datasets."""
         with self._lock:
             return self.rows.replace(rows)
+
+    def sync(self) -> None:
+        """Have all that was committed so far survive a power cut. Dead letters first, as they are committed first."""
+        self.dead_letters.sync()
+        self.rows.sync()
 
     def window(self, after: int, through: int) -> pa.Table:
         """The rows of commits in `(after, through]`; of a keyed dataset, the last row of each key among them."""
@@ -142,7 +147,14 @@ class DatasetStore:
         stored = self.open(dataset)
         for table in (stored.rows, stored.dead_letters):
             table.append(table.schema.empty_table().drop_columns([SEQUENCE_COLUMN]), {LANDING_APP: landing_end})
+        stored.sync()
         return stored
+
+    def sync(self, names: Collection[str]) -> None:
+        """Have all commits of these datasets survive a power cut; those that have been dropped need nothing."""
+        for name in names:
+            if (stored := self.get(name)) is not None:
+                stored.sync()
 
     def drop(self, name: str) -> None:
         if (stored := self._stored.pop(name.lower(), None)) is not None:

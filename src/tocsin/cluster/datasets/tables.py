@@ -5,6 +5,9 @@ The number travels in the commit itself, as the version of the application trans
 it survives compaction, vacuum and log clean-up, and a commit either happened with its number or did not.
 Callers add application transactions of their own, such as how far the landing log has been taken in.
 
+A commit outlives the process only once `sync` has covered it: a table that is opened is as it was at its last sync,
+whatever came later (`table_files.py`). Whoever tells somebody of a commit syncs first.
+
 This module refuses to know what the rows mean. One process owns a table; a file lock in the data directory
 sees to that.
 """
@@ -27,6 +30,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.transaction import AddAction
 
 from tocsin.cluster.datasets.recent import RecentRows
+from tocsin.cluster.datasets.table_files import ChecksummedFile, TableFiles
 from tocsin.errors import ClusterFailure
 from tocsin.model.schema import SEQUENCE_COLUMN
 
@@ -42,6 +46,11 @@ _CONFIGURATION = {
 _CHECKPOINT_EVERY = 32
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
+#: Arrow verifies the checksum of each page that it reads.
+_CHECKED_PARQUET = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
 #: A reader may still have a removed file open for this long.
 _VACUUM_AFTER_HOURS = 1
 _COMPACT_TARGET_BYTES = 128 << 20
@@ -50,14 +59,16 @@ _COMPACT_TARGET_BYTES = 128 << 20
 class Table:
     """Rows on disk, in commit order.
 
-    `append` is atomic and durable against the death of the process: after it returns, a reopened table holds
-    the rows and the transactions; if it raises or the process dies before, the table holds neither.
+    `append` is atomic: all its rows and transactions are there, or none. After `sync` returns, a reopened table holds
+    all commits made before it was called, be it after the death of the process or a power cut. Commits that no sync
+    has covered are dropped then, all of them: of several tables, none may be ahead of what the others remember.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, *, recent_max_bytes: int = 64 << 20) -> None:
         self.path = path
         self._lock = threading.RLock()
         self._schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
+        self._files = TableFiles(path)
         self._delta = self._open_or_create()
         self._sequence = self._delta.transaction_version(_SEQUENCE_APP) or 0
         self._transactions: dict[str, int | None] = {}
@@ -67,10 +78,31 @@ class Table:
 
     def _open_or_create(self) -> DeltaTable:
         uri = str(self.path)
-        if DeltaTable.is_deltatable(uri):
-            return DeltaTable(uri)
-        self.path.mkdir(parents=True, exist_ok=True)
-        return DeltaTable.create(uri, schema=_delta_schema(self._schema), configuration=_CONFIGURATION)
+        if self._files.has_log:
+            if self._files.restore():
+                return self._open()
+        elif DeltaTable.is_deltatable(uri):
+            return self._adopt()
+        else:
+            self._files.create()
+        created = DeltaTable.create(uri, schema=_delta_schema(self._schema), configuration=_CONFIGURATION)
+        self._files.sync(int(created.version()))
+        return created
+
+    def _open(self) -> DeltaTable:
+        try:
+            delta = DeltaTable(str(self.path))
+        except Exception as exc:
+            raise ClusterFailure(f"table {self.path} can't be opened: {exc}") from exc
+        self._files.check_present(_live_files(delta))
+        return delta
+
+    def _adopt(self) -> DeltaTable:
+        """A table from before there were sync logs: what it holds now is taken for what was written."""
+        delta = DeltaTable(str(self.path))
+        delta.create_checkpoint()
+        self._files.adopt(int(delta.version()), _live_files(delta))
+        return delta
 
     @property
     def sequence(self) -> int:
@@ -121,6 +153,12 @@ class Table:
             self._sequence = sequence
             return sequence
 
+    def sync(self) -> None:
+        """Have all commits made so far survive the death of the process and a power cut."""
+        with self._lock:
+            version = self.version
+        self._files.sync(version)
+
     def _stamp(self, rows: pa.Table, sequence: int) -> pa.Table:
         numbers = pa.repeat(pa.scalar(sequence, pa.int64()), rows.num_rows)
         return (
@@ -131,15 +169,24 @@ class Table:
 
     def _write(self, rows: pa.Table, sequence: int) -> AddAction:
         name = f"part-{sequence:012d}-{uuid.uuid4().hex}.parquet"
-        target = self.path / name
-        pq.write_table(rows, target, compression="snappy", row_group_size=1 << 17)
+        return self._write_file(name, rows, (sequence, sequence), is_change=True)
+
+    def _write_file(self, name: str, rows: pa.Table, commits: tuple[int, int], *, is_change: bool) -> AddAction:
+        """A data file of rows from these commits. Its pages carry checksums that every reader verifies, and the whole
+        file has one in the sync log."""
+        target = ChecksummedFile(self.path / name)
+        try:
+            pq.write_table(rows, target, compression="snappy", row_group_size=1 << 17, write_page_checksum=True)
+        finally:
+            target.close()
+        self._files.note_written(name, target.check)
         stats = {
             "numRecords": rows.num_rows,
-            "minValues": {SEQUENCE_COLUMN: sequence},
-            "maxValues": {SEQUENCE_COLUMN: sequence},
+            "minValues": {SEQUENCE_COLUMN: commits[0]},
+            "maxValues": {SEQUENCE_COLUMN: commits[1]},
             "nullCount": {SEQUENCE_COLUMN: 0},
         }
-        return AddAction(name, target.stat().st_size, {}, int(time.time() * 1000), True, json.dumps(stats))
+        return AddAction(name, target.check.size_bytes, {}, int(time.time() * 1000), is_change, json.dumps(stats))
 
     def _commit(
         self, actions: Sequence[AddAction], sequence: int, transactions: Mapping[str, int], mode: str = "append"
@@ -167,6 +214,7 @@ class Table:
 
     def _checkpoint(self) -> None:
         self._delta.create_checkpoint()
+        self._files.note_checkpoint(int(self._delta.version()))
         self._delta = DeltaTable(str(self.path))
         self._commits_since_checkpoint = 0
 
@@ -187,24 +235,32 @@ class Table:
             rows = pa.concat_tables([self._schema.empty_table(), *recent], promote_options="default")
             # Arrow takes a millisecond and more to filter even nothing.
             return (rows.filter(where) if where is not None and rows.num_rows else rows).select(wanted)
-        with self._lock:
-            files = self.files(after)
         condition = (ds.field(SEQUENCE_COLUMN) > after) & (ds.field(SEQUENCE_COLUMN) <= last)
         if where is not None:
             condition = condition & where
-        return ds.dataset(files, schema=self._schema, format="parquet").to_table(columns=wanted, filter=condition)
+        try:
+            return self.dataset(after).to_table(columns=wanted, filter=condition)
+        except OSError as exc:
+            raise ClusterFailure(f"a file of table {self.path} can't be read: {exc}") from exc
+
+    def dataset(self, after: int = 0) -> ds.Dataset:
+        """The files that hold rows with `_seq > after`, for Arrow to scan."""
+        return ds.dataset(self.files(after), schema=self._schema, format=_CHECKED_PARQUET)
 
     def files(self, after: int = 0) -> list[str]:
-        """Paths of the Parquet files that hold rows with `_seq > after`."""
+        """Paths of the Parquet files that hold rows with `_seq > after`, each as it was written: one that is not is an
+        error. Whoever reads them verifies the checksums of their pages."""
         with self._lock:
             actions = pa.table(self._delta.get_add_actions(flatten=True))
-            if actions.num_rows == 0:
-                return []
-            largest = f"max.{SEQUENCE_COLUMN}"
-            if after and largest in actions.column_names:
-                newest = pc.fill_null(actions.column(largest).cast(pa.int64()), after + 1)
-                actions = actions.filter(pc.greater(newest, after))
-            return [str(self.path / path) for path in actions.column("path").to_pylist()]
+        if actions.num_rows == 0:
+            return []
+        largest = f"max.{SEQUENCE_COLUMN}"
+        if after and largest in actions.column_names:
+            newest = pc.fill_null(actions.column(largest).cast(pa.int64()), after + 1)
+            actions = actions.filter(pc.greater(newest, after))
+        names = actions.column("path").to_pylist()
+        self._files.verify(names)
+        return [str(self.path / name) for name in names]
 
     def size_bytes(self) -> int:
         with self._lock:
@@ -221,6 +277,8 @@ class Table:
         with self._lock:
             self._delta.alter.add_columns(list(_delta_schema(pa.schema([field])).fields))
             self._delta.update_incremental()
+            # The catalogue is changed next, and must not be ahead.
+            self.sync()
             at = len(self._schema) - 1
             self._schema = self._schema.insert(at, field)
             self.recent.clear(since=self._sequence)
@@ -240,16 +298,9 @@ class Table:
         """Rewrite the table as `rows`, which keep their `_seq`: a compaction that knows which rows are dead."""
         with self._lock:
             name = f"part-{self._sequence:012d}-{uuid.uuid4().hex}.parquet"
-            target = self.path / name
-            pq.write_table(rows.select(self._schema.names).cast(self._schema), target, compression="snappy")
             bounds = pc.min_max(rows.column(SEQUENCE_COLUMN)).as_py() if rows.num_rows else {"min": 0, "max": 0}
-            stats = {
-                "numRecords": rows.num_rows,
-                "minValues": {SEQUENCE_COLUMN: bounds["min"]},
-                "maxValues": {SEQUENCE_COLUMN: bounds["max"]},
-                "nullCount": {SEQUENCE_COLUMN: 0},
-            }
-            action = AddAction(name, target.stat().st_size, {}, int(time.time() * 1000), False, json.dumps(stats))
+            rows = rows.select(self._schema.names).cast(self._schema)
+            action = self._write_file(name, rows, (bounds["min"], bounds["max"]), is_change=False)
             self._delta.create_write_transaction(
                 [action], "overwrite", _delta_schema(self._schema), post_commithook_properties=_NO_HOOKS
             )
@@ -275,8 +326,10 @@ class Table:
 
     def tidy(self) -> None:
         """Drop log files that a checkpoint makes needless, and data files that nothing refers to."""
+        # What a restart would fall back to must not refer to anything that is removed here.
+        self.sync()
+        self._files.tidy()
         handle = DeltaTable(str(self.path))
-        handle.cleanup_metadata()
         handle.vacuum(
             retention_hours=_VACUUM_AFTER_HOURS,
             dry_run=False,
@@ -284,6 +337,11 @@ class Table:
             full=True,
             post_commithook_properties=_NO_HOOKS,
         )
+
+
+def _live_files(delta: DeltaTable) -> list[str]:
+    actions = pa.table(delta.get_add_actions(flatten=True))
+    return [str(path) for path in actions.column("path").to_pylist()] if actions.num_rows else []
 
 
 def _delta_schema(schema: pa.Schema) -> Any:

@@ -23,6 +23,7 @@ from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 from tocsin.cluster.feeds.frames import Frame, FrameHeader, PreparedFrame, recovered_end
 from tocsin.cluster.feeds.reader import (
@@ -142,18 +143,21 @@ class LandingLog:
         """Remembers durably that everything below `position` is in tables."""
         temporary = self._directory / "mark.tmp"
         with temporary.open("w") as file:
-            file.write(str(position))
+            file.write(_marked(position))
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._directory / "mark")
         _sync_directory(self._directory)
 
     def read_mark(self) -> int:
-        """The position last given to `write_mark`; 0 if there was none."""
+        """The position last given to `write_mark`, or an earlier one: where the log begins, if the mark is damaged or
+        was never written. Tables know by themselves how much of what comes again they have."""
         try:
-            return int((self._directory / "mark").read_text())
-        except FileNotFoundError:
-            return 0
+            text = (self._directory / "mark").read_bytes()
+            position = int(text.split()[0])
+        except (FileNotFoundError, ValueError, IndexError):
+            return self.first_position
+        return position if text == _marked(position).encode() else self.first_position
 
     def remove_before(self, position: int) -> int:
         """Deletes the segments that lie wholly below `position`; returns how many. The last one always stays,
@@ -304,6 +308,11 @@ def _write_fully(descriptor: int, buffers: list[bytes], offset: int) -> None:
         while written < size:  # Rare: a signal, or the disk is nearly full and the next write says so.
             written += os.pwrite(descriptor, memoryview(b"".join(batch))[written:], offset + written)
         offset += size
+
+
+def _marked(position: int) -> str:
+    """A mark's text: the position and its checksum."""
+    return f"{position} {crc32(str(position).encode()):08x}"
 
 
 def _sync_directory(directory: Path) -> None:

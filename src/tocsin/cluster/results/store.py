@@ -9,7 +9,7 @@ and finds nothing again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,8 +51,17 @@ class Pulled:
 
 
 class ResultStore:
-    def __init__(self, path: Path, removals: Removals, *, recent_max_bytes: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        removals: Removals,
+        *,
+        recent_max_bytes: int,
+        sync_datasets: Callable[[Collection[str]], None] = lambda _names: None,
+    ) -> None:
+        """`sync_datasets` has the commits of these datasets survive a power cut."""
         self._removals = removals
+        self._sync_datasets = sync_datasets
         self._table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
         self._ahead: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
@@ -113,9 +122,13 @@ class ResultStore:
     def _append(self, rows: pa.Table, bounds: Bounds) -> int:
         everything = {**self._ahead, **bounds}
         transactions = {_window_app(*key): through for key, through in everything.items()}
+        # Bounds must never be ahead of the commits that they speak of: what comes again would be taken for run over.
+        self._sync_datasets({dataset for _, dataset in everything})
         self._latest.note(rows)
         commit = self._table.append(rows, transactions)
         self._ahead.clear()
+        # Brokers are told of it next, and channels begin where it says.
+        self._table.sync()
         return commit
 
     def _read_kept(self) -> tuple[int, pa.Table]:
@@ -204,10 +217,9 @@ class ResultStore:
 
     def _commits_to_remove(self, oldest_us: int, max_bytes: int) -> int:
         old = ds.field("committed_at") < pa.scalar(oldest_us, SCHEMA.field("committed_at").type)
-        files = self._table.files()
         through = 0
-        if files:
-            stored = ds.dataset(files, schema=self._table.schema, format="parquet")
+        if self._table.size_bytes():
+            stored = self._table.dataset()
             rows = stored.to_table(columns=["_seq"], filter=old)
             through = int(pc.max(rows.column("_seq")).as_py() or 0)
             excess = self._table.size_bytes() - max_bytes

@@ -48,6 +48,7 @@ def test_a_table_opened_again_is_the_same(table: Table) -> None:
     """Rows, the sequence and application transactions survive the process."""
     table.append(rows(1), {"landing": 100})
     table.append(rows(2), {"landing": 200, "other": 5})
+    table.sync()
     again = Table(table.path, _SCHEMA)
     assert again.sequence == 2
     assert (again.transaction("landing"), again.transaction("other"), again.transaction("none")) == (200, 5, None)
@@ -81,6 +82,7 @@ def test_replacing_leaves_only_the_new_rows(table: Table) -> None:
     table.append(rows(1, 2))
     assert table.replace(rows(3)) == 2
     assert numbers(table.read()) == [3]
+    table.sync()
     assert numbers(Table(table.path, _SCHEMA).read()) == [3]
     assert table.count() == 1
 
@@ -91,6 +93,7 @@ def test_an_added_column_reads_null_in_old_rows(table: Table) -> None:
     table.add_column(pa.field("word", pa.string()))
     table.append(pa.table({"n": pa.array([2]), "word": ["two"]}))
     assert {row["n"]: row["word"] for row in table.read().to_pylist()} == {1: None, 2: "two"}
+    table.sync()
     older = Table(table.path, _SCHEMA)  # As after a death between the table's change and the catalogue's.
     older.append(rows(3))
     older.add_column(pa.field("word", pa.string()))
@@ -112,6 +115,7 @@ def test_a_failed_commit_leaves_no_trace(table: Table, monkeypatch: pytest.Monke
     assert (table.sequence, table.transaction("landing")) == (1, 1)
     assert numbers(table.read()) == [1]
     assert table.append(rows(3)) == 2
+    table.sync()
     assert numbers(Table(table.path, _SCHEMA).read()) == [1, 3]
 
 

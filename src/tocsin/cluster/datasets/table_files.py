@@ -1,0 +1,385 @@
+"""A table's files: forced to the disk, and checked against what was written.
+
+`sync` makes the table, as it is, survive a power cut: it forces the data files to the disk and then notes them in the
+sync log. `restore` brings the folder of a table back to its last sync, before anybody reads it: it drops what came
+later, writes damaged or missing entries of the Delta log again, and sets damaged checkpoints aside. A data file is
+checked as a whole before it is first read. What can't be restored is an error that names the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import structlog
+
+from tocsin.cluster.datasets.sync_log import (
+    LINES_START,
+    FileCheck,
+    SyncedState,
+    SyncLine,
+    changed_files,
+    differences,
+    encode_header,
+    encode_line,
+    live_files,
+    read_log,
+    whole_log,
+)
+from tocsin.errors import ClusterFailure
+
+log = structlog.get_logger(__name__)
+
+#: Delta's vacuum leaves names alone that begin like this.
+SYNC_LOG: Final = "_sync_log"
+DAMAGED: Final = "_damaged"
+_DELTA_LOG: Final = "_delta_log"
+_ENTRY: Final = re.compile(r"(\d{20})\.json")
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
+#: The log is written anew when it has grown by this much: a few minutes' worth at ten commits a second.
+_REWRITE_AFTER_BYTES: Final = 1 << 20
+#: A reader of the Delta log may be under way for this long.
+_ENTRIES_KEPT_S: Final = 600
+_READ_BYTES: Final = 1 << 20
+_WHAT_TO_DO: Final = (
+    "restore it from a backup; if there is none, docs/guides/operate.md says how to go on with what is there"
+)
+
+
+class ChecksummedFile:
+    """A new file, as pyarrow writes one, that knows the checksum of what was written to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("xb")
+        self._size = self._checksum = 0
+
+    @property
+    def check(self) -> FileCheck:
+        return FileCheck(self._size, self._checksum)
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: bytes) -> int:
+        self._checksum = crc32(data, self._checksum)
+        self._size += len(data)
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TableFiles:
+    """The files of one table. Every method may be called from any thread; `sync` runs once at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._delta_log = path / _DELTA_LOG
+        self._lock = threading.Lock()
+        self._state = SyncedState()
+        self._end = LINES_START
+        self._rewritten_bytes = 0
+        self._file: int | None = None
+        self._failure = ""
+        self._written: dict[str, FileCheck] = {}
+        self._checkpoints: set[int] = set()
+        self._verified: set[str] = set()
+
+    @property
+    def synced_version(self) -> int:
+        """The version of the Delta table that would survive a power cut; -1 if none."""
+        return self._state.version
+
+    @property
+    def has_log(self) -> bool:
+        return (self._path / SYNC_LOG).exists()
+
+    # At the start
+
+    def create(self) -> None:
+        """Begin the log of a table that is about to be made."""
+        make_folder(self._path)
+        self._rewrite(SyncLine())
+
+    def restore(self) -> bool:
+        """Bring the folder back to the last sync; False if the table had not been synced, and so is not there."""
+        source = self._path / SYNC_LOG
+        buffer = source.read_bytes()
+        self._state, self._end = read_log(buffer, str(source))
+        self._open_log()
+        if self._end < len(buffer):
+            os.ftruncate(self._descriptor, self._end)
+            os.fsync(self._descriptor)
+        self._rewritten_bytes = self._end
+        if self._state.version < 0:
+            shutil.rmtree(self._delta_log, ignore_errors=True)
+            return False
+        self._delta_log.mkdir(exist_ok=True)
+        self._restore_delta_log()
+        return True
+
+    def adopt(self, version: int, live: Iterable[str]) -> None:
+        """Begin the log of a table that has none, at a version that has a checkpoint, with what is there now."""
+        checkpoint = {path.name: check_of(path) for path in self._checkpoint_files(version)}
+        files = {name: check_of(self._path / name) for name in live}
+        for name in files:
+            sync_file(self._path / name)
+        sync_folder(self._path)
+        self._sync_checkpoints([version])
+        self._rewrite(SyncLine({}, {version: checkpoint}, files))
+
+    def check_present(self, live: Iterable[str]) -> None:
+        """That the table has the files of its last sync, in full length."""
+        missing, unknown = differences(self._state.files, live)
+        if missing or unknown:
+            raise ClusterFailure(
+                f"table {self._path} is damaged: its Delta log and {SYNC_LOG} differ about the file "
+                f"{(missing or unknown)[0]}; {_WHAT_TO_DO}"
+            )
+        for name, check in self._state.files.items():
+            size_bytes = _size_of(self._path / name)
+            if size_bytes != check.size_bytes:
+                found = "is missing" if size_bytes is None else f"has {size_bytes} bytes, not {check.size_bytes}"
+                raise ClusterFailure(f"{self._path / name} is damaged: it {found}; {_WHAT_TO_DO}")
+
+    def _restore_delta_log(self) -> None:
+        state = self._state
+        sound = [version for version, files in state.checkpoints.items() if self._is_sound_checkpoint(files)]
+        start = state.start_from(sound)
+        if start is None:
+            bad = next(
+                name for version in sorted(state.checkpoints, reverse=True) for name in state.checkpoints[version]
+            )
+            raise ClusterFailure(f"{self._delta_log / bad} is damaged; {_WHAT_TO_DO}")
+        dropped = self._drop_later(set(sound))
+        for version in range(start + 1, state.version + 1):
+            self._restore_entry(version, state.entries[version])
+        for version in state.checkpoints.keys() - set(sound):
+            del state.checkpoints[version]
+        if dropped:
+            log.info("dropped what had not been synced", table=str(self._path), entries=dropped)
+
+    def _drop_later(self, sound_checkpoints: set[int]) -> int:
+        """Remove entries after the last sync and checkpoints that are not known to be sound."""
+        dropped = 0
+        for path in list(self._delta_log.iterdir()):
+            entry, checkpoint = _ENTRY.fullmatch(path.name), _CHECKPOINT.fullmatch(path.name)
+            is_later = entry is not None and int(entry[1]) > self._state.version
+            is_unsound = checkpoint is not None and int(checkpoint[1]) not in sound_checkpoints
+            # Delta finds the newest checkpoint without the hint, too.
+            if is_later or is_unsound or path.name == "_last_checkpoint":
+                path.unlink()
+                dropped += is_later
+        return dropped
+
+    def _is_sound_checkpoint(self, files: Mapping[str, FileCheck]) -> bool:
+        bad = [name for name, check in files.items() if not _is_as_written(self._delta_log / name, check)]
+        for name in bad:
+            self._set_aside(self._delta_log / name)
+        return not bad
+
+    def _restore_entry(self, version: int, text: str) -> None:
+        path = self._delta_log / f"{version:020d}.json"
+        expected = text.encode()
+        with suppress(FileNotFoundError):
+            if path.read_bytes() == expected:
+                return
+            self._set_aside(path)
+        path.write_bytes(expected)
+
+    def _set_aside(self, path: Path) -> None:
+        """Keep a damaged file for whoever wants to know; what it held is made again from the sync log."""
+        log.warning("damaged file restored", file=str(path))
+        (self._path / DAMAGED).mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):
+            path.replace(self._path / DAMAGED / path.name)
+
+    # While it runs
+
+    def note_written(self, name: str, check: FileCheck) -> None:
+        """A data file was written; it is on disk once a sync covers the commit that it belongs to."""
+        self._written[name] = check
+        self._verified.add(name)
+
+    def note_checkpoint(self, version: int) -> None:
+        self._checkpoints.add(version)
+
+    def verify(self, names: Iterable[str]) -> None:
+        """That these data files are as they were written; each is looked at once."""
+        for name in names:
+            if name in self._verified:
+                continue
+            check = self._state.files.get(name)
+            if check is None:  # Written by a rewrite since the last sync: the sync will take its checksum.
+                continue
+            if not _is_as_written(self._path / name, check):
+                raise ClusterFailure(
+                    f"{self._path / name} is damaged: it is not what was written, and nothing of it was read; {_WHAT_TO_DO}"
+                )
+            self._verified.add(name)
+
+    def sync(self, version: int) -> None:
+        """Have the table as it is in `version` survive a power cut. After a failure only a restart helps: what the
+        disk holds is no longer known."""
+        with self._lock:
+            if self._failure:
+                raise ClusterFailure(self._failure)
+            if version <= self._state.version and not self._checkpoints:
+                return
+            try:
+                self._sync(version)
+            except OSError as exc:
+                self._failure = f"table {self._path} can't be forced to the disk: {exc}"
+                raise ClusterFailure(self._failure) from exc
+
+    def _sync(self, version: int) -> None:
+        checkpoints = sorted(one for one in self._checkpoints if one <= version)
+        texts = {one: self._read_entry(one) for one in range(self._state.version + 1, version + 1)}
+        line = SyncLine(texts)
+        for name in live_files(line):
+            path = self._path / name
+            sync_file(path)
+            line.files[name] = self._written.get(name) or check_of(path)
+        if line.files:
+            sync_folder(self._path)
+        self._sync_checkpoints(checkpoints)
+        for one in checkpoints:
+            line.checkpoints[one] = {path.name: check_of(path) for path in self._checkpoint_files(one)}
+        self._append(line)
+        self._checkpoints.difference_update(checkpoints)
+        for text in texts.values():
+            for name in changed_files(text).added:
+                self._written.pop(name, None)
+
+    def _read_entry(self, version: int) -> str:
+        return (self._delta_log / f"{version:020d}.json").read_text()
+
+    def _checkpoint_files(self, version: int) -> list[Path]:
+        return sorted(self._delta_log.glob(f"{version:020d}.checkpoint*.parquet"))
+
+    def _sync_checkpoints(self, versions: list[int]) -> None:
+        for version in versions:
+            for path in self._checkpoint_files(version):
+                sync_file(path)
+        if versions:
+            sync_folder(self._delta_log)
+
+    def _append(self, line: SyncLine) -> None:
+        data = encode_line(line)
+        written = 0
+        while written < len(data):
+            written += os.pwrite(self._descriptor, memoryview(data)[written:], self._end + written)
+        os.fsync(self._descriptor)
+        self._end += len(data)
+        # Needs no sync of its own: it is a lower bound.
+        os.pwrite(self._descriptor, encode_header(self._end), 0)
+        self._state.apply(line)
+
+    def tidy(self) -> None:
+        """Let go of entries and checkpoints that nothing needs any more."""
+        with self._lock:
+            if self._end - self._rewritten_bytes < _REWRITE_AFTER_BYTES or len(self._state.checkpoints) < 2:
+                return
+            line = self._state.pruned()
+            self._rewrite(line)
+            self._verified &= line.files.keys() | self._written.keys()
+            oldest_needed = min(line.checkpoints)
+        before_s = time.time() - _ENTRIES_KEPT_S
+        for path in list(self._delta_log.iterdir()):
+            if (found := _ENTRY.fullmatch(path.name)) is not None:
+                is_needed = int(found[1]) > oldest_needed
+            elif (found := _CHECKPOINT.fullmatch(path.name)) is not None:
+                is_needed = int(found[1]) in line.checkpoints
+            else:
+                continue
+            if not is_needed and path.stat().st_mtime < before_s:
+                path.unlink(missing_ok=True)
+
+    def _rewrite(self, line: SyncLine) -> None:
+        """A new log in place of the old one, at one stroke."""
+        content = whole_log(line)
+        target, new = self._path / SYNC_LOG, self._path / f"{SYNC_LOG}.new"
+        new.write_bytes(content)
+        sync_file(new)
+        new.replace(target)
+        sync_folder(self._path)
+        state = SyncedState()
+        state.apply(line)
+        self._state = state
+        self._end = self._rewritten_bytes = len(content)
+        self._open_log()
+
+    @property
+    def _descriptor(self) -> int:
+        assert self._file is not None, "the sync log is opened by create, restore or adopt"
+        return self._file
+
+    def _open_log(self) -> None:
+        self.close()
+        self._file = os.open(self._path / SYNC_LOG, os.O_RDWR)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __del__(self) -> None:
+        with suppress(OSError, AttributeError):
+            self.close()
+
+
+def check_of(path: Path) -> FileCheck:
+    """Size and checksum of a file as it is now: 4 GB/s where the file is in memory."""
+    size_bytes = checksum = 0
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_READ_BYTES):
+            checksum = crc32(chunk, checksum)
+            size_bytes += len(chunk)
+    return FileCheck(size_bytes, checksum)
+
+
+def _is_as_written(path: Path, check: FileCheck) -> bool:
+    return _size_of(path) == check.size_bytes and check_of(path) == check
+
+
+def _size_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def make_folder(path: Path) -> None:
+    """A folder, and those above it, that are there after a power cut."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync_folder(one.parent)
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder survive a power cut."""
+    sync_file(path)
