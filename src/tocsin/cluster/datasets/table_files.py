@@ -162,10 +162,8 @@ class TableFiles:
         sound = [version for version, files in state.checkpoints.items() if self._is_sound_checkpoint(files)]
         start = state.start_from(sound)
         if start is None:
-            bad = next(
-                name for version in sorted(state.checkpoints, reverse=True) for name in state.checkpoints[version]
-            )
-            raise ClusterFailure(f"{self._delta_log / bad} is damaged; {_WHAT_TO_DO}")
+            bad = " and ".join(str(self._delta_log / name) for files in state.checkpoints.values() for name in files)
+            raise ClusterFailure(f"{bad} are damaged; {_WHAT_TO_DO}")
         dropped = self._drop_later(set(sound))
         for version in range(start + 1, state.version + 1):
             self._restore_entry(version, state.entries[version])
@@ -229,7 +227,7 @@ class TableFiles:
                 continue
             if not _is_as_written(self._path / name, check):
                 raise ClusterFailure(
-                    f"{self._path / name} is damaged: it is not what was written, and nothing of it was read; {_WHAT_TO_DO}"
+                    f"{self._path / name} is damaged: it is not what was written, and was not read; {_WHAT_TO_DO}"
                 )
             self._verified.add(name)
 

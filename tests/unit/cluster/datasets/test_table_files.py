@@ -78,7 +78,7 @@ def test_what_was_not_synced_is_dropped(table: Table, lose: object, what: str) -
 
 
 def test_the_tail_is_dropped_even_if_it_is_whole(table: Table) -> None:
-    """Of several tables none may be ahead of what the others remember, so all go back to what they were told to keep."""
+    """Of several tables none may be ahead of what the others remember, so all go back to what was synced."""
     table.append(rows(4), {"landing": 400})
     assert reopen(table).sequence == 3
 
