@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 
 from tocsin.coordinator.commits import GroupCommit
 from tocsin.coordinator.instructions import (
+    Audit,
     ForgetBroker,
     ForgetSession,
     StoreBroker,
@@ -141,5 +143,46 @@ async def test_what_failed_is_told_and_stored_later(file: Path) -> None:
     store.fails = False
     await commits.retry()
     assert store.load() == Remembered((BROKER,), (), "")
+    await commits.close()
+    store.close()
+
+
+async def test_a_change_that_cannot_be_stored_holds_up_nobody(file: Path) -> None:
+    """Whatever goes wrong with one change, those who wait for others are served, also later; who waits for it is told."""
+    store = Store(open_database(file), SystemClock())
+    commits = GroupCommit(store)
+    too_large = SessionRecord("bob/phone", "a", 1 << 70)
+    no_text = StoreSession(SessionRecord("eve/phone", "a", 1, subscriptions=cast(Any, (object(),))))
+    outcomes = await asyncio.wait_for(
+        asyncio.gather(
+            commits.store([StoreSession(SESSION)]),
+            commits.store([StoreSession(too_large)]),
+            commits.store([StoreBroker(BROKER)]),
+            commits.store([no_text]),
+            commits.store([Audit("ann", "state", "a")]),
+            return_exceptions=True,
+        ),
+        timeout=20,
+    )
+    assert [type(one) for one in outcomes] == [type(None), ClusterFailure, type(None), ClusterFailure, type(None)]
+    await asyncio.wait_for(commits.store([StorePolicy("nearest")]), timeout=20)
+    assert store.load() == Remembered((BROKER,), (SESSION,), "nearest")
+    assert len(store.plans.audit(None, 10)) == 1, "what is only added to is added once"
+    await commits.close()
+    store.close()
+
+
+async def test_nobody_waits_for_a_committing_task_that_has_ended(file: Path) -> None:
+    """If it is cancelled, those who wait are told to come back, and the next change is stored."""
+    store = Store(open_database(file), SystemClock())
+    commits = GroupCommit(store)
+    waiting = asyncio.ensure_future(commits.store([StoreSession(SESSION)]))
+    await asyncio.sleep(0)
+    assert commits._task is not None
+    commits._task.cancel()
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(waiting, timeout=20)
+    await asyncio.wait_for(commits.store([StoreBroker(BROKER)]), timeout=20)
+    assert store.load().brokers == (BROKER,)
     await commits.close()
     store.close()
