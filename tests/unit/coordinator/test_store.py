@@ -148,7 +148,7 @@ async def test_what_failed_is_told_and_stored_later(file: Path) -> None:
 
 
 async def test_a_change_that_cannot_be_stored_holds_up_nobody(file: Path) -> None:
-    """Whatever goes wrong with one change, those who wait for others are served, also later; who waits for it is told."""
+    """Whatever goes wrong with one change, others are stored, also later; who waits for it is told."""
     store = Store(open_database(file), SystemClock())
     commits = GroupCommit(store)
     too_large = SessionRecord("bob/phone", "a", 1 << 70)

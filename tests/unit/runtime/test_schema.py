@@ -73,8 +73,10 @@ def test_a_database_without_a_version_is_taken_over(
     make(tmp_path)
     file = next(tmp_path.glob("*.sqlite"))
     shape = _shape(file)
+    file.unlink()
+    _make_baseline(file, versions, tmp_path / "migrations")
     with closing(sqlite3.connect(file)) as db:
-        table = next(table for table, (_, columns) in shape.items() if len(columns) == 2)
+        table = next(table for table, (_, columns) in _shape(file).items() if len(columns) == 2)
         db.execute(f"INSERT INTO {table} VALUES (1, 2)")
         db.execute(f"DROP TABLE {versions.table}")
         db.commit()
@@ -120,14 +122,10 @@ def upgrade():
 @pytest.fixture
 def growing(tmp_path: Path) -> Versions:
     """A broker's store with a fact in it, and a later version of the code that adds a column."""
-    store = SessionStore(tmp_path)
-    store.store_fact("key", "kept")
-    store.close()
     folder = tmp_path / "migrations"
-    folder.mkdir()
-    shutil.copy(broker_store.VERSIONS.migrations / "0001_baseline.py", folder)
+    _make_baseline(tmp_path / "broker.sqlite", broker_store.VERSIONS, folder)
     with closing(sqlite3.connect(tmp_path / "broker.sqlite")) as db:
-        db.execute("UPDATE broker_version SET version_num = '0001'")
+        db.execute("INSERT INTO fact VALUES ('key', 'kept')")
         db.commit()
     (folder / "0002_note.py").write_text(_ADD_COLUMN)
     return replace(broker_store.VERSIONS, migrations=folder)
@@ -182,6 +180,15 @@ for _ in range(2):
 assert "alembic" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def _make_baseline(file: Path, versions: Versions, migrations: Path) -> None:
+    """A database as the first version of the code made it. `migrations` becomes a folder of that version."""
+    migrations.mkdir()
+    shutil.copy(versions.migrations / "0001_baseline.py", migrations)
+    engine = open_engine(file)
+    migrate(engine, replace(versions, migrations=migrations))
+    engine.dispose()
 
 
 def _shape(file: Path) -> dict[str, tuple[bool, frozenset[tuple[object, ...]]]]:
