@@ -14,6 +14,7 @@
     │   ├── InvalidValue            a value is missing, of the wrong type or out of range
     │   ├── TooLarge                over a size limit
     │   └── HistoryGone             the results asked for are past retention
+    │       └── HistoryRewound        the position is of a history that is gone: older data were restored
     ├── Overloaded                temporary: come back after `retry_after_s`
     │   └── Unavailable             temporary too, but nothing of yours was the cause: starting, or out of room
     └── ClusterFailure            our fault: storage or Spark failed
@@ -133,6 +134,12 @@ class HistoryGone(RequestError):
 
     def details(self) -> dict[str, Any]:
         return {"earliest": self.earliest}
+
+
+class HistoryRewound(HistoryGone):
+    """The cluster was started from older data, and the position is of what it had done since; go on from `earliest`."""
+
+    code = "history_rewound"
 
 
 class Overloaded(TocsinError):

@@ -21,6 +21,7 @@ import pytest
 
 from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.store import StoredDataset
+from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.model.catalogue import Dataset, DatasetKind
@@ -107,8 +108,8 @@ def _written(folder: Path) -> list[StoredDataset | ResultStore]:
     reference = StoredDataset(_dataset(DatasetKind.REFERENCE), folder / "reference", recent_max_bytes=0)
     reference.replace(_rows(range(5), "old"))
     reference.replace(_rows(range(3), "new"))
-    removals = Removals(open_database(folder / "catalogue.sqlite"))
-    results = ResultStore(folder / "results", removals, recent_max_bytes=0)
+    database = open_database(folder / "catalogue.sqlite")
+    results = ResultStore(folder / "results", Removals(database), Numbering(database, 0), recent_max_bytes=0)
     for number in range(40):
         output = pa.table({"subscription": [number, number + 1], "payload": ["{}", '{"a": "é"}']})
         results.commit([("C", output)], {("C", "D"): number + 1}, 1_700_000_000_000_000 + number)

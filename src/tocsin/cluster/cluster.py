@@ -30,6 +30,7 @@ from tocsin.cluster.feeds.ingestion import Ingestion
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.cluster.results.subscriptions import Ended, Subscribed, SubscriptionRegistry
@@ -64,11 +65,13 @@ class Cluster:
         self.intake = FeedIntake.open(settings)
         self._database = open_database(data_dir / "catalogue.sqlite")
         self.catalogue = Catalogue(self._database)
-        self.registry = SubscriptionRegistry(self._database)
+        now_us = self.clock.now_us()
+        self.registry = SubscriptionRegistry(self._database, now_us)
         self.store = DatasetStore(data_dir / "datasets", recent_max_bytes=settings.recent_rows_max_bytes)
         self.results = ResultStore(
             data_dir / "results",
             Removals(self._database),
+            Numbering(self._database, now_us),
             recent_max_bytes=settings.recent_results_max_bytes,
             sync_datasets=self.store.sync,
         )

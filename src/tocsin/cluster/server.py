@@ -50,7 +50,7 @@ def make_app(
         notifier = Notifier(cluster.registry, cluster.settings, cluster.metrics, loop, brokers.to_messages)
         app.state.loop = loop
         app.state.notifier = notifier
-        cluster.on_results = lambda commit: _announce(cluster, notifier, commit)
+        cluster.on_results = _Announcing(cluster, notifier)
         starting = threading.Thread(target=_start, args=(cluster, notifier, spark), name="start")
         starting.start()
         watching = asyncio.create_task(_watch(cluster, on_failure))
@@ -81,9 +81,20 @@ def make_app(
     return app
 
 
-def _announce(cluster: Cluster, notifier: Notifier, commit: int) -> None:
-    rows = cluster.results.table.read(commit - 1, commit)
-    notifier.committed(rows, end_of(commit))
+class _Announcing:
+    """Tells of each results commit once: those that became durable together are told together."""
+
+    def __init__(self, cluster: Cluster, notifier: Notifier) -> None:
+        self._table = cluster.results.table
+        self._notifier = notifier
+        self._through = self._table.durable
+        self._lock = threading.Lock()
+
+    def __call__(self, _commit: int) -> None:
+        with self._lock:
+            after, self._through = self._through, self._table.durable
+        if after < self._through:
+            self._notifier.committed(self._table.read(after, self._through), end_of(self._through))
 
 
 def _start(cluster: Cluster, notifier: Notifier, spark: SparkSession | None) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-#: A sequence packs the results commit and the row within it, so positions need no counter per
-#: subscription. 22 bits of row and 31 of commit keep it below 2**53, which JavaScript can hold.
-ROW_BITS = 22
-MAX_ROWS_PER_COMMIT = 1 << ROW_BITS
+#: A sequence packs the number of a results commit and a row, so positions need no counter per subscription. 14 bits
+#: of row and 39 of number keep it below 2**53, which JavaScript can hold. A commit with more rows than one number has
+#: room for takes several.
+ROW_BITS = 14
+ROWS_PER_NUMBER = 1 << ROW_BITS
+MAX_NUMBER = (1 << 39) - 1
+MAX_SEQUENCE = (1 << 53) - 1
+MAX_EPOCH = (1 << 53) - 1
+#: What one commit holds at most: its rows are in memory while it is made.
+MAX_ROWS_PER_COMMIT = 1 << 22
+
+_WRITTEN = re.compile(r"([0-9]{1,16})-([0-9]{1,16})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,26 +35,36 @@ class Position:
 
     @staticmethod
     def parse(text: str) -> Position:
-        epoch, dash, sequence = text.partition("-")
-        if not (dash and epoch.isdecimal() and sequence.isdecimal()):
-            raise ValueError(f"not a position: {text!r}; expected EPOCH-SEQUENCE, such as 7-4194305")
-        return Position(int(epoch), int(sequence))
+        """Raises ValueError for what is no position, or none that can ever be given out."""
+        written = _WRITTEN.fullmatch(text)
+        if written is None:
+            # Whatever was sent is repeated in messages and logs, so not much of it.
+            raise ValueError(f"not a position: {text[:40]!r}; expected EPOCH-SEQUENCE, such as 7-4194305")
+        position = Position(int(written[1]), int(written[2]))
+        if position.epoch > MAX_EPOCH or position.sequence > MAX_SEQUENCE:
+            raise ValueError(f"not a position: {text!r}; both numbers are below 2**53, such as 7-4194305")
+        return position
 
 
-def sequence_of(commit: int, row: int) -> int:
-    """The sequence of row number `row` (from 0) in results commit number `commit`."""
-    return commit << ROW_BITS | row
+def sequence_of(number: int, row: int) -> int:
+    """The sequence of row number `row` (from 0) under the number `number` of a results commit. Rows beyond those that
+    have room there go on under the next number.
+
+    >>> sequence_of(7, ROWS_PER_NUMBER) == sequence_of(8, 0)
+    True
+    """
+    return (number << ROW_BITS) + row
 
 
-def end_of(commit: int) -> int:
-    """The highest sequence that a result of commit number `commit` can have.
+def end_of(number: int) -> int:
+    """The highest sequence that a result under `number` can have.
 
     >>> commit_of(end_of(7)), commit_of(end_of(7) + 1)
     (7, 8)
     """
-    return sequence_of(commit, MAX_ROWS_PER_COMMIT - 1)
+    return sequence_of(number, ROWS_PER_NUMBER - 1)
 
 
 def commit_of(sequence: int) -> int:
-    """The results commit that a sequence lies in."""
+    """The number of the results commit that a sequence lies in."""
     return sequence >> ROW_BITS

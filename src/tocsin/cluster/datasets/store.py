@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +34,9 @@ DEAD_LETTERS = pa.schema(
 )
 _DEAD_LETTERS_RECENT_BYTES = 8 << 20
 
+#: A sync that fails here fails again for whoever needs it.
+_syncing = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
+
 
 class StoredDataset:
     """Rows in, snapshots and windows out. Commits are serial; reads may run beside them."""
@@ -45,9 +49,11 @@ class StoredDataset:
         self._lock = threading.RLock()
         self._retained = 0
         self._keyed: KeyedIndex | None = None
+        #: The commit up to which the living rows are known.
+        self._applied = 0
         if dataset.kind is DatasetKind.KEYED:
             self._keyed = KeyedIndex(self.rows.schema, dataset.schema.primary_key)
-            self._keyed.apply(self.rows.read().sort_by(SEQUENCE_COLUMN))
+            self._apply(self._keyed)
 
     @property
     def sequence(self) -> int:
@@ -60,15 +66,25 @@ class StoredDataset:
         """Append rows in arrival order; returns the commit's number."""
         with self._lock:
             if self._keyed is None:
-                return self.rows.append(rows, transactions)
-            sequence = self.rows.append(last_per_key(rows, self.dataset.schema.primary_key), transactions)
-            self._keyed.apply(self.rows.read(sequence - 1, sequence))
-            return sequence
+                sequence = self.rows.append(rows, transactions)
+            else:
+                sequence = self.rows.append(last_per_key(rows, self.dataset.schema.primary_key), transactions)
+                self._apply(self._keyed)
+        # Beside the runs that follow: when they have results, they need not wait for it any more.
+        _syncing.submit(self.rows.sync)
+        return sequence
+
+    def _apply(self, keyed: KeyedIndex) -> None:
+        """Take in all that was committed since: also a commit that had seemed to fail."""
+        before, self._applied = self._applied, self.rows.sequence
+        rows = self.rows.read(before, self._applied)
+        keyed.apply(rows if self._applied == before + 1 else rows.sort_by(SEQUENCE_COLUMN))
 
     def replace(self, rows: pa.Table) -> int:
         """Put `rows` in place of all there were; for reference datasets."""
         with self._lock:
-            return self.rows.replace(rows)
+            self.rows.replace(rows)
+            return self.rows.sync()
 
     def sync(self) -> None:
         """Have all that was committed so far survive a power cut. Dead letters first, as they are committed first."""

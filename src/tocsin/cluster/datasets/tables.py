@@ -8,6 +8,9 @@ Callers add application transactions of their own, such as how far the landing l
 A commit outlives the process only once `sync` has covered it: a table that is opened is as it was at its last sync,
 whatever came later (`table_files.py`). Whoever tells somebody of a commit syncs first.
 
+A commit that delta-rs failed to confirm may have happened all the same. The table then reads itself again and finds its
+number there, or does not; nobody has to guess.
+
 This module refuses to know what the rows mean. One process owns a table; a file lock in the data directory
 sees to that.
 """
@@ -18,14 +21,17 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import structlog
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties
 from deltalake.transaction import AddAction
 
@@ -33,6 +39,8 @@ from tocsin.cluster.datasets.recent import RecentRows
 from tocsin.cluster.datasets.table_files import ChecksummedFile, TableFiles
 from tocsin.errors import ClusterFailure
 from tocsin.model.schema import SEQUENCE_COLUMN
+
+log = structlog.get_logger(__name__)
 
 _SEQUENCE_APP = "tocsin.sequence"
 
@@ -70,10 +78,13 @@ class Table:
         self._schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
         self._files = TableFiles(path)
         self._delta = self._open_or_create()
+        #: A change failed, and the handle may not know whether it happened.
+        self._is_unclear = False
         self._sequence = self._delta.transaction_version(_SEQUENCE_APP) or 0
         self._transactions: dict[str, int | None] = {}
         self._commits_since_compaction = len(self._delta.file_uris())
         self._commits_since_checkpoint = 0
+        self._durable = self._sequence
         self.recent = RecentRows(recent_max_bytes, since=self._sequence)
 
     def _open_or_create(self) -> DeltaTable:
@@ -110,6 +121,11 @@ class Table:
         return self._sequence
 
     @property
+    def durable(self) -> int:
+        """The number of the last commit that a power cut can't take away."""
+        return self._durable
+
+    @property
     def id(self) -> str:
         """Delta's own identity of the table, given when it was made."""
         return str(self._delta.metadata().id)
@@ -127,49 +143,60 @@ class Table:
     def transaction(self, app: str) -> int | None:
         """The version last committed for the application `app`, or None."""
         with self._lock:
+            self._settle()
             if app not in self._transactions:
                 self._transactions[app] = self._delta.transaction_version(app)
             return self._transactions[app]
 
-    def append(self, rows: pa.Table, transactions: Mapping[str, int] | None = None) -> int:
-        """Commit `rows` (without `_seq`) together with `transactions`; returns the commit's number."""
+    def skip_to(self, number: int) -> None:
+        """Give out no number up to `number` any more; the next commit takes one above it."""
         with self._lock:
-            sequence = self._sequence + 1
-            stamped = self._stamp(rows, sequence)
-            actions = [self._write(stamped, sequence)] if stamped.num_rows else []
-            self._commit(actions, sequence, transactions or {})
-            self.recent.add(sequence, stamped)
-            self._sequence = sequence
-            return sequence
+            self.sync()
+            self._sequence = self._durable = max(self._sequence, number)
+
+    def append(
+        self, rows: pa.Table, transactions: Mapping[str, int] | None = None, *, rows_per_number: int | None = None
+    ) -> int:
+        """Commit `rows` (without `_seq`) together with `transactions`; returns the commit's number.
+
+        With `rows_per_number`, a commit of more rows takes several numbers, and the last one is returned.
+        """
+        return self._append(rows, transactions or {}, "append", rows_per_number or max(1, rows.num_rows))
 
     def replace(self, rows: pa.Table, transactions: Mapping[str, int] | None = None) -> int:
         """Commit `rows` in place of everything the table held."""
-        with self._lock:
-            sequence = self._sequence + 1
-            stamped = self._stamp(rows, sequence)
-            self._commit([self._write(stamped, sequence)], sequence, transactions or {}, mode="overwrite")
-            self.recent.clear(since=sequence - 1)
-            self.recent.add(sequence, stamped)
-            self._sequence = sequence
-            return sequence
+        return self._append(rows, transactions or {}, "overwrite", max(1, rows.num_rows))
 
-    def sync(self) -> None:
-        """Have all commits made so far survive the death of the process and a power cut."""
-        with self._lock:
-            version = self.version
-        self._files.sync(version)
+    def _append(self, rows: pa.Table, transactions: Mapping[str, int], mode: str, rows_per_number: int) -> int:
+        with self._changing():
+            before = self._sequence
+            last: int = before + max(1, -(-rows.num_rows // rows_per_number))
+            stamped = self._stamp(rows, before + 1, rows_per_number)
+            is_written = stamped.num_rows or mode == "overwrite"
+            actions = [self._write(stamped, before + 1, last)] if is_written else []
+            self._commit(actions, last, transactions, mode)
+            if mode == "overwrite":
+                self.recent.clear(since=before)
+            for at, number in enumerate(range(before + 1, last + 1)):
+                self.recent.add(number, stamped.slice(at * rows_per_number, rows_per_number))
+            # Readers hold no lock: they hear of the new number last, once its rows can be read from memory.
+            self._sequence = last
+            return last
 
-    def _stamp(self, rows: pa.Table, sequence: int) -> pa.Table:
-        numbers = pa.repeat(pa.scalar(sequence, pa.int64()), rows.num_rows)
+    def _stamp(self, rows: pa.Table, first: int, rows_per_number: int) -> pa.Table:
+        if rows.num_rows <= rows_per_number:
+            numbers = pa.repeat(pa.scalar(first, pa.int64()), rows.num_rows)
+        else:
+            numbers = pa.array(first + np.arange(rows.num_rows) // rows_per_number, pa.int64())
         return (
             rows.append_column(self._schema.field(SEQUENCE_COLUMN), numbers)
             .select(self._schema.names)
             .cast(self._schema)
         )
 
-    def _write(self, rows: pa.Table, sequence: int) -> AddAction:
-        name = f"part-{sequence:012d}-{uuid.uuid4().hex}.parquet"
-        return self._write_file(name, rows, (sequence, sequence), is_change=True)
+    def _write(self, rows: pa.Table, first: int, last: int) -> AddAction:
+        name = f"part-{first:012d}-{uuid.uuid4().hex}.parquet"
+        return self._write_file(name, rows, (first, last), is_change=True)
 
     def _write_file(self, name: str, rows: pa.Table, commits: tuple[int, int], *, is_change: bool) -> AddAction:
         """A data file of rows from these commits. Its pages carry checksums that every reader verifies, and the whole
@@ -188,10 +215,7 @@ class Table:
         }
         return AddAction(name, target.check.size_bytes, {}, int(time.time() * 1000), is_change, json.dumps(stats))
 
-    def _commit(
-        self, actions: Sequence[AddAction], sequence: int, transactions: Mapping[str, int], mode: str = "append"
-    ) -> None:
-        """Readers hold no lock: the caller tells them of the new number last, once its rows can be read from memory."""
+    def _commit(self, actions: Sequence[AddAction], sequence: int, transactions: Mapping[str, int], mode: str) -> None:
         versions = {_SEQUENCE_APP: sequence, **transactions}
         properties = CommitProperties(app_transactions=[Transaction(app, version) for app, version in versions.items()])
         try:
@@ -205,7 +229,9 @@ class Table:
             # The handle does not move by itself; a stale one takes the next commit for a rival's.
             self._delta.update_incremental()
         except Exception as exc:
-            raise ClusterFailure(f"commit {sequence} of table {self.path.name} failed: {exc}") from exc
+            if not self._has_happened(sequence):
+                raise ClusterFailure(f"commit {sequence} of table {self.path.name} failed: {exc}") from exc
+            log.warning("a commit failed after it had happened", table=str(self.path), commit=sequence, exc_info=exc)
         self._transactions.update(transactions)
         self._commits_since_compaction += 1
         self._commits_since_checkpoint += 1
@@ -213,10 +239,60 @@ class Table:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
-        self._delta.create_checkpoint()
-        self._files.note_checkpoint(int(self._delta.version()))
-        self._delta = DeltaTable(str(self.path))
-        self._commits_since_checkpoint = 0
+        """A checkpoint that fails is made after one of the next commits: nothing needs it but speed."""
+        try:
+            self._delta.create_checkpoint()
+            self._files.note_checkpoint(int(self._delta.version()))
+            self._delta = DeltaTable(str(self.path))
+        except Exception as exc:
+            log.warning("a checkpoint failed; trying again later", table=str(self.path), exc_info=exc)
+        else:
+            self._commits_since_checkpoint = 0
+
+    def sync(self) -> int:
+        """Have all commits made so far survive the death of the process and a power cut; returns the number of the
+        last one."""
+        with self._lock:
+            version, sequence = self.version, self._sequence
+        self._files.sync(version)
+        with self._lock:
+            self._durable = max(self._durable, sequence)
+        return sequence
+
+    # When a change fails
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One change at a time, from what the table is for certain."""
+        with self._lock:
+            self._settle()
+            try:
+                yield
+            except Exception:
+                self._is_unclear = True
+                raise
+
+    def _has_happened(self, sequence: int) -> bool:
+        """Whether the commit with this number is in the table. Raises if that can't be found out now."""
+        self._is_unclear = True
+        self._read_again()
+        return bool(self._delta.transaction_version(_SEQUENCE_APP) == sequence)
+
+    def _settle(self) -> None:
+        """Find out what became of a change that failed, before anything is built on it."""
+        if not self._is_unclear:
+            return
+        self._read_again()
+        self._sequence = max(self._sequence, self._delta.transaction_version(_SEQUENCE_APP) or 0)
+        self.recent.clear(since=self._sequence)
+
+    def _read_again(self) -> None:
+        try:
+            self._delta = DeltaTable(str(self.path))
+        except Exception as exc:
+            raise ClusterFailure(f"table {self.path.name} can't be read: {exc}") from exc
+        self._transactions.clear()
+        self._is_unclear = False
 
     def read(
         self,
@@ -274,7 +350,7 @@ class Table:
 
     def add_column(self, field: pa.Field) -> None:
         """Additive schema evolution; rows already stored read as NULL."""
-        with self._lock:
+        with self._changing():
             self._delta.alter.add_columns(list(_delta_schema(pa.schema([field])).fields))
             self._delta.update_incremental()
             # The catalogue is changed next, and must not be ahead.
@@ -285,7 +361,7 @@ class Table:
 
     def delete(self, predicate: str) -> None:
         """Remove the rows for which the SQL `predicate` holds; the commit sequence stays as it is."""
-        with self._lock:
+        with self._changing():
             self._delta.delete(predicate, post_commithook_properties=_NO_HOOKS)
             self._delta.update_incremental()
             self.recent.clear(since=self._sequence)
@@ -296,7 +372,7 @@ class Table:
 
     def replace_files(self, rows: pa.Table) -> None:
         """Rewrite the table as `rows`, which keep their `_seq`: a compaction that knows which rows are dead."""
-        with self._lock:
+        with self._changing():
             name = f"part-{self._sequence:012d}-{uuid.uuid4().hex}.parquet"
             bounds = pc.min_max(rows.column(SEQUENCE_COLUMN)).as_py() if rows.num_rows else {"min": 0, "max": 0}
             rows = rows.select(self._schema.names).cast(self._schema)
@@ -320,7 +396,7 @@ class Table:
             writer_properties=WriterProperties(compression="SNAPPY"),
             post_commithook_properties=_NO_HOOKS,
         )
-        with self._lock:
+        with self._changing():
             self._delta.update_incremental()
             self._commits_since_compaction = 0
 

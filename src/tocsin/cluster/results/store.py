@@ -4,6 +4,9 @@ A run's results and the bounds of the window they came from are one commit of th
 either done with all its results or not at all. A run that found nothing moves its bound in memory only; the
 bound is made durable with the next commit or by `flush`. If the process dies in between, the window is run again
 and finds nothing again.
+
+Nobody is told of a commit before it would survive a power cut; and before a bound would, the rows up to it do. Else the
+rows would come again, from the landing log, to lie below a bound where no run looks for them.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.latest import LatestResults, newest_of
+from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
-from tocsin.errors import HistoryGone, TooLarge
-from tocsin.model.position import MAX_ROWS_PER_COMMIT, commit_of, end_of, sequence_of
+from tocsin.errors import HistoryGone, HistoryRewound
+from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
 
 SCHEMA = pa.schema(
     [
@@ -35,8 +39,8 @@ SCHEMA = pa.schema(
 )
 _WHOSE = ["subscription", "sequence"]
 _RETAINED_APP = "retained"
-#: How many commits one step of a long pull reads at first; doubled while steps bring little.
-_FIRST_STRIDE_COMMITS = 64
+#: How many numbers one step of a long pull reads at first; doubled while steps bring little.
+_FIRST_STRIDE = 64
 
 #: (channel, dataset) → the commit of the dataset up to which the channel has run.
 Bounds = Mapping[tuple[str, str], int]
@@ -55,17 +59,21 @@ class ResultStore:
         self,
         path: Path,
         removals: Removals,
+        numbering: Numbering,
         *,
         recent_max_bytes: int,
         sync_datasets: Callable[[Collection[str]], None] = lambda _names: None,
     ) -> None:
         """`sync_datasets` has the commits of these datasets survive a power cut."""
         self._removals = removals
+        self._numbering = numbering
         self._sync_datasets = sync_datasets
         self._table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
         self._ahead: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
         self._latest = LatestResults(self.last_sequence, self._read_kept)
+        begin, self._gaps = numbering.begin(self._table.sequence)
+        self._table.skip_to(begin)
 
     @property
     def table(self) -> Table:
@@ -73,8 +81,8 @@ class ResultStore:
 
     @property
     def last_sequence(self) -> int:
-        """The highest sequence that any result committed so far can have."""
-        return end_of(self._table.sequence)
+        """The highest sequence that any result can have that somebody may be told of."""
+        return end_of(self._table.durable)
 
     @property
     def earliest_sequence(self) -> int:
@@ -86,50 +94,57 @@ class ResultStore:
         """How far `channel` has run over `dataset`; None if it never did."""
         with self._lock:
             ahead = self._ahead.get((channel, dataset))
-        return ahead if ahead is not None else self._table.transaction(_window_app(channel, dataset))
+        committed = self._table.transaction(_window_app(channel, dataset))
+        # A commit that seemed to fail may have brought it further than what is ahead.
+        return committed if ahead is None else max(ahead, committed or 0)
 
     def commit(self, outputs: Iterable[tuple[str, pa.Table]], bounds: Bounds, now_us: int) -> int | None:
         """Make the results of one or several channels durable, together with their windows' bounds.
 
-        `outputs` are pairs of channel and rows (subscription, payload). Returns the number of the results
-        commit, or None when there was nothing to write.
+        `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many they
+        are. Returns the (last) number of the commit, or None when there was nothing to write.
         """
         rows = pa.concat_tables([SCHEMA.empty_table(), *(_labelled(channel, output) for channel, output in outputs)])
         with self._lock:
             if rows.num_rows == 0:
                 self._ahead.update(bounds)
                 return None
-            if rows.num_rows > MAX_ROWS_PER_COMMIT:
-                raise TooLarge(f"a run produced {rows.num_rows} results; at most {MAX_ROWS_PER_COMMIT} fit one commit")
             first = sequence_of(self._table.sequence + 1, 0)
             rows = rows.set_column(0, "sequence", pa.array(np.arange(first, first + rows.num_rows)))
             rows = rows.set_column(
                 4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
             )
-            return self._append(rows, bounds)
+            number = self._append(rows, bounds)
+        # Without the lock, so that commits that come together share a sync.
+        self._table.sync()
+        return number
 
     def set_bounds(self, bounds: Bounds) -> None:
         """Make bounds durable with no results: where a new channel begins."""
         with self._lock:
             self._append(SCHEMA.empty_table(), bounds)
+        self._table.sync()
 
     def flush(self) -> None:
         """Make the bounds of windows without results durable."""
         with self._lock:
-            if self._ahead:
-                self._append(SCHEMA.empty_table(), {})
+            if not self._ahead:
+                return
+            self._append(SCHEMA.empty_table(), {})
+        self._table.sync()
 
     def _append(self, rows: pa.Table, bounds: Bounds) -> int:
         everything = {**self._ahead, **bounds}
-        transactions = {_window_app(*key): through for key, through in everything.items()}
         # Bounds must never be ahead of the commits that they speak of: what comes again would be taken for run over.
         self._sync_datasets({dataset for _, dataset in everything})
         self._latest.note(rows)
-        commit = self._table.append(rows, transactions)
+        number = self._append_to_table(rows, {_window_app(*key): through for key, through in everything.items()})
         self._ahead.clear()
-        # Brokers are told of it next, and channels begin where it says.
-        self._table.sync()
-        return commit
+        return number
+
+    def _append_to_table(self, rows: pa.Table, transactions: Mapping[str, int]) -> int:
+        self._numbering.reserve(self._table.sequence + 1 + rows.num_rows // ROWS_PER_NUMBER)
+        return self._table.append(rows, transactions, rows_per_number=ROWS_PER_NUMBER)
 
     def _read_kept(self) -> tuple[int, pa.Table]:
         earliest = self.earliest_sequence
@@ -138,8 +153,11 @@ class ResultStore:
     def pull_subscriptions(self, positions: Mapping[int, int], *, limit_rows: int) -> Pulled:
         """Results of these subscriptions, each after its own position, oldest first, until about `limit_rows`.
 
-        Raises HistoryGone when some of what was asked for has been removed.
+        Raises HistoryGone when some of what was asked for has been removed, HistoryRewound for positions of a history
+        that is gone.
         """
+        for position in positions.values():
+            self.check_not_rewound(position)
         # In this order: what is removed or committed meanwhile must lie beyond what was asked about.
         earliest, through = self.earliest_sequence, self.last_sequence
         self._check_removals({one: position for one, position in positions.items() if position < earliest}, earliest)
@@ -164,17 +182,18 @@ class ResultStore:
     def pull(self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table]) -> Pulled:
         """Results after sequence `after`, oldest first, those that `keep` keeps, until about `limit_rows`.
 
-        Raises HistoryGone when some of what was asked for has been removed.
+        Raises HistoryGone when some of what was asked for has been removed, HistoryRewound for a cursor of a history
+        that is gone.
         """
+        self.check_not_rewound(after)
         self.check_history(after)
-        last_commit = self._table.sequence
+        last = self._table.durable
         position = max(after, self.earliest_sequence)
-        stride = _FIRST_STRIDE_COMMITS
+        stride = _FIRST_STRIDE
         pulled: list[pa.Table] = []
         count = 0
-        while commit_of(position) <= last_commit and count < limit_rows:
-            begin = commit_of(position)
-            through = min(last_commit, begin + stride)
+        while (begin := commit_of(position + 1)) <= last and count < limit_rows:
+            through = self._gaps.beyond(min(last, begin + stride))
             rows = self._table.read(begin - 1, through)
             # First what throws most away: each step copies what it leaves.
             rows = keep(rows) if rows.num_rows else rows
@@ -187,12 +206,19 @@ class ResultStore:
             pulled.append(rows)
             count += rows.num_rows
             position = end_of(through)
-            if through == last_commit:
-                break
             stride *= 2
         columns = ["sequence", "subscription", "channel", "payload", "committed_at"]
         rows = pa.concat_tables([SCHEMA.empty_table(), *(part.select(columns) for part in pulled)])
         return Pulled(rows, max(position, after))
+
+    def check_not_rewound(self, after: int) -> None:
+        """Raises HistoryRewound for a place that this history has not, or not yet."""
+        last, end_of_gap = self.last_sequence, self._gaps.around(after)
+        if after > last or end_of_gap is not None:
+            raise HistoryRewound(
+                f"sequence {after} is of a history that is gone: the cluster was started from older data",
+                earliest=str(last if end_of_gap is None else max(end_of_gap, self.earliest_sequence)),
+            )
 
     def check_history(self, after: int) -> None:
         earliest = self.earliest_sequence
@@ -202,7 +228,7 @@ class ResultStore:
             )
 
     def retain(self, oldest_us: int, max_bytes: int) -> int:
-        """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many commits
+        """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many numbers
         went."""
         with self._lock:
             through = self._commits_to_remove(oldest_us, max_bytes)
@@ -210,7 +236,7 @@ class ResultStore:
             if through <= already:
                 return 0
             self._removals.note(newest_of(self._table.read(already, through, columns=_WHOSE)))
-            self._table.append(SCHEMA.empty_table(), {_RETAINED_APP: through})
+            self._append_to_table(SCHEMA.empty_table(), {_RETAINED_APP: through})
             self._latest.forget(self.earliest_sequence)
             self._table.delete_through(through)
             return through - already

@@ -15,6 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.results.numbers import id_floor
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import BackendSubscription, Broker, ParameterValue
 
@@ -43,7 +44,7 @@ _holds = sa.Table(
     sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
     sqlite_with_rowid=False,
 )
-_counters = sa.Table(
+counter_table = sa.Table(
     "counter",
     metadata,
     sa.Column("name", sa.String, primary_key=True),
@@ -75,14 +76,17 @@ class Subscribed:
 class SubscriptionRegistry:
     """Who holds what. Calls are transactions; bulk calls are one transaction each."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, now_us: int = 0) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         with engine.begin() as connection:
-            found = connection.execute(sa.select(_counters.c.value).where(_counters.c.name == "subscription")).scalar()
+            found = connection.execute(
+                sa.select(counter_table.c.value).where(counter_table.c.name == "subscription")
+            ).scalar()
             if found is None:
-                connection.execute(_counters.insert().values(name="subscription", value=0))
-            self._last_id = int(found or 0)
+                connection.execute(counter_table.insert().values(name="subscription", value=0))
+            # An id that a former self gave out, and a restored back-up knows nothing of, must not be given out again.
+            self._last_id = max(int(found or 0), id_floor(now_us))
 
     # Brokers
 
@@ -135,7 +139,9 @@ class SubscriptionRegistry:
                     rows.append((next_id, channel, key))
             if created:
                 _insert_many(connection, subscription_table, rows)
-                connection.execute(_counters.update().where(_counters.c.name == "subscription").values(value=next_id))
+                connection.execute(
+                    counter_table.update().where(counter_table.c.name == "subscription").values(value=next_id)
+                )
             ids = tuple(known[key] for key in keys)
             self._hold(connection, broker, dict.fromkeys(ids), {new.id for new in created})
             self._last_id = next_id

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable
 
 from tocsin.cluster.datasets.tables import Table
 from tocsin.errors import ClusterFailure
@@ -117,6 +119,108 @@ def test_a_failed_commit_leaves_no_trace(table: Table, monkeypatch: pytest.Monke
     assert table.append(rows(3)) == 2
     table.sync()
     assert numbers(Table(table.path, _SCHEMA).read()) == [1, 3]
+
+
+@pytest.mark.parametrize("step", ["create_write_transaction", "update_incremental", "create_checkpoint"])
+def test_a_commit_that_fails_after_it_happened_has_happened(
+    table: Table, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whatever fails once the log entry is written: the commit counts, once, and the table goes on."""
+    table.append(rows(1))
+    wrapped = getattr(DeltaTable, step)
+
+    def fails_afterwards(*args: Any, **kwargs: Any) -> None:
+        wrapped(*args, **kwargs)
+        raise OSError("planted")
+
+    for number in range(2, 40):  # Past a checkpoint.
+        with monkeypatch.context() as patch:
+            patch.setattr(DeltaTable, step, fails_afterwards)
+            assert table.append(rows(number), {"landing": number}) == number
+        assert (table.sequence, table.transaction("landing")) == (number, number)
+    assert table.append(rows(40)) == 40
+    table.sync()
+    assert numbers(table.read()) == numbers(Table(table.path, _SCHEMA).read()) == list(range(1, 41))
+
+
+def test_what_became_of_a_commit_is_found_out_before_the_next(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the table can't even be read after a commit failed, the next one does not guess: the rows are there once."""
+    table.append(rows(1), {"landing": 1})
+    commit = DeltaTable.create_write_transaction
+
+    def fails_afterwards(*args: Any, **kwargs: Any) -> None:
+        commit(*args, **kwargs)
+        raise OSError("planted")
+
+    def fails(*_args: Any, **_kwargs: Any) -> None:
+        raise OSError("also planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "create_write_transaction", fails_afterwards)
+        patch.setattr("tocsin.cluster.datasets.tables.DeltaTable", fails)
+        with pytest.raises(ClusterFailure, match="can't be read"):
+            table.append(rows(2), {"landing": 2})
+        with pytest.raises(ClusterFailure, match="can't be read"):
+            table.transaction("landing")
+    assert table.transaction("landing") == 2
+    assert (table.sequence, numbers(table.read())) == (2, [1, 2])
+    assert table.append(rows(3), {"landing": 3}) == 3
+    table.sync()
+    assert numbers(Table(table.path, _SCHEMA).read()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("step", ["delete", "compact", "replace_files"])
+def test_upkeep_that_fails_does_not_stop_commits(table: Table, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Whether it had happened or not, the next commit goes through."""
+    table.append(rows(1))
+    table.append(rows(2))
+
+    def fails(*_args: Any) -> None:
+        raise OSError("planted")
+
+    work = {"delete": lambda: table.delete("n = 1"), "replace_files": lambda: table.replace_files(table.read())}
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "update_incremental", fails)
+        with pytest.raises(OSError, match="planted"):
+            work.get(step, table.compact)()
+    assert table.append(rows(3)) == 3
+    table.sync()
+    left = [2, 3] if step == "delete" else [1, 2, 3]
+    assert numbers(table.read()) == numbers(Table(table.path, _SCHEMA).read()) == left
+
+
+def test_many_rows_take_several_numbers_in_one_commit(table: Table) -> None:
+    """Each number has as many rows as may be, and all of them are there at once, or not at all."""
+    table.append(rows(1))
+    version = table.version
+    assert table.append(rows(*range(10, 17)), {"landing": 1}, rows_per_number=3) == 4
+    assert table.version == version + 1
+    assert [numbers(table.read(number - 1, number)) for number in (2, 3, 4)] == [[10, 11, 12], [13, 14, 15], [16]]
+    assert numbers(table.read(2)) == [13, 14, 15, 16]
+    assert table.append(rows(20, 21, 22), rows_per_number=3) == 5
+    assert table.append(rows(), rows_per_number=3) == 6
+    table.sync()
+    again = Table(table.path, _SCHEMA)
+    assert (again.sequence, numbers(again.read(2, 4))) == (6, [13, 14, 15, 16])
+
+
+def test_numbers_that_are_skipped_stay_free(table: Table) -> None:
+    """Commits go on after the number that was skipped to; a lower one changes nothing."""
+    table.append(rows(1))
+    table.skip_to(100)
+    table.skip_to(50)
+    assert (table.sequence, table.durable) == (100, 100)
+    assert table.append(rows(2)) == 101
+    assert numbers(table.read(1)) == numbers(table.read(100)) == [2]
+
+
+def test_a_commit_is_durable_once_it_is_synced(table: Table) -> None:
+    """Until then there is a number that nobody may be told of."""
+    table.append(rows(1))
+    table.append(rows(2))
+    assert (table.sequence, table.durable) == (2, 0)
+    assert table.sync() == table.durable == 2
+    assert Table(table.path, _SCHEMA).durable == 2
 
 
 def test_a_reader_that_sees_a_number_sees_its_rows(tmp_path: Path) -> None:

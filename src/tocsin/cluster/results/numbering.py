@@ -1,0 +1,57 @@
+"""Which numbers results commits may take, in the catalogue's database."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.results.numbers import Gaps, number_floor
+from tocsin.cluster.results.subscriptions import counter_table
+
+_gaps = sa.Table(
+    "number_gap",
+    metadata,
+    sa.Column("after", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("through", sa.BigInteger, nullable=False),
+)
+_COUNTER = "results"
+#: Numbers that are reserved at a time: with one write of the database for some minutes' worth of commits.
+_BLOCK = 10_000
+#: Each start leaves a gap. This many starts take years, unless something is very wrong.
+_MOST_GAPS = 10_000
+
+
+class Numbering:
+    """Numbers up to `reserved` may be given out: it is written down, durably, before they are."""
+
+    def __init__(self, engine: sa.Engine, now_us: int) -> None:
+        self._engine = engine
+        self._now_us = now_us
+        self._reserved = 0
+
+    def begin(self, last: int) -> tuple[int, Gaps]:
+        """The number after which this process may go on, if the last one committed is `last`; and all gaps."""
+        with self._engine.begin() as connection:
+            found = connection.scalar(sa.select(counter_table.c.value).where(counter_table.c.name == _COUNTER))
+            if found is None:
+                connection.execute(counter_table.insert().values(name=_COUNTER, value=0))
+            begin = max(last, int(found or 0), number_floor(self._now_us))
+            if begin > last:
+                # Gaps after `last` are of starts that committed nothing, or of a history that is gone.
+                connection.execute(_gaps.delete().where(_gaps.c.after >= last))
+                connection.execute(_gaps.insert().values(after=last, through=begin))
+            kept = connection.execute(sa.select(_gaps).order_by(_gaps.c.after.desc()).limit(_MOST_GAPS)).all()
+            connection.execute(_gaps.delete().where(_gaps.c.after < kept[-1].after if kept else sa.false()))
+            self._reserve(connection, begin)
+        return begin, Gaps((row.after, row.through) for row in kept)
+
+    def reserve(self, number: int) -> None:
+        """Numbers up to `number` are about to be given out."""
+        if number > self._reserved:
+            with self._engine.begin() as connection:
+                self._reserve(connection, number)
+
+    def _reserve(self, connection: sa.Connection, number: int) -> None:
+        reserved = number + _BLOCK
+        connection.execute(counter_table.update().where(counter_table.c.name == _COUNTER).values(value=reserved))
+        self._reserved = reserved
