@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tocsin.broker import delivery, state, subscribing
 from tocsin.testing.broker_world import BrokerWorld
 
 _CHANNELS = ("A", "B", "C", "D")
@@ -31,9 +35,13 @@ _HAPPENINGS: dict[str, int] = {
 }
 
 
-def _live_through(world: BrokerWorld, steps: int, *, crashes: bool) -> None:
+#: How often disks run full, and have room again.
+_FULL_DISKS: dict[str, int] = {"fill": 2, "make_room": 2, "look_for_room": 4, "ask_again": 3}
+
+
+def _live_through(world: BrokerWorld, steps: int, **also: int) -> None:
     rng = world.rng
-    weights = _HAPPENINGS | ({"crash": 1} if crashes else {})
+    weights = _HAPPENINGS | also
     for what in rng.choices(list(weights), list(weights.values()), k=steps):
         client, broker = rng.choice(world.clients), rng.choice(world.brokers)
         match what:
@@ -41,7 +49,7 @@ def _live_through(world: BrokerWorld, steps: int, *, crashes: bool) -> None:
                 world.connect(client, broker)
             case "subscribe":
                 world.subscribe(client, rng.choice(_CHANNELS))
-            case "pull" | "answer" | "report" | "crash":
+            case "pull" | "answer" | "report" | "crash" | "fill" | "make_room" | "look_for_room":
                 getattr(world, what)(broker)
             case "tick":
                 world.tick(rng.choice((0.1, 1.0, 10.0)))
@@ -73,7 +81,7 @@ def test_every_result_once_and_in_order(seed: int, cache_max_bytes: int) -> None
     """With one broker or several, whatever fits into the cache, through disconnections, moves and congestion."""
     rng = random.Random(seed)
     world = BrokerWorld(rng, brokers=rng.choice((1, 2, 3)), clients=3, cache_max_bytes=cache_max_bytes)
-    _live_through(world, 150, crashes=False)
+    _live_through(world, 150)
     world.settle()
     _check(world)
 
@@ -83,6 +91,49 @@ def test_every_result_once_and_in_order(seed: int, cache_max_bytes: int) -> None
 def test_every_result_once_through_crashes(seed: int) -> None:
     """The same, while brokers are killed and begin again from their stores."""
     world = BrokerWorld(random.Random(seed), brokers=2, clients=3)
-    _live_through(world, 150, crashes=True)
+    _live_through(world, 150, crash=1)
     world.settle()
+    _check(world)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_result_once_through_full_disks(seed: int) -> None:
+    """What is told to a subscriber was stored before, so that not even a broker that is killed while its disk is full
+    loses anything; and when there is room again, everything goes on."""
+    world = BrokerWorld(random.Random(seed), brokers=2, clients=3)
+    _live_through(world, 200, crash=1, **_FULL_DISKS)
+    world.settle()
+    _check(world)
+
+
+class Mistake(Exception):
+    """What no handler expects."""
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_result_once_through_mistakes_of_the_machine(seed: int) -> None:
+    """A mistake with what one connection sent, wherever it is made, ends that connection and harms nobody."""
+    world = BrokerWorld(random.Random(seed), brokers=2, clients=3)
+    chance = random.Random(seed + 1)
+
+    def now_and_then(make: Callable[..., Any]) -> Callable[..., Any]:
+        def fail_or_make(*values: Any, **named: Any) -> Any:
+            if world.is_from_connection and not world.is_calm and chance.random() < 0.1:
+                raise Mistake
+            return make(*values, **named)
+
+        return fail_or_make
+
+    with (
+        patch("tocsin.broker.subscribing.StoreSubscription", now_and_then(subscribing.StoreSubscription)),
+        patch("tocsin.broker.subscribing.describe", now_and_then(subscribing.describe)),
+        patch("tocsin.broker.subscribing.Waiter", now_and_then(subscribing.Waiter)),
+        patch("tocsin.broker.subscribing.Unsubscribed", now_and_then(subscribing.Unsubscribed)),
+        patch("tocsin.broker.state.Welcome", now_and_then(state.Welcome)),
+        patch("tocsin.broker.delivery.Deliver", now_and_then(delivery.Deliver)),
+    ):
+        _live_through(world, 200, crash=1)
+        world.settle()
     _check(world)

@@ -183,7 +183,10 @@ class Coordination:
     async def _register(self) -> None:
         welcome = await self._link.register(self._registration)
         if welcome.public_key != self._store.fact(_KEY):
-            self._store.store_fact(_KEY, welcome.public_key)
+            try:
+                self._store.store_fact(_KEY, welcome.public_key)
+            except Unavailable as exc:
+                log.warning("the coordinator's key could not be stored; it is asked for again", reason=exc.message)
         self._tokens = TokenChecker(welcome.public_key)
         self._revocations_seen = 0
         self._every_s = welcome.heartbeat_every_s

@@ -26,7 +26,7 @@ class Door:
         refusal = self._refusal(arrival.user, connections, replaces=replaces)
         if refusal is None:
             return True
-        self._send_away(arrival, refusal)
+        self.send_away(arrival, refusal)
         return False
 
     def keep_waiting(self, subscriber: SubscriberId, arrival: SubscriberArrived) -> None:
@@ -46,7 +46,7 @@ class Door:
         arrival = self._waiting.pop(subscriber, None)
         if arrival is None or is_certain or _brings_all(arrival):
             return arrival
-        self._send_away(arrival, Unavailable("what was kept for you can't be found out now", retry_after_s=1))
+        self.send_away(arrival, Unavailable("what was kept for you can't be found out now", retry_after_s=1))
         return None
 
     def lose(self, connection: ConnectionId) -> None:
@@ -65,7 +65,7 @@ class Door:
     def stop_draining(self) -> None:
         self.is_draining = self.is_ending
 
-    def _send_away(self, arrival: SubscriberArrived, refusal: TocsinError) -> None:
+    def send_away(self, arrival: SubscriberArrived, refusal: TocsinError) -> None:
         self._out.append(Send(arrival.connection, error_message(refusal)))
         self._out.append(Close(arrival.connection, CLOSE_DRAINING, refusal.message))
 

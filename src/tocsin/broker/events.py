@@ -280,6 +280,36 @@ class HandoverPlaced:
 
 
 @dataclass(frozen=True, slots=True)
+class NotStored:
+    """The store did not take what these sessions' last changes were, and nobody has been told of them.
+
+    `positions` is to be stored later; `request` is what the subscriber asked for, if it is one who asked.
+    """
+
+    subscribers: Sequence[SubscriberId]
+    positions: Sequence[tuple[SubscriberId, Ask, Position]]
+    error: TocsinError
+    request: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoreChecked:
+    """Whether the store takes changes; `reason` says why not."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecalled:
+    """What the store has of a session; None if nothing."""
+
+    subscriber: SubscriberId
+    session: KeptSession | None
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     now_s: float
 
@@ -309,6 +339,9 @@ Event = (
     | DrainStarted
     | DrainEnded
     | HandoverPlaced
+    | NotStored
+    | StoreChecked
+    | SessionRecalled
     | Ticked
 )
 
@@ -369,6 +402,21 @@ class FetchHistory:
 @dataclass(frozen=True, slots=True)
 class FetchSession:
     subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSession:
+    """Read what the store has of a session; answer SessionRecalled."""
+
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFailure:
+    """A mistake of our own came to light by what a connection sent; the connection is closed for it."""
+
+    connection: ConnectionId
+    error: Exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,6 +487,8 @@ Instruction = (
     | Release
     | FetchHistory
     | FetchSession
+    | RecallSession
+    | NoteFailure
     | StoreSession
     | ForgetSession
     | StoreSubscription

@@ -25,6 +25,8 @@ class Waiter:
     position: Position | None
     request: int
     restoring: bool
+    #: Whether our own store has it, at `position`.
+    is_stored: bool = False
 
 
 class Holdings:
@@ -91,11 +93,13 @@ class Holdings:
         backend.release_at_s = max(at_s, backend.keep_until_s)
         self._unwanted[backend.id] = backend
 
-    def forget_waiter(self, session: Session) -> None:
+    def forget_waiter(self, session: Session, *, is_session_over: bool = False) -> None:
         """A connection that is gone does not wait for answers any more; what it carries on still comes to it."""
         for waiting in (self._wanted, self._asked):
             for ask, waiters in waiting.items():
-                waiting[ask] = [one for one in waiters if one.session is not session or one.restoring]
+                waiting[ask] = [
+                    one for one in waiters if one.session is not session or (one.restoring and not is_session_over)
+                ]
 
     def call(self, now_s: float) -> list[Backend]:
         """Make the next call to the cluster if none is under way; returns the backend subscriptions that go with it."""

@@ -39,6 +39,9 @@ class BrokerMetrics(Collector):
         self.closed = Counter(
             "tocsin_broker_closed", "Connections closed by the broker", ["code"], registry=self._registry
         )
+        self.failures = Counter(
+            "tocsin_broker_failures", "Mistakes and failed writes that ended a connection", registry=self._registry
+        )
         self.refused = Counter("tocsin_broker_refused", "Connections without a valid token", registry=self._registry)
 
     def watch(self, state: BrokerState) -> None:
@@ -54,6 +57,7 @@ class BrokerMetrics(Collector):
             "backend_subscriptions": ("Backend subscriptions held", state.backends),
             "frontend_subscriptions": ("Frontend subscriptions", state.frontends),
             "cache_bytes": ("Bytes of recent results in memory", state.cache.size_bytes),
+            "store_writable": ("1 while the session store takes changes, else 0", float(not state.unwritable)),
             "cursor": ("Results up to here have been delivered to those who are live", state.through),
         }
         counters: dict[str, tuple[str, float]] = {

@@ -32,29 +32,37 @@ from tocsin.broker.events import (
     FetchSession,
     Instruction,
     NoteDelivered,
+    NoteFailure,
+    NotStored,
     PlaceElsewhere,
     PlaceTold,
     PublishPlaces,
+    RecallSession,
     Release,
     Report,
     Send,
     SessionFetched,
+    SessionRecalled,
+    StoreChecked,
     StorePositions,
     SubscribeAsked,
     SubscriberArrived,
     Ticked,
     UnsubscribeAsked,
 )
+from tocsin.broker.keeping import Change, Keeper
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.sessions import NAMELESS
 from tocsin.broker.state import BrokerState
-from tocsin.broker.store import Change, SessionStore
-from tocsin.errors import InvalidValue, TocsinError, Unauthorised
+from tocsin.broker.store import SessionStore
+from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
 from tocsin.protocol.coordination import is_name
 from tocsin.protocol.messages import (
+    CLOSE_FAILED,
     CLOSE_IDLE,
     CLOSE_REFUSED,
     Ack,
+    FromBroker,
     Hello,
     Ping,
     Place,
@@ -71,7 +79,11 @@ from tocsin.settings import BrokerSettings
 log = structlog.get_logger(__name__)
 
 _TICK_EVERY_S = 0.1
+#: How often the store is tried; every second while it takes nothing.
+_CHECK_STORE_EVERY_S = 10.0
 _STORED = frozenset(get_args(Change))
+#: A fact in the store: when this broker was last seen at work.
+_ALIVE = "alive at"
 
 
 class BrokerNode:
@@ -88,6 +100,9 @@ class BrokerNode:
         self._settings = settings
         self._state = state
         self._store = store
+        self._keeper = Keeper(store)
+        #: Why the store takes no changes; empty while it does.
+        self._unwritable = ""
         self._cluster = ClusterCalls(cluster, clock, metrics, self.happened)
         self._coordination = coordination
         self._clock = clock
@@ -182,6 +197,9 @@ class BrokerNode:
             self._drop(connection, CLOSE_REFUSED, exc.message)
         except TocsinError as exc:
             connection.send(error_message(exc))
+        except Exception as exc:  # noqa: BLE001 it is logged
+            # What is wrong with the machine has been raised elsewhere too. The rest is between us and this connection.
+            self._failed(connection, exc)
 
     def congested(self, connection: Connection) -> None:
         self.happened(ConnectionCongested(connection.id, self._now_s()))
@@ -247,7 +265,8 @@ class BrokerNode:
         self._is_busy = True
         try:
             while self._events:
-                self._perform(self._state.handle(self._events.popleft()))
+                event = self._events.popleft()
+                self._perform(self._keep(event, self._state.handle(event)))
         except Exception as exc:
             self._fail(exc)
             raise
@@ -255,7 +274,6 @@ class BrokerNode:
             self._is_busy = False
 
     def _perform(self, instructions: Sequence[Instruction]) -> None:
-        self._keep(instructions)
         for one in instructions:
             match one:
                 case Deliver(connection, wires, confirm):
@@ -263,13 +281,17 @@ class BrokerNode:
                 case NoteDelivered(receivers):
                     self._metrics.delivered(receivers, self._clock.now_us())
                 case Send(connection, message):
-                    if (known := self._connections.get(connection)) is not None:
-                        known.send(message)
+                    self._send(connection, message)
                 case Close(connection, code, reason):
                     if (known := self._connections.get(connection)) is not None:
                         self._drop(known, code, reason)
                 case Report():
                     self._coordination.take(one)
+                case NoteFailure(connection, error):
+                    self._note_failure(error, connection=connection)
+                case RecallSession(subscriber):
+                    session = self._keeper.recall(subscriber)
+                    self._events.append(SessionRecalled(subscriber, session, self._now_s()))
                 case _:
                     self._ask_others(one)
 
@@ -289,14 +311,70 @@ class BrokerNode:
             case PlaceElsewhere(subscribers):
                 self._spawn(self._coordination.place_elsewhere(subscribers))
 
-    def _keep(self, instructions: Sequence[Instruction]) -> None:
-        """Store what is to be stored, before anything is answered: what a subscriber is told outlives us."""
+    def _keep(self, event: Event, instructions: Sequence[Instruction]) -> Sequence[Instruction]:
+        """Store what is to be stored, before anything is answered: what a subscriber is told outlives us.
+
+        Returns what is left to do. Those whose changes could not be stored are told nothing of them.
+        """
         # Nearly all instructions are deliveries: a look at the type is all they cost here.
         changes = [one for one in instructions if type(one) in _STORED]
-        if changes:
-            self._store.apply(cast(list[Change], changes))
-            if not all(isinstance(one, StorePositions) for one in changes):
-                self._coordination.report_soon()
+        if not changes:
+            return instructions
+        unkept = self._keeper.keep(cast(list[Change], changes), is_asked=isinstance(event, UnsubscribeAsked))
+        if not all(isinstance(one, StorePositions) for one in changes):
+            self._coordination.report_soon()
+        if unkept is None:
+            return instructions
+        if unkept.subscribers:
+            self._note_failure(unkept.error, unstored=len(unkept.subscribers))
+        request = _request_of(event)
+        self._events.appendleft(
+            NotStored(list(unkept.subscribers), unkept.positions, unkept.told, request, self._now_s())
+        )
+        if isinstance(unkept.error, Unavailable):
+            self._note_writable(unkept.error.message)
+        withheld = {self._state.connection_of(one) for one in unkept.subscribers}
+        return [one for one in instructions if not (isinstance(one, Send | Deliver) and one.connection in withheld)]
+
+    def _check_store(self) -> None:
+        """See whether the store takes changes, now and then, so that nobody begins what can't be stored."""
+        try:
+            self._store.check_room()
+            self._store.store_fact(_ALIVE, str(self._clock.now_us()))
+            if self._keeper.owes and (unkept := self._keeper.keep([])) is not None:
+                raise unkept.told
+        except Unavailable as exc:
+            self._note_writable(exc.message)
+        else:
+            self._note_writable("")
+
+    def _note_writable(self, reason: str) -> None:
+        if bool(reason) != bool(self._unwritable):
+            if reason:
+                log.error("the store takes no changes; deliveries go on, nothing new is begun", reason=reason)
+            else:
+                log.info("the store takes changes again")
+        if reason != self._unwritable:
+            self._unwritable = reason
+            self.happened(StoreChecked(reason))
+
+    def _note_failure(self, error: Exception, **what: Any) -> None:
+        self._metrics.failures.inc()
+        log.error("a mistake of our own; those concerned go on from the store", exc_info=error, **what)
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        """We can't deal with this connection."""
+        self._note_failure(error, connection=connection.id)
+        self._drop(connection, CLOSE_FAILED, "something failed here; come back and carry on from your position")
+
+    def _send(self, connection: ConnectionId, message: FromBroker) -> None:
+        known = self._connections.get(connection)
+        if known is None:
+            return
+        try:
+            known.send(message)
+        except Exception as exc:  # noqa: BLE001 it is logged
+            self._failed(known, exc)
 
     def _deliver(self, connection: ConnectionId, wires: Sequence[bytes], *, confirm: bool) -> None:
         known = self._connections.get(connection)
@@ -327,7 +405,7 @@ class BrokerNode:
     # Time
 
     async def _tick(self) -> None:
-        looked_at_s = self._now_s()
+        looked_at_s = checked_at_s = self._now_s()
         while True:
             await asyncio.sleep(_TICK_EVERY_S)
             now_s = self._now_s()
@@ -335,6 +413,9 @@ class BrokerNode:
             if now_s - looked_at_s >= 1:
                 looked_at_s = now_s
                 self._look_for_silence(now_s)
+                if self._unwritable or now_s - checked_at_s >= _CHECK_STORE_EVERY_S:
+                    checked_at_s = now_s
+                    self._check_store()
 
     def _look_for_silence(self, now_s: float) -> None:
         """Ping those from whom nothing came for long; close those who say no hello, or do not answer pings."""
@@ -370,3 +451,13 @@ class BrokerNode:
     def _fail(self, exc: Exception) -> None:
         self._failure = self._failure or exc
         self._has_failed.set()
+
+
+def _request_of(event: Event) -> int:
+    """The number under which a subscriber asked for something; 0 if it did not."""
+    match event:
+        case SubscribeAsked(_, message):
+            return message.request
+        case UnsubscribeAsked(_, _, request):
+            return request
+    return 0

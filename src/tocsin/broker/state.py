@@ -33,16 +33,21 @@ from tocsin.broker.events import (
     HistoryPulled,
     Instruction,
     KeptSession,
+    NoteFailure,
+    NotStored,
     Ordered,
     PlaceElsewhere,
     PlacesPublished,
     PlaceTold,
+    RecallSession,
     ReportDue,
     Reported,
     ResultsPulled,
     Send,
     SessionFetched,
+    SessionRecalled,
     Started,
+    StoreChecked,
     StorePositions,
     StoreSession,
     SubscribeAsked,
@@ -64,6 +69,7 @@ from tocsin.model.position import Position
 from tocsin.protocol.messages import (
     CLOSE_DRAINING,
     CLOSE_EXPIRED,
+    CLOSE_FAILED,
     CLOSE_MOVED,
     CLOSE_REFUSED,
     CLOSE_REPLACED,
@@ -82,6 +88,7 @@ _SWEEP_EVERY_S = 5.0
 _MAX_CONFIRMED = 200
 #: When draining, moves are spread over this part of the time there is.
 _MOVE_SPREAD = 0.5
+_FAILED = "something failed here; come back and carry on from your position"
 
 
 class BrokerState:
@@ -110,7 +117,11 @@ class BrokerState:
         self._quotas = Quotas(limits)
         self._door = Door(self._quotas, self._out)
         self._reports = ReportDesk()
-        self._subscriptions = SubscriptionDesk(self._holdings, self._deliveries, self._quotas, self._reports, self._out)
+        #: Whose positions are to be stored with the next tick.
+        self._acked: dict[Frontend, None] = {}
+        self._subscriptions = SubscriptionDesk(
+            self._holdings, self._deliveries, self._quotas, self._reports, self._acked, self._out
+        )
         self._relocation = RelocationDesk(self._holdings, self._out)
         self._places = PlaceDesk(self._out, publishes=publishes_places)
         #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
@@ -118,7 +129,6 @@ class BrokerState:
         self._sessions: dict[SubscriberId, Session] = {}
         self._connections: dict[ConnectionId, Session] = {}
         self._congested: dict[Session, None] = {}
-        self._acked: dict[Frontend, None] = {}
         self._next_sweep_s = 0.0
         self._has_unconfirmed = False
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
@@ -146,6 +156,9 @@ class BrokerState:
             DrainStarted: self._drain_started,
             DrainEnded: lambda _: self._door.stop_draining(),
             HandoverPlaced: self._handover_placed,
+            NotStored: self._not_stored,
+            StoreChecked: self._store_checked,
+            SessionRecalled: self._session_recalled,
             Ticked: self._ticked,
         }
         self._now_s = 0.0
@@ -153,13 +166,44 @@ class BrokerState:
     def handle(self, event: Event) -> list[Instruction]:
         """Take note of what happened; returns what to do about it, in this order."""
         self._now_s = getattr(event, "now_s", self._now_s)
-        self._handlers[type(event)](event)
+        try:
+            self._handlers[type(event)](event)
+        except Exception as exc:  # noqa: BLE001 it is noted, or raised again
+            self._set_back_who_failed(event, exc)
         self._deliveries.fetch()
         for backend in self._holdings.call(self._now_s):
             self._deliveries.close(backend)
         instructions = self._out[:]
         self._out.clear()
         return instructions
+
+    def _set_back_who_failed(self, event: Event, error: Exception) -> None:
+        """We made a mistake with what one connection sent: it is closed, and its session goes on from the store.
+
+        Nothing of what was begun is done: all of it is that session's. An error that is nobody's is raised again.
+        """
+        connection: ConnectionId | None = getattr(event, "connection", None)
+        if connection is None:
+            raise error
+        session = self._connections.get(connection)
+        if session is None and isinstance(event, SubscriberArrived):
+            session = self._sessions.get(f"{event.user}/{event.device}")
+        # Those that it replaces are forgotten already, and have to be closed.
+        self._out[:] = [one for one in self._out if isinstance(one, Close) and one.connection != connection]
+        self._out.append(NoteFailure(connection, error))
+        self._out.append(Close(connection, CLOSE_FAILED, _FAILED))
+        self._door.lose(connection)
+        if session is not None:
+            self._set_back(session, _FAILED)
+
+    def _set_back(self, session: Session, reason: str) -> None:
+        """Forget what we made of a session, and go on with what the store has of it."""
+        if session.connection is not None:
+            self._out.append(Close(session.connection, CLOSE_FAILED, reason))
+            self._disconnect(session)
+        self._reports.forget(session)
+        self._drop(session, self._now_s + _LINGER_S)
+        self._out.append(RecallSession(session.subscriber))
 
     # What others may look at
 
@@ -205,9 +249,18 @@ class BrokerState:
     def is_started(self) -> bool:
         return self._door.is_started
 
+    @property
+    def unwritable(self) -> str:
+        """Why the store takes no changes; empty while it does."""
+        return self._subscriptions.unwritable
+
     def kept(self) -> list[KeptSession]:
         """What the store holds, once everything has been stored that was asked for."""
         return [session.kept() for session in self._sessions.values()]
+
+    def connection_of(self, subscriber: SubscriberId) -> ConnectionId | None:
+        session = self._sessions.get(subscriber)
+        return None if session is None else session.connection
 
     # Starting
 
@@ -217,17 +270,20 @@ class BrokerState:
         for held in event.held:
             self._deliveries.open(self._holdings.add(held, next_pull=0))
         for kept in event.sessions:
-            session = Session(kept.subscriber, kept.generation, left_at_s=event.now_s)
-            self._sessions[session.subscriber] = session
-            self._subscriptions.restore(session, kept)
-            if not session.generation:
-                session.is_unconfirmed = self._has_unconfirmed = True
-                self._out.append(FetchSession(session.subscriber))
-            self._claim_when_whole(session)
+            self._claim_when_whole(self._take_from_store(kept))
         # What was lingering when we were killed lingers anew: whose it was, nobody can tell any more.
         for backend in self._holdings.backends():
             if not backend.frontends:
                 self._holdings.let_go(backend, event.now_s + _LINGER_S)
+
+    def _take_from_store(self, kept: KeptSession) -> Session:
+        session = Session(kept.subscriber, kept.generation, left_at_s=self._now_s)
+        self._sessions[session.subscriber] = session
+        self._subscriptions.restore(session, kept, is_stored=True)
+        if not session.generation:
+            session.is_unconfirmed = self._has_unconfirmed = True
+            self._out.append(FetchSession(session.subscriber))
+        return session
 
     # Coming and going
 
@@ -236,6 +292,9 @@ class BrokerState:
         session = self._sessions.get(subscriber)
         replaces = session is not None and session.connection is not None
         if not self._door.admits(event, len(self._connections), replaces=replaces):
+            return
+        if session is None and (refusal := self._subscriptions.refuse_change()) is not None:
+            self._door.send_away(event, refusal)
             return
         if session is not None:
             self._connect(session, event)
@@ -248,6 +307,11 @@ class BrokerState:
             self._confirm(known, event)
             return
         arrival = self._door.take(event.subscriber, is_certain=event.is_certain)
+        if (refusal := self._subscriptions.refuse_change()) is not None:
+            self._adopting.discard(event.subscriber)
+            if arrival is not None:
+                self._door.send_away(arrival, refusal)
+            return
         is_adopted = event.subscriber in self._adopting and event.is_certain and event.session is not None
         self._adopting.discard(event.subscriber)
         if arrival is None and not is_adopted:
@@ -265,7 +329,7 @@ class BrokerState:
 
     def _confirm(self, session: Session, event: SessionFetched) -> None:
         """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
-        if not session.is_unconfirmed or not event.is_certain:
+        if not session.is_unconfirmed or not event.is_certain or self._subscriptions.unwritable:
             return  # Asked again with the next report.
         session.is_unconfirmed = False
         if event.session is not None:
@@ -344,13 +408,42 @@ class BrokerState:
 
     def _end(self, session: Session, release_at_s: float) -> None:
         """Keep nothing for this subscriber any more."""
+        self._drop(session, release_at_s)
+        self._out.append(ForgetSession(session.subscriber))
+
+    def _drop(self, session: Session, release_at_s: float) -> None:
         for frontend in list(session.frontends.values()):
-            self._acked.pop(frontend, None)
             self._subscriptions.detach(frontend, release_at_s, is_session_over=True)
-        session.restoring.clear()
+        if session.restoring:
+            session.restoring.clear()
+            self._holdings.forget_waiter(session, is_session_over=True)
         self._places.forget(session)
         del self._sessions[session.subscriber]
-        self._out.append(ForgetSession(session.subscriber))
+
+    def _not_stored(self, event: NotStored) -> None:
+        for subscriber in event.subscribers:
+            if (session := self._sessions.get(subscriber)) is not None:
+                if session.connection is not None:
+                    self._out.append(Send(session.connection, error_message(event.error, event.request)))
+                self._set_back(session, event.error.message)
+        for subscriber, ask, position in event.positions:
+            known = self._sessions.get(subscriber)
+            frontend = None if known is None else known.frontends.get(position.epoch)
+            if frontend is not None and frontend.ask == ask:
+                self._acked[frontend] = None
+
+    def _session_recalled(self, event: SessionRecalled) -> None:
+        if event.session is None or event.subscriber in self._sessions:
+            return
+        session = self._take_from_store(event.session)
+        arrival = self._door.take(event.subscriber, is_certain=True)
+        if arrival is not None:
+            self._connect(session, arrival)
+        else:
+            self._claim_when_whole(session)
+
+    def _store_checked(self, event: StoreChecked) -> None:
+        self._subscriptions.unwritable = event.reason
 
     def _place_told(self, event: PlaceTold) -> None:
         if (session := self._connections.get(event.connection)) is not None:
@@ -377,7 +470,7 @@ class BrokerState:
         woken = self._subscriptions.acquired(event)
         self._relocation.acquired(event)
         for session in woken:
-            if session.restoring or session.subscriber not in self._sessions:
+            if session.restoring or self._sessions.get(session.subscriber) is not session:
                 continue
             if session.connection is not None and not session.is_welcomed:
                 self._welcome(session)

@@ -7,8 +7,9 @@ disk one by one; after a power failure the last positions may be older than they
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tocsin.broker.events import (
@@ -21,10 +22,10 @@ from tocsin.broker.events import (
     StoreSession,
     StoreSubscription,
 )
+from tocsin.broker.keeping import Change
+from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.runtime.versions import Versions
-
-Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions
 
 VERSIONS = Versions("the broker's store", "broker_version", Path(__file__).parent / "migrations")
 #: Of the newest version, for new stores: plain SQL, so that a broker need not load SQLAlchemy.
@@ -38,12 +39,16 @@ CREATE TABLE subscription (
 CREATE TABLE fact (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE broker_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
 """
+#: The write-ahead log grows to 4 MB before it is folded into the database, which may grow by as much.
+_MIN_FREE_BYTES = 16 << 20
+_RETRY_AFTER_S = 5.0
 _SAME_ASK = "subscriber = ? AND channel = ? AND parameters = ? AND permission = ?"
 
 
 class SessionStore:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         file = folder / "broker.sqlite"
         _prepare(file)
         self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
@@ -54,12 +59,20 @@ class SessionStore:
         self._db.close()
 
     def sessions(self) -> list[KeptSession]:
+        return self._read("")
+
+    def session(self, subscriber: str) -> KeptSession | None:
+        return next(iter(self._read("WHERE subscriber = ?", subscriber)), None)
+
+    def _read(self, condition: str, *values: str) -> list[KeptSession]:
         kept: dict[str, list[Kept]] = {}
-        rows = self._db.execute("SELECT subscriber, channel, parameters, permission, epoch, sequence FROM subscription")
+        rows = self._db.execute(
+            f"SELECT subscriber, channel, parameters, permission, epoch, sequence FROM subscription {condition}", values
+        )
         for subscriber, channel, parameters, permission, epoch, sequence in rows:
             one = Kept(Ask(channel, parameters, permission), Position(epoch, sequence))
             kept.setdefault(subscriber, []).append(one)
-        found = self._db.execute("SELECT subscriber, generation FROM session")
+        found = self._db.execute(f"SELECT subscriber, generation FROM session {condition}", values)
         return [KeptSession(subscriber, generation, kept.get(subscriber, [])) for subscriber, generation in found]
 
     def fact(self, name: str) -> str:
@@ -68,18 +81,34 @@ class SessionStore:
         return "" if row is None else str(row[0])
 
     def store_fact(self, name: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
+        with self._writing():
+            self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
+
+    def check_room(self) -> None:
+        """Raises Unavailable if the disk is nearly full: better known before a change is begun than when it fails."""
+        free_bytes = shutil.disk_usage(self._folder).free
+        if free_bytes < _MIN_FREE_BYTES:
+            raise Unavailable(f"its disk has {free_bytes} bytes left", retry_after_s=_RETRY_AFTER_S)
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Carry out changes in their order, all or none."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        """Carry out changes in their order, all or none; raises Unavailable if nothing can be written."""
+        with self._writing():
             for change in changes:
                 self._apply(change)
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """All that is written inside is committed, or nothing."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:  # SQLite has ended it by itself if the disk was full.
+                    self._db.execute("ROLLBACK")
+        except sqlite3.OperationalError as exc:
+            raise Unavailable(str(exc), retry_after_s=_RETRY_AFTER_S) from exc
 
     def _apply(self, change: Change) -> None:
         match change:

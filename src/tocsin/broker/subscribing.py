@@ -16,9 +16,13 @@ from tocsin.broker.holdings import Holdings, Waiter
 from tocsin.broker.limits import Quotas
 from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Backend, Frontend, Session, describe
-from tocsin.errors import InvalidValue, NotFound, TocsinError
-from tocsin.model.position import Position
+from tocsin.errors import InvalidValue, NotFound, TocsinError, Unavailable
+from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import FromBroker, Subscribe, Unsubscribed, error_message, parse_position
+
+#: A position that is further ahead of us than this was never given out. At ten commits a second, a broker that is cut
+#: off from the cluster is behind by so many after three hours.
+_MAX_AHEAD_COMMITS = 100_000
 
 
 class SubscriptionDesk:
@@ -28,18 +32,23 @@ class SubscriptionDesk:
         deliveries: DeliveryDesk,
         quotas: Quotas,
         reports: ReportDesk,
+        moved_on: dict[Frontend, None],
         out: list[Instruction],
     ) -> None:
         self._holdings = holdings
         self._deliveries = deliveries
         self._quotas = quotas
         self._reports = reports
+        #: Whose positions are to be stored with the next tick.
+        self._moved_on = moved_on
         self._out = out
+        #: Why the store takes no changes; empty while it does. Nothing is begun then that would have to be stored.
+        self.unwritable = ""
         #: Subscriptions that went on after a position, and those that could not.
         self.resumed = 0
         self.not_resumed = 0
 
-    def restore(self, session: Session, kept: KeptSession) -> None:
+    def restore(self, session: Session, kept: KeptSession, *, is_stored: bool = False) -> None:
         """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
         known = {one.ask for one in session.frontends.values()} | session.restoring
         for one in kept.subscriptions:
@@ -47,22 +56,24 @@ class SubscriptionDesk:
                 continue
             backend = self._holdings.get(one.position.epoch)
             if backend is not None and one.ask in backend.spellings:
-                self._carry_on(session, backend, one.ask, one.position)
+                self._carry_on(session, backend, one.ask, one.position, is_stored=is_stored)
             else:
                 session.restoring.add(one.ask)
-                self._holdings.want(one.ask, Waiter(session, one.position, 0, restoring=True))
+                self._holdings.want(one.ask, Waiter(session, one.position, 0, restoring=True, is_stored=is_stored))
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
         assert session.arrival is not None
         ask = Ask.of(message.channel, message.parameters, session.arrival.permission)
         try:
             position = parse_position(message.position) if message.position else None
+            self._check_reach(position)
         except InvalidValue as exc:
             self._tell(session, error_message(exc, message.request))
             return
         backend = self._holdings.find(ask)
         is_held = backend is not None and backend.id in session.frontends
-        if not is_held and (refusal := self._quotas.refuse_subscription(session.user)) is not None:
+        refusal = None if is_held else self.refuse_change() or self._quotas.refuse_subscription(session.user)
+        if refusal is not None:
             self._tell(session, error_message(refusal, message.request))
         elif backend is None:
             session.waiting += 1
@@ -71,11 +82,26 @@ class SubscriptionDesk:
         else:
             self._subscribed(self._attach(session, backend, ask, position), message.request)
 
+    def refuse_change(self) -> TocsinError | None:
+        """Why nothing can be begun that has to be stored; None if it can."""
+        if not self.unwritable:
+            return None
+        return Unavailable(f"this broker can't store subscriptions now: {self.unwritable}", retry_after_s=5)
+
+    def _check_reach(self, position: Position | None) -> None:
+        """Brokers may be ahead of one another, but not by this much."""
+        through = self._deliveries.through
+        if position is not None and commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
+            raise InvalidValue(f"position {position} lies far beyond the newest result, which is at {through}")
+
     def unsubscribe(self, session: Session, subscription: int, request: int, now_s: float) -> None:
         frontend = session.frontends.get(subscription)
         if frontend is None:
             missing = NotFound(f"you hold no subscription {subscription}")
             self._tell(session, error_message(missing, request))
+            return
+        if (refusal := self.refuse_change()) is not None:
+            self._tell(session, error_message(refusal, request))
             return
         self.detach(frontend, now_s)
         self._tell(session, Unsubscribed(subscription, request))
@@ -108,6 +134,7 @@ class SubscriptionDesk:
         session, backend = frontend.session, frontend.backend
         backend.keep_until_s = max(backend.keep_until_s, release_at_s)
         self._deliveries.leave(frontend)
+        self._moved_on.pop(frontend, None)
         del session.frontends[backend.id]
         del backend.frontends[session.subscriber]
         self._quotas.count_subscription(session.user, -1)
@@ -129,7 +156,10 @@ class SubscriptionDesk:
         if waiter.restoring:
             if ask in session.restoring:  # else the session has ended meanwhile
                 session.restoring.discard(ask)
-                self._carry_on(session, backend, ask, waiter.position)
+                self._carry_on(session, backend, ask, waiter.position, is_stored=waiter.is_stored)
+            return
+        if (refusal := self.refuse_change()) is not None:
+            self._refuse(waiter, ask, refusal)
             return
         session.waiting -= 1
         self._quotas.count_subscription(session.user, -1)
@@ -148,18 +178,23 @@ class SubscriptionDesk:
                 session.restoring.discard(ask)
                 self._out.append(ForgetSubscription(session.subscriber, ask))
 
-    def _carry_on(self, session: Session, backend: Backend, ask: Ask, position: Position | None) -> None:
+    def _carry_on(
+        self, session: Session, backend: Backend, ask: Ask, position: Position | None, *, is_stored: bool
+    ) -> None:
         """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
         if session.arrival is not None and session.arrival.permission != ask.permission:
             return
-        frontend = self._attach(session, backend, ask, position)
+        frontend = self._attach(session, backend, ask, position, is_stored=is_stored)
         if session.is_welcomed:
             self._subscribed(frontend, 0)
 
-    def _attach(self, session: Session, backend: Backend, ask: Ask, position: Position | None) -> Frontend:
+    def _attach(
+        self, session: Session, backend: Backend, ask: Ask, position: Position | None, *, is_stored: bool = False
+    ) -> Frontend:
         """Make `session` hold `backend`, after `position` if that lies in its history, else from now on."""
         self._holdings.keep(backend)
         frontend = session.frontends.get(backend.id)
+        is_known = frontend is not None
         if frontend is None:
             now = max(backend.begin, self._deliveries.through)
             frontend = Frontend(session, backend, ask, acked=now, sent=now)
@@ -175,7 +210,11 @@ class SubscriptionDesk:
         elif position is not None:
             frontend.recovered = False
             self.not_resumed += 1
-        self._out.append(StoreSubscription(session.subscriber, frontend.ask, Position(backend.id, frontend.acked)))
+        reached = Position(backend.id, frontend.acked)
+        if not is_stored and not (is_known and self.unwritable):
+            self._out.append(StoreSubscription(session.subscriber, frontend.ask, reached))
+        elif reached != position or is_known:
+            self._moved_on[frontend] = None
         self._reports.changed(session)
         return frontend
 

@@ -22,6 +22,7 @@ CLOSE_SLOW = 4001
 CLOSE_DRAINING = 4002
 CLOSE_IDLE = 4003
 CLOSE_EXPIRED = 4004
+CLOSE_FAILED = 4005
 CLOSE_REPLACED = 4100
 CLOSE_REFUSED = 4101
 CLOSE_TOO_MUCH = 4102
@@ -30,6 +31,10 @@ CLOSE_TOO_MUCH = 4102
 #: Metres on the plane that channels reckon with; bounded, so that no sum of them overflows.
 MAX_COORDINATE_M = 1e9
 Coordinate = Annotated[float, msgspec.Meta(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]
+
+
+#: A number that its sender chose; what does not fit into 64 bits could not be repeated in an answer.
+Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -42,7 +47,7 @@ class Subscribe(_Message, frozen=True, tag="subscribe"):
     channel: str
     parameters: dict[str, ParameterValue] = {}
     position: str = ""
-    request: int = 0
+    request: Number = 0
 
 
 class Hello(_Message, frozen=True, tag="hello"):
@@ -60,8 +65,8 @@ class Hello(_Message, frozen=True, tag="hello"):
 
 
 class Unsubscribe(_Message, frozen=True, tag="unsubscribe"):
-    subscription: int
-    request: int = 0
+    subscription: Number
+    request: Number = 0
 
 
 class Ack(_Message, frozen=True, tag="ack"):
@@ -80,7 +85,7 @@ class Place(_Message, frozen=True, tag="place"):
 class Ping(_Message, frozen=True, tag="ping"):
     """Answered with `pong` and the same `request`."""
 
-    request: int = 0
+    request: Number = 0
 
 
 class Subscribed(_Message, frozen=True, tag="subscribed"):
@@ -91,7 +96,7 @@ class Subscribed(_Message, frozen=True, tag="subscribed"):
     parameters: dict[str, ParameterValue]
     position: str
     recovered: bool = True
-    request: int = 0
+    request: Number = 0
 
 
 class Welcome(_Message, frozen=True, tag="welcome"):
@@ -106,7 +111,7 @@ class Welcome(_Message, frozen=True, tag="welcome"):
 
 class Unsubscribed(_Message, frozen=True, tag="unsubscribed"):
     subscription: int
-    request: int = 0
+    request: Number = 0
 
 
 class Notification(_Message, frozen=True, tag="notification"):
@@ -137,7 +142,7 @@ class Move(_Message, frozen=True, tag="move"):
 
 
 class Pong(_Message, frozen=True, tag="pong"):
-    request: int = 0
+    request: Number = 0
 
 
 class Error(_Message, frozen=True, tag="error"):
@@ -146,7 +151,7 @@ class Error(_Message, frozen=True, tag="error"):
     code: str
     message: str
     temporary: bool = False
-    request: int = 0
+    request: Number = 0
     retry_after_s: float = 0.0
 
 
@@ -186,7 +191,7 @@ def parse_position(text: str) -> Position:
         raise InvalidValue(str(exc)) from exc
 
 
-def error_message(error: TocsinError, request: int = 0) -> Error:
+def error_message(error: TocsinError, request: Number = 0) -> Error:
     """`error` as it travels to a subscriber."""
     retry_after_s = float(error.details().get("retry_after_s", 0))
     return Error(error.code, error.message, error.temporary, request, retry_after_s)

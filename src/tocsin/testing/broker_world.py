@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 from tocsin.broker.events import (
     Acknowledged,
@@ -34,6 +36,9 @@ from tocsin.broker.events import (
     Instruction,
     Kept,
     KeptSession,
+    NoteFailure,
+    NotStored,
+    RecallSession,
     Release,
     Report,
     ReportDue,
@@ -41,7 +46,9 @@ from tocsin.broker.events import (
     ResultsPulled,
     Send,
     SessionFetched,
+    SessionRecalled,
     Started,
+    StoreChecked,
     StorePositions,
     StoreSession,
     StoreSubscription,
@@ -50,10 +57,12 @@ from tocsin.broker.events import (
     Ticked,
     UnsubscribeAsked,
 )
+from tocsin.broker.keeping import Change, Keeper
 from tocsin.broker.limits import Limits
 from tocsin.broker.state import BrokerState
+from tocsin.errors import Unavailable
 from tocsin.model.position import Position
-from tocsin.protocol.messages import HistoryGone, Subscribe, Subscribed, Unsubscribed, Welcome
+from tocsin.protocol.messages import Error, HistoryGone, Subscribe, Subscribed, Unsubscribed, Welcome
 
 #: Rounds without anything new after which nothing more will come: a few for calls and answers, the rest to be sure.
 _QUIET_ROUNDS = 20
@@ -151,7 +160,20 @@ class FakeStore:
     generations: dict[str, int] = field(default_factory=dict)
     positions: dict[str, dict[Ask, Position]] = field(default_factory=lambda: defaultdict(dict))
 
-    def apply(self, change: Instruction) -> None:
+    #: The disk is full: nothing is taken.
+    is_full: bool = False
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        changes = list(changes)
+        if changes and self.is_full:
+            raise Unavailable("the disk is full", retry_after_s=1)
+        for change in changes:
+            self._apply(change)
+
+    def session(self, subscriber: str) -> KeptSession | None:
+        return next((one for one in self.sessions() if one.subscriber == subscriber), None)
+
+    def _apply(self, change: Change) -> None:
         match change:
             case StoreSession(subscriber, generation):
                 self.generations[subscriber] = generation
@@ -179,11 +201,15 @@ class FakeBroker:
     name: str
     state: BrokerState
     store: FakeStore = field(default_factory=FakeStore)
+    keeper: Keeper = field(init=False)
     #: Calls that wait to be answered.
     calls: list[Instruction] = field(default_factory=list)
     #: The pull that is under way, once it has been looked up at the cluster.
     pulled: ResultsPulled | None = None
     pulls: int = 0
+
+    def __post_init__(self) -> None:
+        self.keeper = Keeper(self.store)
 
 
 @dataclass(slots=True)
@@ -209,6 +235,8 @@ class FakeClient:
     is_welcomed: bool = False
     #: On this connection: the last sequence that came for each subscription.
     last: dict[int, int] = field(default_factory=dict)
+    #: On this connection: requests that were refused for the time being.
+    refused: set[int] = field(default_factory=set)
     gone: int = 0
 
 
@@ -219,6 +247,10 @@ class BrokerWorld:
         self.rng = rng
         self.now_s = 0.0
         self.is_calm = False
+        #: Whether what is being handled came from one connection.
+        self.is_from_connection = False
+        #: Mistakes of the machines that came to light, each with one connection's event.
+        self.mistakes = 0
         self.cluster = FakeCluster()
         self.coordinator = FakeCoordinator()
         self._cache_max_bytes = cache_max_bytes
@@ -241,6 +273,7 @@ class BrokerWorld:
         self._connections += 1
         client.broker, client.connection, client.is_welcomed = broker, self._connections, False
         client.last = {}
+        client.refused.clear()
         self._by_connection[client.connection] = client
         asks = [Subscribe(one.channel, {}, one.position, one.request) for one in client.wishes.values()]
         self._tell(
@@ -279,6 +312,16 @@ class BrokerWorld:
             client.broker,
             SubscribeAsked(client.connection, Subscribe(channel, {}, "", self._requests), self.now_s),
         )
+
+    def ask_again(self, client: FakeClient) -> None:
+        """Ask for what was refused for the time being."""
+        for request in sorted(client.refused & set(client.wishes)):
+            if client.broker is None or not client.is_welcomed:
+                return
+            client.refused.discard(request)
+            wish = client.wishes[request]
+            message = Subscribe(wish.channel, {}, wish.position, request)
+            self._tell(client.broker, SubscribeAsked(client.connection, message, self.now_s))
 
     def unsubscribe(self, client: FakeClient) -> None:
         held = [one for one in client.wishes.values() if one.subscription]
@@ -355,8 +398,21 @@ class BrokerWorld:
         self._unnoticed = [one for one in self._unnoticed if one[0] is not broker]
         broker.calls.clear()
         broker.pulled = None
+        broker.keeper = Keeper(broker.store)
         broker.state = self._machine(broker.name)
         self._begin(broker)
+
+    def fill(self, broker: FakeBroker) -> None:
+        """The broker's disk is full, which it learns when it stores something, or when it looks."""
+        broker.store.is_full = True
+
+    def make_room(self, broker: FakeBroker) -> None:
+        broker.store.is_full = False
+
+    def look_for_room(self, broker: FakeBroker) -> None:
+        if broker.keeper.owes:
+            broker.keeper.keep([])
+        self._tell(broker, StoreChecked("the disk is full" if broker.store.is_full else ""))
 
     def settle(self) -> None:
         """Let everybody come back and everything be answered, until nothing happens any more."""
@@ -369,8 +425,11 @@ class BrokerWorld:
             for client in self.clients:
                 if client.broker is None:
                     self.connect(client, self.rng.choice(self.brokers))
+                self.ask_again(client)
                 self.flush(client)
             for broker in self.brokers:
+                self.make_room(broker)
+                self.look_for_room(broker)
                 self.pull(broker)
                 self.report(broker)
                 while broker.calls:
@@ -391,7 +450,11 @@ class BrokerWorld:
     def _tell(self, broker: FakeBroker, event: Event) -> None:
         events = [event]
         while events:
-            for one in broker.state.handle(events.pop(0)):
+            event = events.pop(0)
+            self.is_from_connection = hasattr(event, "connection")
+            instructions = broker.state.handle(event)
+            self.is_from_connection = False
+            for one in self._keep(broker, event, instructions, events):
                 match one:
                     case Deliver(connection, wires, confirm):
                         self._delivered(connection, wires)
@@ -405,9 +468,25 @@ class BrokerWorld:
                     case (
                         StoreSession() | ForgetSession() | StoreSubscription() | ForgetSubscription() | StorePositions()
                     ):
-                        broker.store.apply(one)
+                        pass  # done
+                    case RecallSession(subscriber):
+                        events.append(SessionRecalled(subscriber, broker.keeper.recall(subscriber), self.now_s))
+                    case NoteFailure():
+                        self.mistakes += 1
                     case _:
                         broker.calls.append(one)
+
+    def _keep(
+        self, broker: FakeBroker, event: Event, instructions: list[Instruction], events: list[Event]
+    ) -> list[Instruction]:
+        """Store first, as a broker's shell does; returns what is left to do."""
+        changes = cast(list[Change], [one for one in instructions if isinstance(one, Change)])
+        unkept = broker.keeper.keep(changes, is_asked=isinstance(event, UnsubscribeAsked)) if changes else None
+        if unkept is None:
+            return instructions
+        events.insert(0, NotStored(list(unkept.subscribers), unkept.positions, unkept.told, 0, self.now_s))
+        withheld = {broker.state.connection_of(one) for one in unkept.subscribers}
+        return [one for one in instructions if not (isinstance(one, Send | Deliver) and one.connection in withheld)]
 
     def _forget(self, client: FakeClient) -> None:
         self._by_connection.pop(client.connection, None)
@@ -427,6 +506,9 @@ class BrokerWorld:
                     self._answered(client, wish, message)
             case HistoryGone():
                 client.gone += 1
+            case Error():
+                if message.request in client.wishes:
+                    client.refused.add(message.request)
             case Unsubscribed():
                 pass
 

@@ -17,6 +17,7 @@ from tocsin.broker.events import (
     StoreSubscription,
 )
 from tocsin.broker.store import SessionStore
+from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 
 _FLOOD = Ask.of("OfType", {"etype": "flood"}, "")
@@ -76,3 +77,18 @@ def test_facts(store: SessionStore, tmp_path: Path) -> None:
     store.store_fact("key", "one")
     store.store_fact("key", "two")
     assert SessionStore(tmp_path).fact("key") == "two"
+
+
+def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    """SQLite's own words for it, as an error that is temporary; with room, the same works."""
+    store = SessionStore(tmp_path)
+    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    many = [StoreSession(f"user{number}/{'x' * 100}", 0) for number in range(500)]
+    with pytest.raises(Unavailable, match="full"):
+        store.apply(many)
+    assert store.sessions() == []
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    store.apply(many)
+    assert len(store.sessions()) == 500
+    store.close()

@@ -1,0 +1,140 @@
+"""No input of a user ends a broker, and no user's input harms another's subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.broker.events import Ask, Delivery, ResultsPulled, StoreSubscription
+from tocsin.model.position import Position
+from tocsin.protocol.messages import CLOSE_FAILED, Error, Pong, Subscribed, Welcome
+from unit.broker.nodes import Broker, Line
+
+_SUBSCRIBE = '{"type":"subscribe","channel":"C","request":3}'
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path)
+    yield made
+    made.store.close()
+
+
+@pytest.mark.parametrize("sequence", [1 << 52, (1 << 63) - 1, 1 << 63, 1 << 70])
+async def test_a_position_far_beyond_the_end_is_refused(broker: Broker, sequence: int) -> None:
+    """Whoever asks for it, for a subscription that is held or not, is told, and nothing has changed."""
+    ann, eve = await broker.line("ann"), await broker.line("eve")
+    for _ in range(2):  # the second time, somebody holds it
+        await broker.say(eve, f'{{"type":"subscribe","channel":"C","position":"1-{sequence}","request":3}}')
+        assert isinstance(eve.last(), Error)
+        assert (eve.last().code, eve.last().request) == ("invalid_value", 3)
+        await broker.say(ann, _SUBSCRIBE)
+        assert isinstance(ann.last(), Subscribed)
+    assert [one.subscriptions for one in broker.store.sessions() if one.subscriber == "eve/d"] == [[]]
+    assert not broker.failures()
+
+
+async def test_what_the_store_can_not_take_ends_one_connection(broker: Broker) -> None:
+    """One connection is closed and may come back; the broker goes on, and counts it."""
+    ann, eve = await broker.line("ann"), await broker.line("eve")
+    await broker.say(ann, _SUBSCRIBE)
+    await broker.say(eve, _SUBSCRIBE)
+
+    def poisoned(subscriber: str, ask: Ask, position: Position) -> StoreSubscription:
+        return StoreSubscription(subscriber, ask, Position(position.epoch, 1 << 63))
+
+    with patch("tocsin.broker.subscribing.StoreSubscription", poisoned):
+        await broker.say(eve, _SUBSCRIBE.replace("C", "D"))
+    assert eve.closed is not None
+    assert eve.closed[0] == CLOSE_FAILED
+    assert broker.failures() == 1
+    again = await broker.line("eve")
+    (welcome,) = [one for one in again.sent if isinstance(one, Welcome)]
+    assert [one.channel for one in welcome.subscriptions] == ["C"]
+    broker.node.happened(ResultsPulled(1, [], 100, 0.0))
+    broker.node.happened(ResultsPulled(2, [Delivery(1, 101, b"x")], 101, 0.0))
+    assert ann.wires == [b"x"]
+    assert again.wires == [b"x"]
+
+
+async def test_a_mistake_with_one_connection_ends_that_connection(broker: Broker) -> None:
+    """Its session goes on from what the store has, and the others never notice."""
+    ann, eve = await broker.line("ann"), await broker.line("eve")
+    await broker.say(ann, _SUBSCRIBE)
+    await broker.say(eve, _SUBSCRIBE)
+    with patch("tocsin.broker.places.PlaceDesk.tell", side_effect=ZeroDivisionError):
+        await broker.say(eve, '{"type":"place","x":1,"y":2}')
+    assert eve.closed is not None
+    assert eve.closed[0] == CLOSE_FAILED
+    assert (broker.failures(), broker.state.sessions, broker.state.frontends) == (1, 2, 2)
+    await broker.say(ann, '{"type":"ping","request":1}')
+    assert ann.last() == Pong(1)
+    again = await broker.line("eve")
+    (welcome,) = [one for one in again.sent if isinstance(one, Welcome)]
+    assert [one.channel for one in welcome.subscriptions] == ["C"]
+
+
+_NUMBERS = st.integers() | st.floats() | st.sampled_from([0, 1, 2**53, 2**63 - 1, 2**63, 2**64, -1, 10**400])
+_POSITIONS = st.builds("{}-{}".format, _NUMBERS, _NUMBERS)
+_ANYTHING: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | _NUMBERS | st.text(max_size=20) | _POSITIONS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+_FIELDS = ("channel", "parameters", "position", "positions", "subscription", "request", "x", "y", "token", "device")
+_NEARLY_RIGHT = st.builds(
+    lambda right, wrong: {**right, **wrong},
+    st.sampled_from(
+        [
+            {"type": "subscribe", "channel": "C"},
+            {"type": "subscribe", "channel": "D", "parameters": {"a": 1}},
+            {"type": "unsubscribe", "subscription": 1},
+            {"type": "ack", "positions": ["1-100"]},
+            {"type": "place", "x": 1, "y": 1},
+            {"type": "ping"},
+            {"type": "hello", "token": "eve"},
+        ]
+    ),
+    st.dictionaries(st.sampled_from(_FIELDS), _ANYTHING | st.just("C"), max_size=2),
+)
+_MESSAGES = (
+    (_NEARLY_RIGHT | _ANYTHING).map(lambda value: json.dumps(value).encode())
+    | st.binary(max_size=50)
+    | st.sampled_from([1, 500, 30_000]).map(lambda depth: b"[" * depth)
+    | st.sampled_from([1, 500, 10_000]).map(lambda depth: b'{"type":"subscribe","parameters":' + b'{"a":' * depth)
+)
+
+
+@given(st.lists(_MESSAGES, min_size=1, max_size=12), st.integers(0, 2**32))
+def test_whatever_one_sends_the_broker_goes_on(messages: list[bytes], seed: int) -> None:
+    """Messages of any kind, over any number of connections: nothing fails, and others get what they asked for."""
+
+    async def live() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            broker, chance = Broker(Path(folder)), random.Random(seed)
+            ann = await broker.line("ann")
+            await broker.say(ann, _SUBSCRIBE)
+            eves: list[Line] = []
+            for message in messages:
+                if not eves or eves[-1].closed is not None or chance.random() < 0.2:
+                    eves.append(await broker.line(f"eve{chance.randrange(3)}"))
+                await broker.say(eves[-1], message)
+                if chance.random() < 0.3:
+                    broker.node.lost(eves[-1])
+                    eves.append(await broker.line("eve0"))
+            broker.node.happened(ResultsPulled(1, [], 100, 0.0))
+            broker.node.happened(ResultsPulled(2, [Delivery(1, 101, b"x")], 101, 0.0))
+            assert (ann.wires, ann.closed, broker.failures()) == ([b"x"], None, 0)
+            await broker.node.stop()
+
+    asyncio.run(live())
