@@ -118,7 +118,10 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
     every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "is_paused": False}
     assert {
         **every,
-        "parameters": [{"name": "who", "type": "STRING"}, {"name": "floor", "type": "INT"}],
+        "parameters": [
+            {"name": "who", "type": "STRING", "maximum": None},
+            {"name": "floor", "type": "INT", "maximum": None},
+        ],
     } in found["channels"]
     anyone = {"name": "OpAny", "kind": "CONTINUOUS", "period_s": None, "is_paused": True, "parameters": []}
     assert anyone in found["channels"]

@@ -87,4 +87,4 @@ def describe(cluster: Cluster, statement: st.Describe) -> Answer:
 
 
 def _signature(parameters: Sequence[Parameter]) -> str:
-    return ", ".join(f"{one.name} {one.type}" for one in parameters)
+    return ", ".join(map(str, parameters))

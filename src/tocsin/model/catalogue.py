@@ -53,6 +53,12 @@ class Parameter:
 
     name: str
     type: ColumnType
+    #: For numbers: values from 0 to this are allowed. None allows all that the type has.
+    maximum: int | float | None = None
+
+    def __str__(self) -> str:
+        """As it is declared."""
+        return f"{self.name} {self.type}" + (f" MAX {self.maximum}" if self.maximum is not None else "")
 
 
 @dataclass(frozen=True, slots=True)

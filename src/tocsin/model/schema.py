@@ -26,6 +26,9 @@ class ColumnType(StrEnum):
     DATE = "DATE"
 
 
+NUMBERS = (ColumnType.INT, ColumnType.BIGINT, ColumnType.DOUBLE)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of a dataset."""

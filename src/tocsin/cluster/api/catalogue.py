@@ -32,12 +32,16 @@ class DatasetEntry(BaseModel):
     primary_key: list[str]
 
 
+class ParameterEntry(Typed):
+    maximum: float | None = Field(description="Values from 0 to this are allowed; null if none was declared")
+
+
 class ChannelEntry(BaseModel):
     name: str
     kind: ChannelKind
     period_s: float | None = Field(description="Seconds between runs; null for continuous channels")
     is_paused: bool
-    parameters: list[Typed]
+    parameters: list[ParameterEntry]
 
 
 class FeedEntry(BaseModel):
@@ -78,7 +82,10 @@ def catalogue(cluster: AnyCluster) -> Response:
             "kind": one.kind,
             "period_s": one.period_s,
             "is_paused": known.is_paused(one.name),
-            "parameters": [{"name": parameter.name, "type": parameter.type} for parameter in one.parameters],
+            "parameters": [
+                {"name": parameter.name, "type": parameter.type, "maximum": parameter.maximum}
+                for parameter in one.parameters
+            ],
         }
         for _, one in sorted(known.channels.items())
     ]

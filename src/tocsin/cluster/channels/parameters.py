@@ -43,15 +43,21 @@ def _by_name(channel: Channel, values: Mapping[str, object]) -> list[object]:
 
 
 def _signature(channel: Channel) -> str:
-    return ", ".join(f"{parameter.name} {parameter.type}" for parameter in channel.parameters) or "no parameters"
+    return ", ".join(map(str, channel.parameters)) or "no parameters"
 
 
 def _check(channel: Channel, parameter: Parameter, value: object) -> ParameterValue:
     try:
-        return _NORMAL_FORMS[parameter.type](value)
+        normal = _NORMAL_FORMS[parameter.type](value)
+        if parameter.maximum is not None and not 0 <= normal <= parameter.maximum:  # type: ignore[operator]
+            raise ValueError
+        return normal
     except (ValueError, OverflowError):
         shown = "NULL" if value is None else repr(value)[:60]
         wanted = _WANTED[parameter.type]
+        if parameter.maximum is not None:
+            kind = "a number" if parameter.type is ColumnType.DOUBLE else "a whole number"
+            wanted = f"{kind} from 0 to {parameter.maximum}"
         raise InvalidValue(f"{channel.name}: {parameter.name} must be {wanted}, not {shown}") from None
 
 

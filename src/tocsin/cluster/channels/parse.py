@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
+from sys import float_info
 from typing import TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -19,7 +20,7 @@ from tocsin.cluster.channels.dialect import NAME_RULE, Source, is_name, read_num
 from tocsin.cluster.channels.statements import FileFormat, Kind, Listing, LiteralValue, Statement
 from tocsin.errors import StatementError
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
-from tocsin.model.schema import RESERVED_PREFIX, Column, ColumnType, Schema
+from tocsin.model.schema import NUMBERS, RESERVED_PREFIX, Column, ColumnType, Schema
 
 MAX_SCRIPT_LENGTH = 1 << 20
 MIN_PERIOD_S = 0.1
@@ -189,7 +190,7 @@ class _Reader:
         parameters: list[Parameter] = []
         while not self._next_is(")"):
             self._new_name((parameter.name for parameter in parameters), "parameter")
-            parameters.append(Parameter(self._name("parameter"), self._type()))
+            parameters.append(self._parameter())
             if not self._skip(","):
                 break
         self._sign(")")
@@ -202,6 +203,20 @@ class _Reader:
         self._word("AS")
         channel = Channel(name, kind, tuple(parameters), self._rest(), period_s)
         return statements.CreateChannel(channel, if_not_exists)
+
+    def _parameter(self) -> Parameter:
+        name, type_ = self._name("parameter"), self._type()
+        place = self.place
+        if not self._skip("MAX"):
+            return Parameter(name, type_)
+        if type_ not in NUMBERS:
+            raise self._error(f"MAX is for numbers: {', '.join(NUMBERS)}; {name} is a {type_}", place)
+        maximum = self._literal()
+        if isinstance(maximum, bool | str | None) or not 0 <= maximum <= float_info.max:
+            raise self._error(f"MAX needs a number from 0 on, such as {name} {type_} MAX 50000", place)
+        if type_ is not ColumnType.DOUBLE and not isinstance(maximum, int):
+            raise self._error(f"the MAX of {name} must be a whole number, as its type {type_} is", place)
+        return Parameter(name, type_, float(maximum) if type_ is ColumnType.DOUBLE else maximum)
 
     def _period_s(self) -> float:
         place = self.place

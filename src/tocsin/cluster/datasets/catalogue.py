@@ -139,7 +139,7 @@ class Catalogue:
     def add_channel(self, channel: Channel) -> None:
         with self._changing() as connection:
             _refuse_taken(self._channels, channel.name, "channel")
-            parameters = json.dumps([[parameter.name, parameter.type] for parameter in channel.parameters])
+            parameters = json.dumps([[one.name, one.type, one.maximum] for one in channel.parameters])
             connection.execute(
                 _channels.insert().values(
                     key=channel.name.lower(),
@@ -224,5 +224,8 @@ def _feed(row: Any) -> Feed:
 
 
 def _channel(row: Any) -> Channel:
-    parameters = tuple(Parameter(name, ColumnType(kind)) for name, kind in json.loads(row.parameters))
+    # Catalogues from before there were maxima have pairs of name and type.
+    parameters = tuple(
+        Parameter(name, ColumnType(kind), *maximum) for name, kind, *maximum in json.loads(row.parameters)
+    )
     return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s)

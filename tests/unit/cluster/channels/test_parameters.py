@@ -105,3 +105,18 @@ def test_any_value_is_taken_or_refused_and_taking_is_stable(value: object) -> No
         except InvalidValue:
             continue
         assert check_values(takes(type_), once) == once
+
+
+@pytest.mark.parametrize("value", [50_000.1, 1e300, -0.001, float("nan"), float("inf"), 10**400, "5", None])
+def test_a_declared_maximum_bounds_the_values(value: object) -> None:
+    """Beyond it, below zero and what is no number is refused, and the error says what is allowed."""
+    channel = Channel("C", ChannelKind.CONTINUOUS, (Parameter("radius_m", ColumnType.DOUBLE, 50_000.0),), "SELECT 1")
+    with pytest.raises(InvalidValue, match=r"C: radius_m must be a number from 0 to 50000\.0, not"):
+        check_values(channel, {"radius_m": value})
+    assert check_values(channel, [50_000]) == (50_000.0,)
+    assert check_values(channel, [0]) == (0.0,)
+    whole = Channel("C", ChannelKind.CONTINUOUS, (Parameter("n", ColumnType.INT, 9),), "SELECT 1")
+    with pytest.raises(InvalidValue, match="n must be a whole number from 0 to 9, not 10"):
+        check_values(whole, [10])
+    with pytest.raises(InvalidValue, match="it takes n INT MAX 9"):
+        check_values(whole, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tocsin.cluster.channels.parse import parse_script, parse_statement
@@ -99,6 +101,21 @@ BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; to
                     (Parameter("p", ColumnType.STRING), Parameter("r", ColumnType.DOUBLE)),
                     BODY,
                     90.0,
+                )
+            ),
+        ),
+        (
+            f"CREATE CONTINUOUS CHANNEL C (r DOUBLE max 50000, n INT MAX 9, p BIGINT) AS {BODY}",
+            CreateChannel(
+                Channel(
+                    "C",
+                    ChannelKind.CONTINUOUS,
+                    (
+                        Parameter("r", ColumnType.DOUBLE, 50000.0),
+                        Parameter("n", ColumnType.INT, 9),
+                        Parameter("p", ColumnType.BIGINT),
+                    ),
+                    BODY,
                 )
             ),
         ),
@@ -212,3 +229,21 @@ def test_parse_statement_takes_exactly_one() -> None:
     for text in ("", "SHOW FEEDS; SHOW FEEDS"):
         with pytest.raises(StatementError, match="exactly one"):
             parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("p STRING MAX 5", "MAX is for numbers: INT, BIGINT, DOUBLE; p is a STRING"),
+        ("p DOUBLE MAX -1", "MAX needs a number from 0 on, such as p DOUBLE MAX 50000"),
+        ("p DOUBLE MAX 'x'", "MAX needs a number from 0 on"),
+        ("p DOUBLE MAX NULL", "MAX needs a number from 0 on"),
+        ("p DOUBLE MAX 1" + "0" * 400, "MAX needs a number from 0 on"),
+        ("p INT MAX 1.5", "the MAX of p must be a whole number, as its type INT is"),
+        ("p INT MAX", "a value must be a string"),
+    ],
+)
+def test_a_maximum_that_makes_no_sense_is_refused(declared: str, reason: str) -> None:
+    """With what is wrong and what is allowed."""
+    with pytest.raises(StatementError, match=re.escape(reason)):
+        parse_statement(f"CREATE CONTINUOUS CHANNEL C ({declared}) AS {BODY}")

@@ -15,7 +15,13 @@ from tocsin.model.schema import Column, ColumnType, Schema
 
 _DATASET = Dataset("Reports", DatasetKind.ACTIVE, Schema((Column("id", ColumnType.STRING, nullable=False),), ("id",)))
 _FEED = Feed("reports", "Reports", FeedSource.FOLDER, "/in")
-_CHANNEL = Channel("Wake", ChannelKind.REPETITIVE, (Parameter("k", ColumnType.INT),), "SELECT 1", 0.5)
+_CHANNEL = Channel(
+    "Wake",
+    ChannelKind.REPETITIVE,
+    (Parameter("k", ColumnType.INT), Parameter("r", ColumnType.DOUBLE, 500.0)),
+    "SELECT 1",
+    0.5,
+)
 
 
 @pytest.fixture
