@@ -7,12 +7,14 @@ that is meant, run `pytest tests/golden --update-golden` and read the difference
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from tocsin.cluster.channels.compile import compile_channel
-from unit.cluster.channels.emergency import DATASETS, channel, shown
+from tocsin.cluster.channels.radius_classes import radius_groups
+from unit.cluster.channels.emergency import DATASETS, channel, shown, shown_name
 
 FOLDER = Path(__file__).parent / "channels"
 CASES = sorted(path for path in FOLDER.glob("*.sql") if not path.name.endswith(".out.sql"))
@@ -30,3 +32,13 @@ def test_channel_compiles_to_its_golden_text(case: Path, golden: Callable[[Path,
 def test_there_are_cases() -> None:
     """All seven channels of the emergency application, and more."""
     assert len(CASES) >= 14
+
+
+@pytest.mark.parametrize("name", ["emergencies_near_me", "emergencies_at_location"])
+def test_different_radii_are_branches_of_one_query(name: str, golden: Callable[[Path, str], None]) -> None:
+    """Two grids, and one branch for the few with huge radii, who come first in it and have no cells."""
+    compiled = compile_channel(channel((FOLDER / f"{name}.sql").read_text()), DATASETS)
+    (radius,) = compiled.radius_parameters
+    groups = radius_groups([radius], {(256.0,): 1_000_000, (2.0**15,): 200_000, (inf,): 3}, new_rows=60)
+    names = {relation: shown_name(relation) for relation in compiled.relations}
+    golden(FOLDER / f"{name}.radii.out.sql", f"{compiled.render_groups(names, groups)}\n")

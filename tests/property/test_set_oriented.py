@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tocsin.cluster.channels.compile import Relation, RelationRole, cell_size_for, compile_channel
+from tocsin.cluster.channels.compile import Relation, RelationRole, compile_channel
+from tocsin.cluster.channels.radius_classes import count_classes, radius_groups
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
 
@@ -69,6 +71,8 @@ BODIES = {
     "both are new": """SELECT r.id, u.user_id FROM Reports r JOIN Users u ON u.user_id = :me
         WHERE is_new(r) AND is_new(u) AND within(r.x, r.y, u.x, u.y, 512)""",
     "at a place": """SELECT r.id, distance(r.x, r.y, :px, :py) AS metres FROM Reports r
+        WHERE is_new(r) AND within(r.x, r.y, :px, :py, :radius)""",
+    "at a place, two radii": """SELECT r.id, h.name FROM Reports r JOIN Shelters h ON within(h.x, h.y, :px, :py, :least)
         WHERE is_new(r) AND within(r.x, r.y, :px, :py, :radius)""",
     "near a user": """SELECT r.id, u.x FROM Reports r JOIN Users u ON u.user_id = :me
         WHERE is_new(r) AND within(r.x, r.y, u.x, u.y, :radius)""",
@@ -127,7 +131,11 @@ BODIES = {
 FAR = [1e18, -1e18, 1e300, -1e300, 2.0**33, -(2.0**41)]
 #: The edges of cells and of circles, and the floats next to them.
 EDGES = [0.0, -0.0, 256.0, 512.0, -256.0, 500.0, 499.99999999999994, 500.00000000000006, -1e-13, 1000.0, 1012.0]
-RADII = [0.0, 500.0, 512.0, 256.0, 1.0, 0.001, -3.0, 1000.0, 300.0]
+COMMON_RADII = [0.0, 500.0, 512.0, 256.0, 1.0, 0.001, -3.0, 1000.0, 300.0]
+#: With tiny and huge ones, and the floats around the borders of classes.
+RADII = [*COMMON_RADII, 5e-324, 1e-9, 2.0**-19, 511.9999999995, 511.9999999996, 4e4, 1e18, 2.0**1000, 1e300, 1.7e308]
+#: Subscriptions times new rows that are compared exactly: none, some and all of the subscriptions.
+EXACT_PAIRS = [0, 20, 10**9]
 TYPES = ["flood", "fire", "it's", "a\\b"]
 
 
@@ -137,6 +145,7 @@ class City:
     users: Sequence[tuple[object, ...]]
     shelters: Sequence[tuple[object, ...]]
     subscriptions: Sequence[tuple[object, ...]]
+    exact_pairs: int
 
 
 @st.composite
@@ -160,13 +169,15 @@ def cities(draw: st.DrawFn) -> City:
 
     def subscription(number: int) -> tuple[object, ...]:
         where = (coordinate(), coordinate())
-        return (number + 1, chance.choice(TYPES), *where, chance.choice(RADII), chance.randrange(4), f"u{number}")
+        radius = chance.choice(RADII)
+        return (number + 1, chance.choice(TYPES), *where, radius, chance.randrange(4), f"u{number}")
 
     return City(
         [report(number) for number in range(chance.choice([0, 3, 40, 40]))],
         [(f"u{number}", *place(), chance.random() < 0.6) for number in range(chance.choice([1, 12]))],
         [(f"h{number}", *place()) for number in range(chance.choice([0, 12, 12]))],
-        [subscription(number) for number in range(chance.choice([1, 4, 4]))],
+        [subscription(number) for number in range(chance.choice([1, 4, 12]))],
+        chance.choice(EXACT_PAIRS),
     )
 
 
@@ -236,10 +247,17 @@ def test_one_query_for_all_equals_one_query_each(spark: SparkSession, body: str,
     """The rendered query gives the same multiset of (subscription, payload) as the body run per subscription."""
     compiled = compile_channel(Channel("c", ChannelKind.REPETITIVE, PARAMETERS, body, 1.0), DATASETS)
     names = _bind(spark, city)
-    places = {parameter.name: place for place, parameter in enumerate(PARAMETERS, start=1)}
-    sizes = {
-        name: cell_size_for(max(row[places[name]] for row in city.subscriptions))  # type: ignore[type-var]
-        for name in compiled.radius_parameters
-    }
+    groups = radius_groups(
+        compiled.radius_parameters,
+        _radius_classes(compiled.radius_parameters, city),
+        new_rows=1,
+        max_exact_pairs=city.exact_pairs,
+    )
     naive = " UNION ALL ".join(f"({_naively(body, subscription)})" for subscription in city.subscriptions)
-    assert _rows(spark, compiled.render(names, sizes)) == _rows(spark, naive)
+    assert _rows(spark, compiled.render_groups(names, groups)) == _rows(spark, naive)
+
+
+def _radius_classes(parameters: Sequence[str], city: City) -> Counter[tuple[float, ...]]:
+    places = {parameter.name: place for place, parameter in enumerate(PARAMETERS, start=1)}
+    columns = [[float(row[places[name]]) for row in city.subscriptions] for name in parameters]  # type: ignore[arg-type]
+    return count_classes([np.array(column) for column in columns]) if parameters else Counter()

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,10 +20,12 @@ from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
 from tocsin.benchmarks.measuring import (
     alternately,
+    at_pace,
     cluster_in_process,
     machine,
     median,
     memory_mb,
+    percentile,
     progress,
     run_script,
     seconds,
@@ -41,6 +46,9 @@ _LIMIT_S = 10.0
 _CITY_M = 40_000.0
 _RADIUS_M = 500.0
 _CHUNK = 100_000
+_NEWCOMERS_PER_S = 100
+#: Java has compiled what a run needs after some twenty of them.
+_WARM_RUNS = 20
 
 _SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, etype INT, zone INT, x DOUBLE, y DOUBLE, message STRING, PRIMARY KEY (id));
@@ -59,7 +67,7 @@ CREATE REPETITIVE CHANNEL NearMe (user_id BIGINT, radius_m DOUBLE) PERIOD 24 HOU
 """
 
 
-class _Workload:
+class Workload:
     """A cluster with reports, users and subscriptions, and the joins to compare it with."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
@@ -124,10 +132,22 @@ class _Workload:
         return frame
 
 
-def run(seed: int = 0, subscriptions: int = 1_000_000, largest: int = 32_000_000) -> dict[str, Any]:
+def run(
+    seed: int = 0,
+    subscriptions: int = 1_000_000,
+    largest: int = 32_000_000,
+    churn_subscriptions: int = 10_000_000,
+    churn_s: int = 120,
+) -> dict[str, Any]:
     report: dict[str, Any] = {"benchmark": "channels", "machine": machine(), "subscriptions": subscriptions}
+    if churn_subscriptions:
+        progress.print("churn: newcomers while the channel runs")
+        with cluster_in_process() as cluster:
+            report["churn"] = churn(Workload(cluster, seed), churn_subscriptions, churn_s)
+    if not subscriptions:
+        return report
     with cluster_in_process(spark_driver_memory="6g") as cluster:
-        work = _Workload(cluster, seed)
+        work = Workload(cluster, seed)
         progress.print("equality: one run for all subscriptions, beside a join written by hand")
         report |= _equality(work, subscriptions)
         progress.print("near: users who move, beside the best join written by hand")
@@ -138,8 +158,8 @@ def run(seed: int = 0, subscriptions: int = 1_000_000, largest: int = 32_000_000
     return report
 
 
-def _equality(work: _Workload, count: int) -> dict[str, Any]:
-    asks = [(at % _TYPES, at // _TYPES) for at in range(count)]
+def _equality(work: Workload, count: int) -> dict[str, Any]:
+    asks = _asks(range(count))
     subscribing_s = seconds(lambda: work.subscribe("OfTypeInZone", asks))
     base = work.cached(
         "equality",
@@ -196,7 +216,7 @@ def _equality(work: _Workload, count: int) -> dict[str, Any]:
     }
 
 
-def _near(work: _Workload, count: int) -> dict[str, Any]:
+def _near(work: Workload, count: int) -> dict[str, Any]:
     for first in range(0, count, _CHUNK):
         work.move_users(first, _CHUNK)
     run_script(work.cluster, _NEAR_CHANNEL)
@@ -243,16 +263,73 @@ def _near(work: _Workload, count: int) -> dict[str, Any]:
         bare_s += bare_times
         run_s += run_times
     base.unpersist()
+    results = (work.state("NearMe").results - results_before) // _REPEATS
+    huge_s = _with_a_huge_radius(work)
     return {
         "near_users": count,
-        "near_results_per_run": (work.state("NearMe").results - results_before) // _REPEATS,
+        "near_results_per_run": results,
         "near_run_s": round(median(run_s), 3),
         "near_bare_spark_s": round(median(bare_s), 3),
         "near_ratio_to_bare_spark": round(median(run_s) / median(bare_s), 2),
+        "near_run_with_a_huge_radius_s": round(median(huge_s), 3),
     }
 
 
-def _largest(work: _Workload, count: int, largest: int) -> dict[str, Any]:
+def _with_a_huge_radius(work: Workload) -> list[float]:
+    """One subscriber who wants to hear of everything must not make the runs of all others longer."""
+    work.subscribe("NearMe", [(0, 1e300)])
+    times = []
+    for _ in range(2 + _REPEATS):
+        work.publish_reports(_NEW_RECORDS)
+        times.append(seconds(lambda: work.run("NearMe")))
+    return times[2:]
+
+
+def churn(work: Workload, count: int, duration_s: int) -> dict[str, Any]:
+    """Newcomers one by one, each a call of its own, while the channel runs every second.
+
+    Times of subscribing count from the moment when the call was due: what holds one up holds up those behind it.
+    """
+    channel = "OfTypeInZone"
+    subscribing_s = seconds(lambda: work.subscribe(channel, _asks(range(count))))
+    work.publish_reports(_NEW_RECORDS)
+    progress.print(f"  first run: {seconds(lambda: work.run(channel)):.1f} s")
+    for _ in range(_WARM_RUNS):
+        work.publish_reports(_NEW_RECORDS)
+        work.run(channel)
+    waited_s: list[float] = []
+
+    def newcomers() -> None:
+        begin = time.perf_counter()
+        for at in at_pace(_NEWCOMERS_PER_S, duration_s * _NEWCOMERS_PER_S):
+            work.cluster.subscribe("bench", channel, _asks([count + at]))
+            waited_s.append(time.perf_counter() - begin - at / _NEWCOMERS_PER_S)
+
+    run_s = []
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(newcomers)
+        for _ in at_pace(1.0, duration_s):
+            work.publish_reports(_NEW_RECORDS)
+            run_s.append(seconds(lambda: work.run(channel)))
+        coming.result()
+    served = len(work.state(channel).subscriptions)
+    return {
+        "subscriptions": count,
+        "newcomers": served - count,
+        "register_s": round(subscribing_s, 1),
+        "subscribe_p50_ms": round(1000 * percentile(waited_s, 0.5), 1),
+        "subscribe_p99_ms": round(1000 * percentile(waited_s, 0.99), 1),
+        "run_p50_s": round(median(run_s), 3),
+        "run_p99_s": round(percentile(run_s, 0.99), 3),
+        "memory": memory_mb(),
+    }
+
+
+def _asks(numbers: Iterable[int]) -> list[tuple[Any, ...]]:
+    return [(at % _TYPES, at // _TYPES) for at in numbers]
+
+
+def _largest(work: Workload, count: int, largest: int) -> dict[str, Any]:
     """Double the channel's subscriptions until a run takes too long.
 
     The first million came in through the registry; the others are given to the executor in the form that it keeps

@@ -24,12 +24,17 @@ def channels(
     seed: Seed = 0,
     subscriptions: Annotated[int, typer.Option(help="Distinct subscriptions of the first part.")] = 1_000_000,
     largest: Annotated[int, typer.Option(help="Stop doubling here.")] = 32_000_000,
+    churn_subscriptions: Annotated[
+        int, typer.Option(help="Subscriptions while newcomers come; 0 leaves it out.")
+    ] = 10_000_000,
+    churn_s: Annotated[int, typer.Option(help="Seconds in which newcomers come.")] = 120,
     as_json: AsJson = False,
 ) -> None:
-    """Run time of a channel with a million distinct subscriptions, and of a near-query; beside joins by hand."""
+    """Run time of a channel with a million distinct subscriptions, and of a near-query, beside joins by hand; and what
+    newcomers wait for while a channel with ten million runs."""
     from tocsin.benchmarks.channels import run
 
-    _print(run(seed, subscriptions, largest), as_json)
+    _print(run(seed, subscriptions, largest, churn_subscriptions, churn_s), as_json)
 
 
 @app.command()

@@ -18,7 +18,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tocsin.cluster.channels.compile import CompiledChannel, compile_channel
-from tocsin.cluster.channels.executor import ChannelExecutor
+from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
 from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.catalogue import Catalogue
@@ -81,6 +81,9 @@ class Cluster:
         self._folder_feeds: dict[str, FolderFeed] = {}
         #: Held by whoever changes what exists: statements come one at a time.
         self.statement_lock = threading.RLock()
+        #: Held by whoever changes who is subscribed, and for moments only: subscribing never waits for Spark. Taken
+        #: after the statements' lock by those who need both.
+        self.subscription_lock = threading.RLock()
 
     spark: SparkSession
     executor: ChannelExecutor
@@ -197,7 +200,11 @@ class Cluster:
     def retire(self, channel: Channel) -> None:
         """A channel was dropped."""
         self.repetitive.remove(channel.name)
-        self.executor.remove(channel.name)
+        with self.subscription_lock:
+            state = self.executor.withdraw(channel.name)
+        # Outside of the lock: those who subscribe to others should not have to wait for a run that takes long.
+        if state is not None:
+            self.executor.release(state)
         self.registry.remove_channel(channel.name)
 
     def pause(self, name: str) -> bool:
@@ -229,22 +236,27 @@ class Cluster:
         self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
     ) -> Subscribed:
         """Hold backend subscriptions for a broker; the channel's next run serves them. Values are checked before."""
-        with self.statement_lock:
-            state = self.executor.states.get(channel.lower())
-            if state is None:
-                raise NotFound(f"no channel called {channel}")
+        with self.subscription_lock:
+            state = self.channel_at_work(channel)
             done = self.registry.subscribe(broker, state.channel.name, asks, permission)
             state.subscriptions.add(done.created)
             return done
 
+    def channel_at_work(self, name: str) -> ChannelState:
+        """It stays at work as long as the caller holds `subscription_lock`."""
+        state = self.executor.states.get(name.lower())
+        if state is None:
+            raise NotFound(f"no channel called {name}")
+        return state
+
     def unsubscribe(self, broker: str, ids: Sequence[int]) -> int:
         """Let go of a broker's subscriptions; returns how many ended, for nobody holds them any more."""
-        with self.statement_lock:
+        with self.subscription_lock:
             return self._end(self.registry.unsubscribe(broker, ids))
 
     def forget_broker(self, broker: str) -> int:
         """Let go of a broker and all it holds; returns how many subscriptions ended."""
-        with self.statement_lock:
+        with self.subscription_lock:
             return self._end(self.registry.remove_broker(broker))
 
     def _end(self, ended: Ended) -> int:

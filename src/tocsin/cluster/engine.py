@@ -23,6 +23,8 @@ _SETTINGS = {
     # A value that can't be cast or divided is NULL for that row; an error would stop the channel for everybody.
     "spark.sql.ansi.enabled": "false",
     "spark.scheduler.mode": "FAIR",
+    # Short tasks: a run that comes while large tiers of subscriptions are merged gets a core soon.
+    "spark.sql.files.maxPartitionBytes": str(16 << 20),
     # Subscriptions up to about 200,000 are the side to copy when a window has more rows than there are of them.
     "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
     # Nothing in a query's text may reach variables or files, even if a check had a hole.

@@ -144,9 +144,10 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster) -> Response:
     channels: dict[str, Channel] = {}
     answers: list[dict[str, Any]] = [{}] * len(body.subscriptions)
     # Until all are held, none of their channels may be dropped.
-    with cluster.statement_lock:
+    with cluster.subscription_lock:
         for at, ask in enumerate(body.subscriptions):
-            channel = cluster.catalogue.channel(ask.channel)
+            cluster.catalogue.channel(ask.channel)  # Its error lists what there is.
+            channel = cluster.channel_at_work(ask.channel).channel
             channels[channel.name] = channel
             try:
                 values = check_values(channel, ask.parameters)

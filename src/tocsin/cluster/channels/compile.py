@@ -6,7 +6,7 @@ Spark is generated from the checked tree, never the author's text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from tocsin.cluster.channels import template
 from tocsin.cluster.channels.check import check_query
 from tocsin.cluster.channels.dialect import sql_of
 from tocsin.cluster.channels.near import cell_size_for, spell_out
+from tocsin.cluster.channels.radius_classes import RadiusGroup
 from tocsin.cluster.channels.resolve import Output
 from tocsin.cluster.channels.sets import SetOriented, payload_query
 from tocsin.cluster.channels.template import Broadcast, CellSize, Part, Relation, RelationRole
@@ -46,6 +47,8 @@ class CompiledChannel:
     windows: tuple[str, ...]
     #: The body has no is_new: every run gives its whole result.
     full_result: bool
+    #: The same query, written for few subscriptions; given if a radius is a parameter.
+    parts_for_few: tuple[Part, ...] = ()
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -53,12 +56,30 @@ class CompiledChannel:
 
     @property
     def radius_parameters(self) -> tuple[str, ...]:
-        """The parameters whose largest value among the subscriptions sets a cell size."""
+        """The parameters whose values among the subscriptions set cell sizes."""
         return tuple(sorted({part.parameter for part in self.parts if isinstance(part, CellSize)}))
 
     def render(self, names: Mapping[Relation, str], cell_sizes: Mapping[str, float], *, broadcast: bool = True) -> str:
         """The SQL. `broadcast=False` leaves out the hints, for windows too large to be copied to every executor."""
         return template.render(self.parts, names, cell_sizes, broadcast=broadcast)
+
+    def render_groups(
+        self, names: Mapping[Relation, str], groups: Sequence[RadiusGroup], *, broadcast: bool = True
+    ) -> str:
+        """The SQL for subscriptions that are split by their radii: a branch for each group, one query in all."""
+        return "\nUNION ALL\n".join(
+            f"({branch})" if len(groups) > 1 else branch
+            for branch in (self._branch(names, group, broadcast) for group in groups)
+        )
+
+    def _branch(self, names: Mapping[Relation, str], group: RadiusGroup, broadcast: bool) -> str:
+        if group.condition:
+            mine = f"(SELECT * FROM {names[template.SUBSCRIPTIONS]} WHERE {group.condition})"
+            names = {**names, template.SUBSCRIPTIONS: mine}
+        if group.is_few:
+            # The hint is on the subscriptions, and they are few whatever the window holds.
+            return template.render(self.parts_for_few, names, group.cell_sizes, broadcast=True)
+        return self.render(names, group.cell_sizes, broadcast=broadcast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +109,24 @@ def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> Compil
     if not watched and channel.kind is ChannelKind.CONTINUOUS:
         message = "a CONTINUOUS channel runs on new records: say which with is_new(dataset)"
         raise checked.source.error(message, 0)
-    try:
-        rows = SetOriented(checked.source, catalogue).query(checked.tree)
-    except RecursionError:
-        raise checked.source.error("nested too deeply", 0) from None
-    sql = payload_query(rows, [output.name for output in checked.columns])
-    return CompiledChannel(template.split(sql), checked.columns, read, watched or read, not watched)
+
+    def written(*, few_subscriptions: bool) -> tuple[Part, ...]:
+        try:
+            rows = SetOriented(checked.source, catalogue, few_subscriptions).query(checked.tree.copy())
+        except RecursionError:
+            raise checked.source.error("nested too deeply", 0) from None
+        return template.split(payload_query(rows, [output.name for output in checked.columns]))
+
+    parts = written(few_subscriptions=False)
+    has_radii = any(isinstance(part, CellSize) for part in parts)
+    return CompiledChannel(
+        parts,
+        checked.columns,
+        read,
+        watched or read,
+        full_result=not watched,
+        parts_for_few=written(few_subscriptions=True) if has_radii else (),
+    )
 
 
 def compile_select(sql: str, datasets: Mapping[str, Dataset]) -> CompiledSelect:

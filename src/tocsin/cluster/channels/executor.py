@@ -20,7 +20,9 @@ import pyarrow as pa
 import structlog
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.compile import CompiledChannel, Relation, RelationRole, cell_size_for
+from tocsin.cluster.channels.compile import CompiledChannel, Relation, RelationRole
+from tocsin.cluster.channels.merging import SubscriptionMerging
+from tocsin.cluster.channels.radius_classes import radius_groups
 from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import MAX_INLINE_ROWS, DatasetViews
@@ -108,6 +110,7 @@ class ChannelExecutor:
         self.views = DatasetViews(spark, store, scratch)
         self._states: dict[str, ChannelState] = {}
         self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="channel")
+        self._merging = SubscriptionMerging(spark, clock, lambda: list(self._states.values()))
 
     @property
     def states(self) -> Mapping[str, ChannelState]:
@@ -123,7 +126,8 @@ class ChannelExecutor:
         }
         if bounds:
             self._results.set_bounds(bounds)
-        state = ChannelState(channel, compiled, ChannelSubscriptions(self._spark, channel, self._scratch))
+        subscriptions = ChannelSubscriptions(self._spark, channel, self._scratch, compiled.radius_parameters)
+        state = ChannelState(channel, compiled, subscriptions)
         self.set_paused(state, is_paused)
         self._states = {**self._states, channel.name.lower(): state}
         return state
@@ -143,16 +147,20 @@ class ChannelExecutor:
         with state.lock:
             state.compiled = compiled
 
-    def remove(self, name: str) -> None:
+    def withdraw(self, name: str) -> ChannelState | None:
+        """From now on nobody finds the channel and no run of it begins; None if there is no such channel."""
         state = self._states.get(name.lower())
-        if state is None:
-            return
         self._states = {known: value for known, value in self._states.items() if known != name.lower()}
+        return state
+
+    def release(self, state: ChannelState) -> None:
+        """Let go of what a withdrawn channel has, once a run that is under way has ended."""
         with state.lock:
             state.subscriptions.close()
         self._metrics.forget_channel(state.channel.name)
 
     def close(self) -> None:
+        self._merging.stop()
         self._pool.shutdown()
 
     def run_continuous(self, changed: Iterable[str]) -> None:
@@ -168,6 +176,10 @@ class ChannelExecutor:
 
     def run(self, states: list[ChannelState]) -> None:
         """Run channels over what they have not seen yet. A run that fails is logged and tried with the next window."""
+        self._run_all(states)
+        self._merging.wake()
+
+    def _run_all(self, states: list[ChannelState]) -> None:
         with ExitStack() as held:
             for state in sorted(states, key=lambda one: one.channel.name):
                 held.enter_context(state.lock)
@@ -228,14 +240,17 @@ class ChannelExecutor:
                 if relation.role is not RelationRole.SUBSCRIPTIONS
             }
             names[Relation(RelationRole.SUBSCRIPTIONS)] = subscriptions.view()
-            sizes = {name: cell_size_for(subscriptions.largest(name)) for name in state.compiled.radius_parameters}
-            broadcast = self._new_rows(names) <= max(MAX_INLINE_ROWS, len(subscriptions))
-            output = self._spark.sql(state.compiled.render(names, sizes, broadcast=broadcast)).toArrow()
+            new_rows = self._new_rows(names)
+            broadcast = (new_rows or 0) <= max(MAX_INLINE_ROWS, len(subscriptions))
+            # After the view was made, so that no class of its subscriptions is missing.
+            groups = radius_groups(state.compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
+            output = self._spark.sql(state.compiled.render_groups(names, groups, broadcast=broadcast)).toArrow()
         return subscriptions.without_removed(output)
 
-    def _new_rows(self, names: Mapping[Relation, str]) -> int:
-        """Rows of the window: the side to broadcast, unless it is the larger one."""
-        return sum(self.views.rows_in(name) or 0 for one, name in names.items() if one.role is RelationRole.NEW)
+    def _new_rows(self, names: Mapping[Relation, str]) -> int | None:
+        """Rows of the window, the side to broadcast, unless it is the larger one; None if all rows are read."""
+        rows = [self.views.rows_in(name) or 0 for one, name in names.items() if one.role is RelationRole.NEW]
+        return sum(rows) if rows else None
 
     def _bound(self, relation: Relation, window: Window) -> AbstractContextManager[str]:
         dataset = relation.dataset

@@ -70,13 +70,19 @@ def subqueries(select: exp.Select) -> list[exp.Subquery]:
 
 
 def from_clause(
-    select: exp.Select, keyed: Mapping[str, str], source: Source, datasets: Mapping[str, Dataset]
+    select: exp.Select,
+    keyed: Mapping[str, str],
+    source: Source,
+    datasets: Mapping[str, Dataset],
+    *,
+    few_subscriptions: bool = False,
 ) -> FromClause:
     """`keyed` holds the SQL of subqueries that carry `_subscription` themselves.
 
-    Columns in `select` may be renamed, in place, to follow their relations into a subquery.
+    Columns in `select` may be renamed, in place, to follow their relations into a subquery. For few subscriptions the
+    order is another: they come first, bring the rows that belong to them, and are compared with what is new.
     """
-    return _FromBuilder(select, keyed, source, datasets).build()
+    return _FromBuilder(select, keyed, source, datasets, few_subscriptions).build()
 
 
 @dataclass(slots=True)
@@ -85,6 +91,7 @@ class _FromBuilder:
     keyed: Mapping[str, str]
     source: Source
     datasets: Mapping[str, Dataset]
+    few_subscriptions: bool
     #: SQL written so far, and which aliases it already joins.
     lines: list[str] = field(default_factory=list)
     placed: set[str] = field(default_factory=set)
@@ -181,6 +188,7 @@ class _FromBuilder:
             {item.alias: item.weight for item in items},
             subscriptions=SUBSCRIBED,
             equated=frozenset(equated),
+            exact=_exact_pairs(items, conditions) if self.few_subscriptions else frozenset(),
         )
         by_alias = {item.alias: item for item in items}
         for cells in found:
@@ -194,6 +202,8 @@ class _FromBuilder:
         waiting = list(items)
         item = next((new for new in waiting if new.holds_new), waiting[0])
         small = [new.alias for new in items if new.holds_new and new.alias not in self.keyed and len(items) > 1]
+        if self.few_subscriptions and (own := next((new for new in waiting if new.is_subscriptions), None)) is not None:
+            item, small = own, [own.alias] if len(items) > 1 else []
         self.small = list(small)
         self.lines.append(f"FROM {item.from_sql()}")
         self.placed.add(item.alias)
@@ -319,6 +329,19 @@ def _sides(condition: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
 def _equated(condition: exp.Expr) -> tuple[set[str], set[str]]:
     sides = _sides(condition)
     return (_aliases(sides[0][0]), _aliases(sides[0][1])) if sides else (set(), set())
+
+
+def _exact_pairs(items: list[_Item], conditions: list[exp.Expr]) -> frozenset[frozenset[str]]:
+    """What is new, paired with the subscriptions and with each relation of which they have one row by its key."""
+    by_key: dict[str, set[str]] = {}
+    for condition in conditions:
+        for own, others in _sides(condition):
+            if isinstance(own, exp.Column) and _aliases(others) == {SUBSCRIBED}:
+                by_key.setdefault(own.table, set()).add(own.name.lower())
+    belonging = {item.alias for item in items if (key := _key(item)) and key <= by_key.get(item.alias, set())}
+    return frozenset(
+        frozenset((item.alias, other)) for item in items if item.holds_new for other in belonging | {SUBSCRIBED}
+    )
 
 
 def _key(item: _Item) -> set[str]:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from tocsin.cluster.channels import functions
 from tocsin.cluster.channels.dialect import call, column_of, function_name, quote_name, sql_of
 from tocsin.cluster.channels.template import CellSize, mark, number
-from tocsin.model.schema import ColumnType
+from tocsin.model.schema import NUMBERS, ColumnType
 
 CELL_COLUMN = "_cell"
 #: Cells to each side of the own one. With cells of half a radius, 2 measured best (142 ms against 228 with 1).
@@ -27,6 +27,10 @@ REACH = 2
 CELLS_AROUND = 2**31
 #: Finer cells would only serve radii below a millionth; a radius of zero needs some size.
 SMALLEST_CELL = 2.0**-20
+#: Beyond this radius every point lies in cell 0, and the exact test decides.
+LARGEST_RADIUS = 2.0**1000
+#: How much more than half a radius a cell is wide, so that rounding in the exact test can't reach a cell further.
+MARGIN = 1 + 2.0**-40
 
 
 def cell_size_for(max_radius: float) -> float:
@@ -37,9 +41,9 @@ def cell_size_for(max_radius: float) -> float:
     """
     if not max_radius > 0:
         return SMALLEST_CELL
-    if max_radius > 2.0**1000:
-        return inf  # Then every point lies in cell 0, and the exact test decides.
-    mantissa, exponent = frexp(max(max_radius / 2 * (1 + 2.0**-40), SMALLEST_CELL))
+    if max_radius > LARGEST_RADIUS:
+        return inf
+    mantissa, exponent = frexp(max(max_radius / 2 * MARGIN, SMALLEST_CELL))
     return float(2.0 ** (exponent - 1 if mantissa == 0.5 else exponent))
 
 
@@ -74,6 +78,7 @@ class Cells:
 class _Link:
     points: Mapping[str, tuple[exp.Expr, exp.Expr]]
     size: str
+    by_parameter: bool
 
 
 def near_cells(
@@ -83,12 +88,13 @@ def near_cells(
     subscriptions: str,
     kept: frozenset[str] = frozenset(),
     equated: frozenset[frozenset[str]] = frozenset(),
+    exact: frozenset[frozenset[str]] = frozenset(),
 ) -> list[Cells]:
     """Cells for each `within` that links two relations of `preference`: the lower its number, the smaller a relation.
 
     A relation is repeated at most once, those `kept` never. Its one repetition goes to the link whose other side is
     the largest. `equated` are pairs that an equality links already: cells are then worth their price only if the
-    subscriptions are met without repeating them.
+    subscriptions are met without repeating them. `exact` are pairs that get no cells for a radius that is a parameter.
     """
     links = [link for condition in conditions if (link := _link(condition, preference, subscriptions)) is not None]
     links.sort(key=lambda link: -max(preference[alias] for alias in link.points))
@@ -97,7 +103,7 @@ def near_cells(
     for link in links:
         small, large = sorted(link.points, key=lambda alias: (alias in used, preference[alias]))
         equality_does = frozenset(link.points) in equated and large != subscriptions
-        if small in used or equality_does:
+        if small in used or equality_does or (link.by_parameter and frozenset(link.points) in exact):
             continue
         used.add(small)
         condition = exp.EQ(this=column_of(CELL_COLUMN, small), expression=_cell(*link.points[large], link.size))
@@ -113,13 +119,12 @@ def _link(condition: exp.Expr, preference: Mapping[str, int], subscriptions: str
     first, second = _owner(ax, ay), _owner(bx, by)
     if first == second or first not in preference or second not in preference:
         return None
+    points = {first: (ax, ay), second: (bx, by)}
     if isinstance(radius, exp.Literal) and isfinite(float(radius.this)):
-        size = number(cell_size_for(float(radius.this)))
-    elif isinstance(radius, exp.Column) and radius.table == subscriptions:
-        size = mark(CellSize(radius.name))
-    else:
-        return None
-    return _Link({first: (ax, ay), second: (bx, by)}, size)
+        return _Link(points, number(cell_size_for(float(radius.this))), by_parameter=False)
+    if isinstance(radius, exp.Column) and radius.table == subscriptions and radius.meta.get("type") in NUMBERS:
+        return _Link(points, mark(CellSize(radius.name)), by_parameter=True)
+    return None
 
 
 def _owner(x: exp.Expr, y: exp.Expr) -> str:

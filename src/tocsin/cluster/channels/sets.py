@@ -42,6 +42,7 @@ class SetOriented:
 
     source: Source
     datasets: Mapping[str, Dataset]
+    few_subscriptions: bool = False
 
     def query(self, query: exp.Expr) -> str:
         """SQL that gives `_subscription` and then the outputs of `query`."""
@@ -145,7 +146,7 @@ class SetOriented:
                 keyed[subquery.alias] = f"(\n{self.query(subquery.this)}\n)"
                 subquery.set("this", exp.Select())
         self._parameters_to_columns(select)
-        return joins.from_clause(select, keyed, self.source, self.datasets)
+        return joins.from_clause(select, keyed, self.source, self.datasets, few_subscriptions=self.few_subscriptions)
 
     def _parameters_to_columns(self, select: exp.Select) -> None:
         for placeholder in list(select.find_all(exp.Placeholder)):

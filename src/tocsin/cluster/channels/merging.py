@@ -1,0 +1,81 @@
+"""Merging subscriptions in the background: one thread, one merge at a time, for all channels.
+
+So at most one channel has tiers twice in memory, and a run is held up only for the moment in which the new tier takes
+the place of the old ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+from pyspark.sql import SparkSession
+
+from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
+from tocsin.model.catalogue import Channel
+from tocsin.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+#: A merge that failed is not tried again at once: it may be a large one, and what it needs, memory or room for files,
+#: may be what is missing.
+_RETRY_AFTER_S = 60.0
+#: Spark's scheduler shares the cores between pools; without a pool of their own, runs would wait for all of a merge.
+_POOL = "merging"
+
+
+class MergingChannel(Protocol):
+    """What merging needs of a channel at work."""
+
+    @property
+    def channel(self) -> Channel: ...
+
+    @property
+    def subscriptions(self) -> ChannelSubscriptions: ...
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Held by runs of the channel."""
+
+
+class SubscriptionMerging:
+    def __init__(self, spark: SparkSession, clock: Clock, channels: Callable[[], Iterable[MergingChannel]]) -> None:
+        self._spark = spark
+        self._clock = clock
+        self._channels = channels
+        self._retry_at_s: dict[str, float] = {}
+        self._is_wanted = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._keep_merging, name="subscription-merging", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Runs may have left tiers to merge."""
+        self._is_wanted.set()
+
+    def stop(self) -> None:
+        """Wait for a merge that is under way, and begin no more."""
+        self._stopping = True
+        self._is_wanted.set()
+        self._thread.join()
+
+    def _keep_merging(self) -> None:
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
+        while self._is_wanted.wait() and not self._stopping:
+            self._is_wanted.clear()
+            for channel in list(self._channels()):
+                self._merge_all(channel)
+
+    def _merge_all(self, channel: MergingChannel) -> None:
+        name = channel.channel.name
+        if self._clock.monotonic_s() < self._retry_at_s.get(name, 0.0):
+            return
+        try:
+            while not self._stopping and channel.subscriptions.merge(channel.lock):
+                pass
+            self._retry_at_s.pop(name, None)
+        except Exception as exc:
+            self._retry_at_s[name] = self._clock.monotonic_s() + _RETRY_AFTER_S
+            log.warning("merging subscriptions failed; trying again later", channel=name, exc_info=exc)

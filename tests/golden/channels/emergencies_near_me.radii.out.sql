@@ -1,0 +1,41 @@
+(SELECT c._subscription AS subscription,
+  to_json(named_struct('id', c.`id`, 'etype', c.`etype`, 'x', c.`x`, 'y', c.`y`, 'severity', c.`severity`, 'message', c.`message`, 'metres', c.`metres`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')) AS payload
+FROM (
+SELECT /*+ BROADCAST(`_candidates`) */ `_s`.`_subscription` AS _subscription,
+  `_candidates`.`r.id` AS `id`, `_candidates`.`r.etype` AS `etype`, `_candidates`.`r.x` AS `x`, `_candidates`.`r.y` AS `y`, `_candidates`.`r.severity` AS `severity`, `_candidates`.`r.message` AS `message`, SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) AS `metres`
+FROM (
+SELECT /*+ BROADCAST(`r`) */ `r`.`x` AS `r.x`, `r`.`y` AS `r.y`, `u`.`x` AS `u.x`, `u`.`y` AS `u.y`, `u`.`user_id` AS `u.user_id`, `r`.`id` AS `r.id`, `r`.`etype` AS `r.etype`, `r`.`severity` AS `r.severity`, `r`.`message` AS `r.message`
+FROM (SELECT `r`.*, PMOD(PMOD(FLOOR(`r`.`x` / 32768.0D), 2147483648) + _dx, 2147483648) * 2147483648 + PMOD(PMOD(FLOOR(`r`.`y` / 32768.0D), 2147483648) + _dy, 2147483648) AS _cell FROM new_EmergencyReports AS `r` LATERAL VIEW explode(sequence(-2, 2)) _xs AS _dx LATERAL VIEW explode(sequence(-2, 2)) _ys AS _dy) AS `r`
+JOIN full_UserLocations AS `u`
+  ON `r`.`_cell` = PMOD(FLOOR(`u`.`x` / 32768.0D), 2147483648) * 2147483648 + PMOD(FLOOR(`u`.`y` / 32768.0D), 2147483648)
+) AS _candidates
+JOIN (SELECT * FROM subscriptions WHERE (`radius_m` > 32767.9999999702D AND `radius_m` <= 65535.9999999404D)) AS `_s`
+  ON ABS(`_candidates`.`r.x` - `_candidates`.`u.x`) <= `_s`.`radius_m` AND ABS(`_candidates`.`r.y` - `_candidates`.`u.y`) <= `_s`.`radius_m` AND SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) <= `_s`.`radius_m` AND `_candidates`.`u.user_id` = `_s`.`user_id`
+) AS c)
+UNION ALL
+(SELECT c._subscription AS subscription,
+  to_json(named_struct('id', c.`id`, 'etype', c.`etype`, 'x', c.`x`, 'y', c.`y`, 'severity', c.`severity`, 'message', c.`message`, 'metres', c.`metres`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')) AS payload
+FROM (
+SELECT /*+ BROADCAST(`_candidates`) */ `_s`.`_subscription` AS _subscription,
+  `_candidates`.`r.id` AS `id`, `_candidates`.`r.etype` AS `etype`, `_candidates`.`r.x` AS `x`, `_candidates`.`r.y` AS `y`, `_candidates`.`r.severity` AS `severity`, `_candidates`.`r.message` AS `message`, SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) AS `metres`
+FROM (
+SELECT /*+ BROADCAST(`r`) */ `r`.`x` AS `r.x`, `r`.`y` AS `r.y`, `u`.`x` AS `u.x`, `u`.`y` AS `u.y`, `u`.`user_id` AS `u.user_id`, `r`.`id` AS `r.id`, `r`.`etype` AS `r.etype`, `r`.`severity` AS `r.severity`, `r`.`message` AS `r.message`
+FROM (SELECT `r`.*, PMOD(PMOD(FLOOR(`r`.`x` / 256.0D), 2147483648) + _dx, 2147483648) * 2147483648 + PMOD(PMOD(FLOOR(`r`.`y` / 256.0D), 2147483648) + _dy, 2147483648) AS _cell FROM new_EmergencyReports AS `r` LATERAL VIEW explode(sequence(-2, 2)) _xs AS _dx LATERAL VIEW explode(sequence(-2, 2)) _ys AS _dy) AS `r`
+JOIN full_UserLocations AS `u`
+  ON `r`.`_cell` = PMOD(FLOOR(`u`.`x` / 256.0D), 2147483648) * 2147483648 + PMOD(FLOOR(`u`.`y` / 256.0D), 2147483648)
+) AS _candidates
+JOIN (SELECT * FROM subscriptions WHERE (`radius_m` > 255.9999999997672D AND `radius_m` <= 511.9999999995344D)) AS `_s`
+  ON ABS(`_candidates`.`r.x` - `_candidates`.`u.x`) <= `_s`.`radius_m` AND ABS(`_candidates`.`r.y` - `_candidates`.`u.y`) <= `_s`.`radius_m` AND SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) <= `_s`.`radius_m` AND `_candidates`.`u.user_id` = `_s`.`user_id`
+) AS c)
+UNION ALL
+(SELECT c._subscription AS subscription,
+  to_json(named_struct('id', c.`id`, 'etype', c.`etype`, 'x', c.`x`, 'y', c.`y`, 'severity', c.`severity`, 'message', c.`message`, 'metres', c.`metres`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')) AS payload
+FROM (
+SELECT /*+ BROADCAST(`_s`) */ `_s`.`_subscription` AS _subscription,
+  `r`.`id` AS `id`, `r`.`etype` AS `etype`, `r`.`x` AS `x`, `r`.`y` AS `y`, `r`.`severity` AS `severity`, `r`.`message` AS `message`, SQRT(POWER(`r`.`x` - `u`.`x`, 2) + POWER(`r`.`y` - `u`.`y`, 2)) AS `metres`
+FROM (SELECT * FROM subscriptions WHERE NOT ((`radius_m` > 32767.9999999702D AND `radius_m` <= 65535.9999999404D) OR (`radius_m` > 255.9999999997672D AND `radius_m` <= 511.9999999995344D))) AS `_s`
+JOIN full_UserLocations AS `u`
+  ON `u`.`user_id` = `_s`.`user_id`
+JOIN new_EmergencyReports AS `r`
+  ON ABS(`r`.`x` - `u`.`x`) <= `_s`.`radius_m` AND ABS(`r`.`y` - `u`.`y`) <= `_s`.`radius_m` AND SQRT(POWER(`r`.`x` - `u`.`x`, 2) + POWER(`r`.`y` - `u`.`y`, 2)) <= `_s`.`radius_m`
+) AS c)
