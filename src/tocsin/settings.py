@@ -189,17 +189,22 @@ class BrokerSettings(Settings):
 
     #: Largest message from a subscriber.
     max_message_bytes: int = 64 << 10
-    #: Messages per second that a connection may keep up, and how many it may send at once.
+    #: WebSocket frames per second that a connection may keep up, pings included, and how many it may send at once.
     max_messages_per_s: float = 50
     max_message_burst: int = 1000
+    #: Connections that have not shown a good token yet, overall and from one address. Behind a proxy all come from one.
+    max_strangers: int = 2000
+    max_strangers_per_address: int = 1000
     max_connections: int = 20_000
     max_connections_per_user: int = 20
     max_subscriptions_per_user: int = 1000
+    #: Devices of one user for which something is kept here, connected or not.
+    max_sessions_per_user: int = 100
     #: What may wait to be sent to one subscriber. Above it, the subscriber is parked until it has read on.
     max_queued_bytes: int = 256 << 10
     #: A subscriber that is parked for this long is closed; it can come back and carry on.
     slow_after_s: float = 10
-    #: A connection must say hello within this time.
+    #: A connection must have sent its request within this time, and then said hello within the same.
     hello_timeout_s: float = 10
     #: A connection from which nothing came for this long is pinged, and closed if that brings nothing either.
     idle_after_s: float = 60

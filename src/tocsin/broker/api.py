@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from tocsin.broker.event_stream import EventStream, with_positions
 from tocsin.broker.node import BrokerNode
+from tocsin.broker.requests import CUT
 from tocsin.errors import Forbidden, InvalidValue, Unauthorised
 from tocsin.protocol.calls import parse_call
 from tocsin.protocol.coordination import NAME_PATTERN
@@ -84,7 +85,13 @@ async def follow(
     asks = with_positions(calls, last_event_id)
     # Before the stream begins: a token that is not good is a plain 401.
     node.check(token)
-    stream = EventStream(node.next_connection(), node, len(asks), max_queued_bytes=settings.max_queued_bytes)
+    stream = EventStream(
+        node.next_connection(),
+        node,
+        len(asks),
+        max_queued_bytes=settings.max_queued_bytes,
+        cut=request.scope.get(CUT, lambda: None),
+    )
     node.opened(stream)
     try:
         node.greet(stream, Hello(token, device, asks))

@@ -16,6 +16,9 @@ class Connection(Protocol):
     #: When something last came from the other side, monotonic.
     heard_at_s: float
 
+    def greeted(self) -> None:
+        """The other side has shown a good token."""
+
     def send(self, message: FromBroker) -> None: ...
 
     def deliver(self, wires: Sequence[bytes]) -> int:

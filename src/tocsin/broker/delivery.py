@@ -10,7 +10,7 @@ and it is brought forward again when it has read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tocsin.broker.cache import ResultCache
 from tocsin.broker.events import (
@@ -92,10 +92,14 @@ class DeliveryDesk:
             if live := len(known.live):
                 for one in deliveries:
                     receivers[one.committed_at_us] = receivers.get(one.committed_at_us, 0) + live
+        too_much = self._park_who_get_too_much(touched, event.deliveries)
         self.through = max(before, event.through)
         for session in touched:
-            self._write(session, session.outbox)
-            session.outbox = []
+            if session.outbox:
+                self._write(session, session.outbox)
+                session.outbox = []
+        for session in too_much:
+            self.bring_forward(session)
         receivers.pop(0, None)
         if receivers:
             self._out.append(NoteDelivered(receivers))
@@ -103,6 +107,22 @@ class DeliveryDesk:
             for frontend in [one for one in self._ahead if one.sent <= self.through]:
                 del self._ahead[frontend]
                 self.bring_forward(frontend.session)
+
+    def _park_who_get_too_much(self, touched: list[Session], deliveries: Sequence[Delivery]) -> list[Session]:
+        """Those for whom one pull has more than may be queued get it in parts, like those who read slowly."""
+        largest_bytes = max((len(one.wire) for one in deliveries), default=0)
+        # Most pulls are small: to know that, nothing needs to be added up for each session.
+        if largest_bytes * len(deliveries) <= self._chunk_bytes:
+            return []
+        too_much = [
+            one
+            for one in touched
+            if len(one.outbox) * largest_bytes > self._chunk_bytes and sum(map(len, one.outbox)) > self._chunk_bytes
+        ]
+        for session in too_much:
+            session.outbox = []
+            self.park(session)
+        return too_much
 
     def pulled_bytes(self) -> dict[Ask, int]:
         """How much has come for each, under every spelling of it, since this was last asked."""

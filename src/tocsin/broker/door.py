@@ -23,7 +23,7 @@ class Door:
 
     def admits(self, arrival: SubscriberArrived, connections: int, *, replaces: bool) -> bool:
         """Whether there is room for one more; if not, it is told why, and sent away."""
-        refusal = self._refusal(arrival.user, connections, replaces=replaces)
+        refusal = self._refusal(arrival.user, connections + len(self._waiting), replaces=replaces)
         if refusal is None:
             return True
         self.send_away(arrival, refusal)
@@ -35,6 +35,7 @@ class Door:
             self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
         else:
             self._out.append(FetchSession(subscriber))
+            self._quotas.count_connection(arrival.user, 1)
         self._waiting[subscriber] = arrival
 
     def take(self, subscriber: SubscriberId, *, is_certain: bool) -> SubscriberArrived | None:
@@ -43,7 +44,7 @@ class Door:
         While the coordinator can't be asked what was kept for a device, those are let in who bring their positions, and
         those for whom nothing can have been kept. To the others we might deny what they missed.
         """
-        arrival = self._waiting.pop(subscriber, None)
+        arrival = self._pop(subscriber)
         if arrival is None or is_certain or _brings_all(arrival):
             return arrival
         self.send_away(arrival, Unavailable("what was kept for you can't be found out now", retry_after_s=1))
@@ -52,18 +53,24 @@ class Door:
     def lose(self, connection: ConnectionId) -> None:
         for subscriber, arrival in list(self._waiting.items()):
             if arrival.connection == connection:
-                del self._waiting[subscriber]
+                self._pop(subscriber)
 
     def drain(self, *, is_ending: bool) -> None:
         """Let nobody in any more, nor those who wait."""
         self.is_draining = True
         self.is_ending = self.is_ending or is_ending
-        for arrival in self._waiting.values():
+        for subscriber, arrival in list(self._waiting.items()):
             self._out.append(Close(arrival.connection, CLOSE_DRAINING, "this broker is shutting down"))
-        self._waiting.clear()
+            self._pop(subscriber)
 
     def stop_draining(self) -> None:
         self.is_draining = self.is_ending
+
+    def _pop(self, subscriber: SubscriberId) -> SubscriberArrived | None:
+        arrival = self._waiting.pop(subscriber, None)
+        if arrival is not None:
+            self._quotas.count_connection(arrival.user, -1)
+        return arrival
 
     def send_away(self, arrival: SubscriberArrived, refusal: TocsinError) -> None:
         self._out.append(Send(arrival.connection, error_message(refusal)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from tocsin.broker.connections import Listener
 from tocsin.broker.events import ConnectionId
@@ -26,14 +26,27 @@ from tocsin.protocol.messages import (
 
 #: A comment this often keeps proxies from giving up on a quiet stream.
 _KEEP_ALIVE_S = 15.0
+#: How long the last event may take to get out before the connection is cut.
+_CLOSE_TIMEOUT_S = 2.0
 _NOTHING = ""
 
 
 class EventStream:
     """One such response, as a connection of the node."""
 
-    def __init__(self, connection: ConnectionId, listener: Listener, asks: int, *, max_queued_bytes: int) -> None:
+    def __init__(
+        self,
+        connection: ConnectionId,
+        listener: Listener,
+        asks: int,
+        *,
+        max_queued_bytes: int,
+        cut: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`cut` ends the connection below, whatever still waits to be sent."""
         self.id = connection
+        self._cut = cut
+        self._cutting: asyncio.TimerHandle | None = None
         self.heard_at_s = time.monotonic()
         self._listener = listener
         self._max_queued_bytes = max_queued_bytes
@@ -47,6 +60,9 @@ class EventStream:
         self._places: dict[int, int] = {}
 
     # From the node
+
+    def greeted(self) -> None:
+        """Requests are read by then: they are no strangers."""
 
     def send(self, message: FromBroker) -> None:
         if isinstance(message, Subscribed) and message.request:
@@ -79,6 +95,8 @@ class EventStream:
         if self._is_open:
             text = b'{"type":"close","code":%d,"reason":%b}' % (code, encode(reason))
             self._queue(b"event: close\ndata: %b\n\n" % text)
+            # One who does not read must not keep the connection, and what waits for it, for ever.
+            self._cutting = asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT_S, self._cut)
         self._is_open = False
         self._wake.set()
 
@@ -107,6 +125,8 @@ class EventStream:
                         self._pending.append(b": still here\n\n")
         finally:
             self._is_open = False
+            if self._cutting is not None:
+                self._cutting.cancel()
             self._listener.lost(self)
 
     def _id_line(self) -> bytes:

@@ -65,9 +65,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class KeptSession:
+    """`away_s`: for how long its subscriber has been away, as far as our own store knows."""
+
     subscriber: SubscriberId
     generation: int
     subscriptions: Sequence[Kept]
+    away_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +286,12 @@ class HandoverPlaced:
 class NotStored:
     """The store did not take what these sessions' last changes were, and nobody has been told of them.
 
-    `positions` is to be stored later; `request` is what the subscriber asked for, if it is one who asked.
+    `positions` and `presence` are to be stored later; `request` is what the subscriber asked for, if one has asked.
     """
 
     subscribers: Sequence[SubscriberId]
     positions: Sequence[tuple[SubscriberId, Ask, Position]]
+    presence: Sequence[SubscriberId]
     error: TocsinError
     request: int
     now_s: float
@@ -449,6 +453,13 @@ class StorePositions:
 
 
 @dataclass(frozen=True, slots=True)
+class StorePresence:
+    """For how long these have been away by now; None: they are here."""
+
+    away_s: Mapping[SubscriberId, float | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
 
@@ -494,6 +505,7 @@ Instruction = (
     | StoreSubscription
     | ForgetSubscription
     | StorePositions
+    | StorePresence
     | Report
     | PublishPlaces
     | PlaceElsewhere

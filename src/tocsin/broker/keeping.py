@@ -1,8 +1,8 @@
 """Storing what the machine wants stored, and what becomes of it when the store does not take it.
 
 What is promised to a subscriber is stored first, or not promised: its session is set back to what the store has. What
-promises nothing is owed, and stored before anything else is. Positions are given back to the machine, which has newer
-ones soon.
+promises nothing is owed, and stored before anything else is. Positions, and who is here, are given back to the machine,
+which has newer ones soon.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tocsin.broker.events import (
     ForgetSubscription,
     KeptSession,
     StorePositions,
+    StorePresence,
     StoreSession,
     StoreSubscription,
     SubscriberId,
@@ -24,7 +25,7 @@ from tocsin.broker.events import (
 from tocsin.errors import TocsinError, Unavailable
 from tocsin.model.position import Position
 
-Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions
+Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
 
 
 class Store(Protocol):
@@ -41,6 +42,7 @@ class Unkept:
     error: Exception
     subscribers: dict[SubscriberId, None] = field(default_factory=dict)
     positions: list[tuple[SubscriberId, Ask, Position]] = field(default_factory=list)
+    presence: list[SubscriberId] = field(default_factory=list)
 
     @property
     def told(self) -> TocsinError:
@@ -107,6 +109,8 @@ class Keeper:
             match change:
                 case StorePositions(positions):
                     unkept.positions.extend(positions)
+                case StorePresence(away_s):
+                    unkept.presence.extend(away_s)
                 case StoreSubscription(subscriber) | StoreSession(subscriber, 0):
                     unkept.subscribers[subscriber] = None
                 case ForgetSubscription(subscriber) if is_asked:
@@ -119,12 +123,21 @@ def _single(changes: Sequence[Change]) -> list[Change]:
     """The same changes, each about one session."""
     single: list[Change] = []
     for change in changes:
-        if isinstance(change, StorePositions):
-            single.extend(StorePositions([one]) for one in change.positions)
-        else:
-            single.append(change)
+        match change:
+            case StorePositions(positions):
+                single.extend(StorePositions([one]) for one in positions)
+            case StorePresence(away_s):
+                single.extend(StorePresence({one: for_s}) for one, for_s in away_s.items())
+            case _:
+                single.append(change)
     return single
 
 
 def _whose(change: Change) -> SubscriberId:
-    return change.positions[0][0] if isinstance(change, StorePositions) else change.subscriber
+    match change:
+        case StorePositions(positions):
+            return positions[0][0]
+        case StorePresence(away_s):
+            return next(iter(away_s))
+        case _:
+            return change.subscriber

@@ -45,6 +45,7 @@ from tocsin.broker.events import (
     SessionRecalled,
     StoreChecked,
     StorePositions,
+    StorePresence,
     SubscribeAsked,
     SubscriberArrived,
     Ticked,
@@ -82,8 +83,6 @@ _TICK_EVERY_S = 0.1
 #: How often the store is tried; every second while it takes nothing.
 _CHECK_STORE_EVERY_S = 10.0
 _STORED = frozenset(get_args(Change))
-#: A fact in the store: when this broker was last seen at work.
-_ALIVE = "alive at"
 
 
 class BrokerNode:
@@ -228,6 +227,7 @@ class BrokerNode:
         now_us = self._clock.now_us()
         identity = self._coordination.check(hello.token, now_us)
         del self._silent[connection.id]
+        connection.greeted()
         now_s = self._now_s()
         self.happened(
             SubscriberArrived(
@@ -321,7 +321,7 @@ class BrokerNode:
         if not changes:
             return instructions
         unkept = self._keeper.keep(cast(list[Change], changes), is_asked=isinstance(event, UnsubscribeAsked))
-        if not all(isinstance(one, StorePositions) for one in changes):
+        if not all(isinstance(one, StorePositions | StorePresence) for one in changes):
             self._coordination.report_soon()
         if unkept is None:
             return instructions
@@ -329,7 +329,7 @@ class BrokerNode:
             self._note_failure(unkept.error, unstored=len(unkept.subscribers))
         request = _request_of(event)
         self._events.appendleft(
-            NotStored(list(unkept.subscribers), unkept.positions, unkept.told, request, self._now_s())
+            NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, request, self._now_s())
         )
         if isinstance(unkept.error, Unavailable):
             self._note_writable(unkept.error.message)
@@ -339,8 +339,7 @@ class BrokerNode:
     def _check_store(self) -> None:
         """See whether the store takes changes, now and then, so that nobody begins what can't be stored."""
         try:
-            self._store.check_room()
-            self._store.store_fact(_ALIVE, str(self._clock.now_us()))
+            self._store.check()
             if self._keeper.owes and (unkept := self._keeper.keep([])) is not None:
                 raise unkept.told
         except Unavailable as exc:

@@ -10,6 +10,7 @@ import signal
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -24,8 +25,10 @@ from tocsin.broker.coordinator_link import CoordinatorLink
 from tocsin.broker.limits import Limits
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.node import BrokerNode
+from tocsin.broker.requests import RequestProtocol
 from tocsin.broker.state import BrokerState
 from tocsin.broker.store import SessionStore
+from tocsin.broker.strangers import Strangers
 from tocsin.broker.websocket import SubscriberSocket
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerRegistration, is_name
@@ -148,11 +151,13 @@ async def _serve(settings: BrokerSettings) -> None:
         server.should_exit = True
 
     app = make_app(settings, node, metrics, fail)
+    strangers = Strangers(most=settings.max_strangers, most_per_address=settings.max_strangers_per_address)
 
     def socket(**_: Any) -> SubscriberSocket:
         return SubscriberSocket(
             node.next_connection(),
             node,
+            strangers=strangers,
             origins=app.state.origins,
             max_message_bytes=settings.max_message_bytes,
             max_queued_bytes=settings.max_queued_bytes,
@@ -166,6 +171,7 @@ async def _serve(settings: BrokerSettings) -> None:
         port=settings.port,
         log_config=None,
         access_log=False,
+        http=cast(Any, partial(RequestProtocol, strangers, settings.hello_timeout_s)),
         ws=cast(Any, socket),
         ssl_certfile=settings.tls_certificate or None,
         ssl_keyfile=settings.tls_key or None,

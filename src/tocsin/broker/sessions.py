@@ -99,6 +99,10 @@ class Session:
     def is_nameless(self) -> bool:
         return self.device.startswith(NAMELESS)
 
+    def away_s(self, now_s: float) -> float | None:
+        """For how long nobody has been connected; None if somebody is."""
+        return None if self.connection is not None else now_s - self.left_at_s
+
     def kept(self) -> KeptSession:
         """The session as another broker could carry it on."""
         return KeptSession(

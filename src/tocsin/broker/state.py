@@ -49,6 +49,7 @@ from tocsin.broker.events import (
     Started,
     StoreChecked,
     StorePositions,
+    StorePresence,
     StoreSession,
     SubscribeAsked,
     SubscriberArrived,
@@ -63,7 +64,7 @@ from tocsin.broker.relocation import RelocationDesk
 from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Frontend, Session, behind
 from tocsin.broker.subscribing import SubscriptionDesk
-from tocsin.errors import InvalidValue, Unauthorised
+from tocsin.errors import InvalidValue, TocsinError, Unauthorised
 from tocsin.model.chance import Chance
 from tocsin.model.position import Position
 from tocsin.protocol.messages import (
@@ -129,6 +130,8 @@ class BrokerState:
         self._sessions: dict[SubscriberId, Session] = {}
         self._connections: dict[ConnectionId, Session] = {}
         self._congested: dict[Session, None] = {}
+        #: Who has come or gone since that was last stored.
+        self._presence: dict[SubscriberId, None] = {}
         self._next_sweep_s = 0.0
         self._has_unconfirmed = False
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
@@ -277,8 +280,8 @@ class BrokerState:
                 self._holdings.let_go(backend, event.now_s + _LINGER_S)
 
     def _take_from_store(self, kept: KeptSession) -> Session:
-        session = Session(kept.subscriber, kept.generation, left_at_s=self._now_s)
-        self._sessions[session.subscriber] = session
+        session = Session(kept.subscriber, kept.generation, left_at_s=self._now_s - kept.away_s)
+        self._begin(session)
         self._subscriptions.restore(session, kept, is_stored=True)
         if not session.generation:
             session.is_unconfirmed = self._has_unconfirmed = True
@@ -293,13 +296,28 @@ class BrokerState:
         replaces = session is not None and session.connection is not None
         if not self._door.admits(event, len(self._connections), replaces=replaces):
             return
-        if session is None and (refusal := self._subscriptions.refuse_change()) is not None:
+        refusal = None if session is not None else self._subscriptions.refuse_change() or self._make_room(event.user)
+        if refusal is not None:
             self._door.send_away(event, refusal)
             return
         if session is not None:
             self._connect(session, event)
         else:
             self._door.keep_waiting(subscriber, event)
+
+    def _make_room(self, user: str) -> TocsinError | None:
+        """Why nothing can be kept for another device of a user; what is kept for none in particular gives way."""
+        refusal = self._quotas.refuse_session(user)
+        if refusal is None or (oldest := self._quotas.oldest_nameless(user)) is None:
+            return refusal
+        self._reports.ended(oldest)
+        self._end(oldest, self._now_s)
+        return None
+
+    def _begin(self, session: Session) -> None:
+        self._sessions[session.subscriber] = session
+        self._quotas.hold_session(session)
+        self._presence[session.subscriber] = None
 
     def _session_fetched(self, event: SessionFetched) -> None:
         known = self._sessions.get(event.subscriber)
@@ -318,7 +336,7 @@ class BrokerState:
             return
         session = Session(event.subscriber, is_unconfirmed=not event.is_certain, left_at_s=event.now_s)
         self._has_unconfirmed = self._has_unconfirmed or session.is_unconfirmed
-        self._sessions[event.subscriber] = session
+        self._begin(session)
         self._out.append(StoreSession(session.subscriber, session.generation))
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
@@ -341,6 +359,7 @@ class BrokerState:
         if session.connection is not None:
             self._out.append(Close(session.connection, CLOSE_REPLACED, "connected again elsewhere"))
             self._disconnect(session)
+        self._presence[session.subscriber] = None
         session.connection = arrival.connection
         session.arrival = arrival
         self._connections[arrival.connection] = session
@@ -399,6 +418,7 @@ class BrokerState:
         session.confirming = False
         session.congested_since_s = None
         session.left_at_s = self._now_s
+        self._presence[session.subscriber] = None
 
     def _close(self, session: Session, code: int, reason: str) -> None:
         assert session.connection is not None
@@ -418,6 +438,8 @@ class BrokerState:
             session.restoring.clear()
             self._holdings.forget_waiter(session, is_session_over=True)
         self._places.forget(session)
+        self._presence.pop(session.subscriber, None)
+        self._quotas.drop_session(session)
         del self._sessions[session.subscriber]
 
     def _not_stored(self, event: NotStored) -> None:
@@ -431,6 +453,7 @@ class BrokerState:
             frontend = None if known is None else known.frontends.get(position.epoch)
             if frontend is not None and frontend.ask == ask:
                 self._acked[frontend] = None
+        self._presence.update((one, None) for one in event.presence if one in self._sessions)
 
     def _session_recalled(self, event: SessionRecalled) -> None:
         if event.session is None or event.subscriber in self._sessions:
@@ -597,6 +620,9 @@ class BrokerState:
                     [(one.session.subscriber, one.ask, Position(one.backend.id, one.acked)) for one in acked]
                 )
             )
+        if self._presence:
+            present, self._presence = self._presence, {}
+            self._out.append(StorePresence({one: self._sessions[one].away_s(event.now_s) for one in present}))
         for session in list(self._congested):
             assert session.congested_since_s is not None
             if event.now_s - session.congested_since_s >= self._limits.slow_after_s:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tocsin.broker.events import (
@@ -19,18 +19,22 @@ from tocsin.broker.events import (
     Kept,
     KeptSession,
     StorePositions,
+    StorePresence,
     StoreSession,
     StoreSubscription,
 )
 from tocsin.broker.keeping import Change
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.versions import Versions
 
 VERSIONS = Versions("the broker's store", "broker_version", Path(__file__).parent / "migrations")
 #: Of the newest version, for new stores: plain SQL, so that a broker need not load SQLAlchemy.
 _TABLES = """
-CREATE TABLE session (subscriber TEXT NOT NULL PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE session (
+  subscriber TEXT NOT NULL PRIMARY KEY, generation INTEGER NOT NULL, left_at_us INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
 CREATE TABLE subscription (
   subscriber TEXT NOT NULL, channel TEXT NOT NULL, parameters TEXT NOT NULL, permission TEXT NOT NULL,
   epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,
@@ -42,12 +46,18 @@ CREATE TABLE broker_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
 #: The write-ahead log grows to 4 MB before it is folded into the database, which may grow by as much.
 _MIN_FREE_BYTES = 16 << 20
 _RETRY_AFTER_S = 5.0
+_CLOCK = SystemClock()
+#: A fact: when this broker was last seen at work, as microseconds since 1970.
+_ALIVE_AT = "alive at"
 _SAME_ASK = "subscriber = ? AND channel = ? AND parameters = ? AND permission = ?"
 
 
 class SessionStore:
-    def __init__(self, folder: Path) -> None:
+    """`now_us` is the time of day: how long somebody has been away is known after a restart too."""
+
+    def __init__(self, folder: Path, now_us: Callable[[], int] = _CLOCK.now_us) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._now_us = now_us
         self._folder = folder
         file = folder / "broker.sqlite"
         _prepare(file)
@@ -72,8 +82,19 @@ class SessionStore:
         for subscriber, channel, parameters, permission, epoch, sequence in rows:
             one = Kept(Ask(channel, parameters, permission), Position(epoch, sequence))
             kept.setdefault(subscriber, []).append(one)
-        found = self._db.execute(f"SELECT subscriber, generation FROM session {condition}", values)
-        return [KeptSession(subscriber, generation, kept.get(subscriber, [])) for subscriber, generation in found]
+        found = self._db.execute(f"SELECT subscriber, generation, left_at_us FROM session {condition}", values)
+        now_us = self._now_us()
+        # Who had not left was here until we ended.
+        ended_at_us = int(self.fact(_ALIVE_AT) or now_us)
+        return [
+            KeptSession(
+                subscriber,
+                generation,
+                kept.get(subscriber, []),
+                max(0.0, (now_us - (left_at_us or ended_at_us)) / 1e6),
+            )
+            for subscriber, generation, left_at_us in found
+        ]
 
     def fact(self, name: str) -> str:
         """Something else worth keeping, such as the coordinator's public key; empty if it is not known."""
@@ -84,11 +105,13 @@ class SessionStore:
         with self._writing():
             self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
 
-    def check_room(self) -> None:
-        """Raises Unavailable if the disk is nearly full: better known before a change is begun than when it fails."""
+    def check(self) -> None:
+        """Note that we are alive; raises Unavailable if that can't be written, or soon nothing could be: better known
+        before a change is begun than when it fails."""
         free_bytes = shutil.disk_usage(self._folder).free
         if free_bytes < _MIN_FREE_BYTES:
             raise Unavailable(f"its disk has {free_bytes} bytes left", retry_after_s=_RETRY_AFTER_S)
+        self.store_fact(_ALIVE_AT, str(self._now_us()))
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Carry out changes in their order, all or none; raises Unavailable if nothing can be written."""
@@ -114,7 +137,9 @@ class SessionStore:
         match change:
             case StoreSession(subscriber, generation):
                 self._db.execute(
-                    "INSERT OR REPLACE INTO session (subscriber, generation) VALUES (?, ?)", (subscriber, generation)
+                    "INSERT INTO session (subscriber, generation) VALUES (?, ?)"
+                    " ON CONFLICT (subscriber) DO UPDATE SET generation = excluded.generation",
+                    (subscriber, generation),
                 )
             case ForgetSession(subscriber):
                 self._db.execute("DELETE FROM session WHERE subscriber = ?", (subscriber,))
@@ -134,6 +159,15 @@ class SessionStore:
                     [
                         (at.epoch, at.sequence, subscriber, ask.channel, ask.parameters, ask.permission)
                         for subscriber, ask, at in positions
+                    ],
+                )
+            case StorePresence(away_s):
+                now_us = self._now_us()
+                self._db.executemany(
+                    "UPDATE session SET left_at_us = ? WHERE subscriber = ?",
+                    [
+                        (0 if for_s is None else now_us - int(for_s * 1e6), subscriber)
+                        for subscriber, for_s in away_s.items()
                     ],
                 )
 

@@ -21,6 +21,8 @@ from websockets.server import ServerProtocol
 
 from tocsin.broker.connections import Listener
 from tocsin.broker.events import ConnectionId
+from tocsin.broker.requests import address_of
+from tocsin.broker.strangers import Strangers
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import CLOSE_TOO_MUCH, FromBroker, encode
 
@@ -37,17 +39,20 @@ _silent.disabled = True
 
 class SubscriberSocket(asyncio.Protocol):
     __slots__ = (
+        "_address",
         "_allowance",
         "_allowed_at_s",
         "_burst",
         "_core",
         "_is_congested",
         "_is_open",
+        "_is_stranger",
         "_listener",
         "_max_queued_bytes",
         "_origins",
         "_parts",
         "_rate_per_s",
+        "_strangers",
         "_transport",
         "heard_at_s",
         "id",
@@ -58,6 +63,7 @@ class SubscriberSocket(asyncio.Protocol):
         connection: ConnectionId,
         listener: Listener,
         *,
+        strangers: Strangers,
         origins: Callable[[str, str], bool],
         max_message_bytes: int,
         max_queued_bytes: int,
@@ -67,6 +73,9 @@ class SubscriberSocket(asyncio.Protocol):
         self.id = connection
         self.heard_at_s = time.monotonic()
         self._listener = listener
+        self._strangers = strangers
+        self._address = ""
+        self._is_stranger = False
         self._origins = origins
         self._max_queued_bytes = max_queued_bytes
         self._rate_per_s = rate_per_s
@@ -84,6 +93,8 @@ class SubscriberSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._transport.set_write_buffer_limits(high=self._max_queued_bytes)
+        self._address = address_of(transport)
+        self._is_stranger = self._strangers.enter(self._address)
 
     def data_received(self, data: bytes) -> None:
         self.heard_at_s = time.monotonic()
@@ -115,6 +126,7 @@ class SubscriberSocket(asyncio.Protocol):
             self._listener.flushed(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 why it was lost changes nothing
+        self.greeted()
         self._lose()
 
     def shutdown(self) -> None:
@@ -122,6 +134,12 @@ class SubscriberSocket(asyncio.Protocol):
         self.close(CloseCode.GOING_AWAY, "the broker ends")
 
     # From the node
+
+    def greeted(self) -> None:
+        """It is known whose connection this is; or it is gone."""
+        if self._is_stranger:
+            self._is_stranger = False
+            self._strangers.leave(self._address)
 
     def send(self, message: FromBroker) -> None:
         if self._is_open:
@@ -163,7 +181,9 @@ class SubscriberSocket(asyncio.Protocol):
 
     def _answer(self, request: Request) -> None:
         path = urlsplit(request.path)
-        if path.path != PATH:
+        if not self._is_stranger:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections wait to say hello; come back\n")
+        elif path.path != PATH:
             self._refuse(HTTPStatus.NOT_FOUND, f"WebSockets are served at {PATH}\n")
         elif path.query:
             # Tokens in addresses end up in logs; they belong into `hello`.
@@ -190,16 +210,16 @@ class SubscriberSocket(asyncio.Protocol):
             return
         if frame.opcode is Opcode.CLOSE:
             self._lose()
+        elif not self._is_allowed():
+            # Whatever the frame: to answer a ping costs as much as to read a message.
+            self._listener.lost(self)
+            self.close(CLOSE_TOO_MUCH, "too many messages; slow down")
         elif frame.opcode is Opcode.TEXT or (frame.opcode is Opcode.CONT and self._parts):
             self._parts.append(bytes(frame.data))
             if frame.fin:
                 text = b"".join(self._parts)
                 self._parts.clear()
-                if self._is_allowed():
-                    self._listener.received(self, text)
-                else:
-                    self._listener.lost(self)
-                    self.close(CLOSE_TOO_MUCH, "too many messages; slow down")
+                self._listener.received(self, text)
         elif frame.opcode is Opcode.BINARY:
             self._listener.lost(self)
             self.close(CloseCode.UNSUPPORTED_DATA, "messages are text: JSON")

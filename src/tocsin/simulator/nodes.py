@@ -35,6 +35,7 @@ from tocsin.broker.events import (
     SessionFetched,
     Started,
     StorePositions,
+    StorePresence,
     StoreSession,
     StoreSubscription,
     Ticked,
@@ -104,7 +105,8 @@ class BrokerNode:
             Report: self._report,
             PlaceElsewhere: lambda one: self._call(self._coordinator_s, self._placed_elsewhere, one),
             **dict.fromkeys(
-                (StoreSession, ForgetSession, StoreSubscription, ForgetSubscription, StorePositions), _stored
+                (StoreSession, ForgetSession, StoreSubscription, ForgetSubscription, StorePositions, StorePresence),
+                _stored,
             ),
         }
         self._cluster_s = 2 * scenario.network.cluster_delay_s

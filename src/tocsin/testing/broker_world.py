@@ -50,6 +50,7 @@ from tocsin.broker.events import (
     Started,
     StoreChecked,
     StorePositions,
+    StorePresence,
     StoreSession,
     StoreSubscription,
     SubscribeAsked,
@@ -466,7 +467,12 @@ class BrokerWorld:
                         if (client := self._by_connection.get(connection)) is not None:
                             self._forget(client)
                     case (
-                        StoreSession() | ForgetSession() | StoreSubscription() | ForgetSubscription() | StorePositions()
+                        StoreSession()
+                        | ForgetSession()
+                        | StoreSubscription()
+                        | ForgetSubscription()
+                        | StorePositions()
+                        | StorePresence()
                     ):
                         pass  # done
                     case RecallSession(subscriber):
@@ -484,7 +490,9 @@ class BrokerWorld:
         unkept = broker.keeper.keep(changes, is_asked=isinstance(event, UnsubscribeAsked)) if changes else None
         if unkept is None:
             return instructions
-        events.insert(0, NotStored(list(unkept.subscribers), unkept.positions, unkept.told, 0, self.now_s))
+        events.insert(
+            0, NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, 0, self.now_s)
+        )
         withheld = {broker.state.connection_of(one) for one in unkept.subscribers}
         return [one for one in instructions if not (isinstance(one, Send | Deliver) and one.connection in withheld)]
 

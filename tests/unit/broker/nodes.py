@@ -74,9 +74,10 @@ class Store(SessionStore):
             raise Unavailable("database or disk is full", retry_after_s=5)
         super().apply(changes)
 
-    def check_room(self) -> None:
+    def check(self) -> None:
         if self.is_full:
             raise Unavailable("database or disk is full", retry_after_s=5)
+        super().check()
 
 
 class Line:
@@ -88,6 +89,9 @@ class Line:
         self.sent: list[FromBroker] = []
         self.wires: list[bytes] = []
         self.closed: tuple[int, str] | None = None
+
+    def greeted(self) -> None:
+        pass
 
     def send(self, message: FromBroker) -> None:
         encode(message)

@@ -87,3 +87,22 @@ def test_last_event_id() -> None:
         with_positions(calls, "7-3")
     with pytest.raises(InvalidValue, match="not a position"):
         with_positions(calls, "7-3,x")
+
+
+async def test_who_is_closed_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that takes nothing would keep the connection and what waits for it; one that reads is left alone."""
+    monkeypatch.setattr("tocsin.broker.event_stream._CLOSE_TIMEOUT_S", 0.01)
+    is_cut = asyncio.Event()
+    stuck = EventStream(1, Listener(), 1, max_queued_bytes=100, cut=is_cut.set)
+    stuck.deliver([notification(7, 8)])
+    reading = stuck.events()
+    await anext(reading)  # and never again
+    stuck.close(4001, "you read too slowly")
+    await asyncio.wait_for(is_cut.wait(), 5)
+
+    is_cut.clear()
+    other = EventStream(2, Listener(), 1, max_queued_bytes=100, cut=is_cut.set)
+    other.close(4002, "the broker ends")
+    assert [b"4002" in part async for part in other.events()] == [True]
+    await asyncio.sleep(0.05)
+    assert not is_cut.is_set()

@@ -46,6 +46,7 @@ from tocsin.broker.events import (
     SessionFetched,
     Started,
     StorePositions,
+    StorePresence,
     StoreSubscription,
     SubscribeAsked,
     SubscriberArrived,
@@ -180,6 +181,95 @@ def test_everybody_gets_the_same_bytes_in_one_write() -> None:
     first, second = broker.all_of(Deliver)
     assert list(first.wires) == [b"7-101", b"7-102"]
     assert all(one is other for one, other in zip(first.wires, second.wires, strict=True))
+
+
+def test_no_more_is_written_at_once_than_may_be_queued() -> None:
+    """Whoever one pull has too much for gets it in parts, each when the one before is out; others get all at once."""
+    broker = Broker(Limits(max_queued_bytes=12))
+    broker.live("ann", "bob")
+    broker.subscribe(2, "fire")
+    broker.acquired(fire=8)
+    broker.pull()
+    broker.pull((7, 101), (8, 102), (8, 103), (8, 104), (8, 105), (8, 106))
+    wires = broker.wires()
+    assert wires[1] == [b"7-101"]
+    parts = [wires[2]]
+    while parts[-1]:
+        assert len(b"".join(parts[-1])) <= 12 + len(b"8-106")
+        broker.tell(ConnectionFlushed(2))
+        parts.append(broker.wires().get(2, []))
+    assert sorted(wire for part in parts for wire in part) == [
+        b"7-101",
+        b"8-102",
+        b"8-103",
+        b"8-104",
+        b"8-105",
+        b"8-106",
+    ]
+    assert len(parts) > 2
+    broker.pull((8, 107))
+    assert broker.wires() == {2: [b"8-107"]}
+
+
+def test_devices_of_one_user_are_bounded() -> None:
+    """What was kept for nobody in particular gives way first, oldest first; then more are refused, with the reason."""
+    broker = Broker(Limits(max_sessions_per_user=2))
+
+    def arrive(connection: int, device: str, user: str = "ann") -> None:
+        broker.tell(SubscriberArrived(connection, user, device, "", 1000, 3600.0, [], broker.now_s))
+        if broker.all_of(FetchSession):
+            broker.tell(SessionFetched(f"{user}/{device}", None, is_certain=True, now_s=broker.now_s))
+
+    for connection, device in enumerate(("~1", "~2"), 1):
+        arrive(connection, device)
+        broker.subscribe(connection, "flood")
+        if broker.all_of(Acquire):
+            broker.acquired(flood=7)
+    for connection in (2, 1):
+        broker.now_s += 1
+        broker.tell(ConnectionLost(connection, broker.now_s))
+    broker.tell(SubscriberArrived(3, "ann", "phone", "", 1000, 3600.0, [], broker.now_s))
+    assert broker.all_of(ForgetSession) == [ForgetSession("ann/~2")]
+    broker.tell(SessionFetched("ann/phone", None, is_certain=True, now_s=broker.now_s))
+    arrive(4, "tablet")  # in place of ~1
+    arrive(5, "watch")
+    (error,) = broker.messages(Error)
+    assert (error.code, error.temporary) == ("overloaded", True)
+    assert "ann has 2 devices here" in error.message
+    arrive(6, "phone", "bob")
+    assert broker.messages(Welcome)
+    arrive(7, "phone")  # is one of the two
+    assert broker.messages(Welcome)
+
+
+def test_those_who_wait_at_the_door_count() -> None:
+    """A user who opens connections faster than the coordinator answers gets no more of them than others."""
+    broker = Broker(Limits(max_connections_per_user=2, max_connections=3))
+    for connection in (1, 2, 3):
+        broker.tell(SubscriberArrived(connection, "ann", f"d{connection}", "", 1000, 3600.0, [], 0.0))
+    assert broker.messages(Error)
+    broker.tell(SubscriberArrived(4, "bob", "d", "", 1000, 3600.0, [], 0.0))
+    broker.tell(SubscriberArrived(5, "cid", "d", "", 1000, 3600.0, [], 0.0))
+    assert broker.messages(Error)
+    broker.tell(ConnectionLost(1, 0.0))
+    broker.tell(SubscriberArrived(6, "ann", "d6", "", 1000, 3600.0, [], 0.0))
+    assert not broker.messages(Error)
+
+
+def test_retention_goes_on_through_restarts() -> None:
+    """Who has been away for nearly as long as is kept has little time left, however often the broker begins again."""
+    limits = Limits(device_retention_s=100)
+    sessions = [KeptSession("ann/d", 2, [], away_s=90), KeptSession("bob/d", 2, [], away_s=0)]
+    broker = Broker(limits, sessions)
+    broker.tell(Ticked(5.0))
+    assert broker.all_of(StorePresence) == [StorePresence({"ann/d": 95.0, "bob/d": 5.0})]
+    assert not broker.all_of(ForgetSession)
+    broker.tell(Ticked(11.0))
+    assert broker.all_of(ForgetSession) == [ForgetSession("ann/d")]
+    broker.now_s = 12.0
+    broker.arrive(1, "bob")
+    broker.tell(Ticked(13.0))
+    assert broker.all_of(StorePresence) == [StorePresence({"bob/d": None})]
 
 
 def test_what_was_delivered_is_noted_after_it_is_written() -> None:

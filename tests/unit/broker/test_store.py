@@ -13,6 +13,7 @@ from tocsin.broker.events import (
     Kept,
     KeptSession,
     StorePositions,
+    StorePresence,
     StoreSession,
     StoreSubscription,
 )
@@ -91,4 +92,19 @@ def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path) -> None:
     store._db.execute("PRAGMA max_page_count = 1000000")
     store.apply(many)
     assert len(store.sessions()) == 500
+    store.close()
+
+
+def test_how_long_somebody_has_been_away_outlives_the_process(tmp_path: Path) -> None:
+    """Who had left is away since then; who was here when the broker ended, since it was last seen at work."""
+    now_us = 1_000_000_000
+    store = SessionStore(tmp_path, lambda: now_us)
+    store.apply([StoreSession("ann/d", 0), StoreSession("bob/d", 0), StorePresence({"ann/d": 7.0, "bob/d": None})])
+    store.apply([StoreSession("ann/d", 3)])
+    now_us += 5_000_000
+    store.check()
+    store.close()
+    now_us += 20_000_000
+    store = SessionStore(tmp_path, lambda: now_us)
+    assert {one.subscriber: one.away_s for one in store.sessions()} == {"ann/d": 32.0, "bob/d": 20.0}
     store.close()

@@ -8,8 +8,9 @@ import pytest
 from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
+from tocsin.broker.strangers import Strangers
 from tocsin.broker.websocket import SubscriberSocket
-from tocsin.protocol.messages import Pong
+from tocsin.protocol.messages import CLOSE_TOO_MUCH, Pong
 
 
 class Transport(asyncio.Transport):
@@ -78,11 +79,17 @@ def transport() -> Transport:
 
 
 @pytest.fixture
-def socket(client: ClientProtocol, listener: Listener, transport: Transport) -> SubscriberSocket:
+def strangers() -> Strangers:
+    return Strangers(most=1, most_per_address=1)
+
+
+@pytest.fixture
+def socket(client: ClientProtocol, listener: Listener, transport: Transport, strangers: Strangers) -> SubscriberSocket:
     """A connection that is open."""
     opened = SubscriberSocket(
         1,
         listener,
+        strangers=strangers,
         origins=lambda _origin, _host: True,
         max_message_bytes=1000,
         max_queued_bytes=1000,
@@ -124,3 +131,51 @@ def test_nothing_is_written_to_who_has_ended(
     socket.resume_writing()
     socket.connection_lost(None)
     assert listener.told == ["opened", "lost"]
+
+
+async def test_pings_count_like_messages(socket: SubscriberSocket, client: ClientProtocol, listener: Listener) -> None:
+    """Before hello as after it: whoever sends more frames than allowed is closed."""
+    client.receive_data(bytes(socket._transport.written))
+    for _ in range(11):  # the burst is 10
+        client.send_ping(b"")
+    socket.data_received(b"".join(client.data_to_send()))
+    assert listener.told == ["opened", "lost"]
+    client.receive_data(bytes(socket._transport.written[-50:]))
+    assert socket._transport.is_closed
+    assert CLOSE_TOO_MUCH.to_bytes(2, "big") in bytes(socket._transport.written)
+
+
+def test_strangers_are_counted_until_they_are_known_or_gone(
+    socket: SubscriberSocket, listener: Listener, strangers: Strangers
+) -> None:
+    """A connection counts once, whatever comes first: its hello or its end."""
+    assert not strangers.enter("another")
+    socket.greeted()
+    assert strangers.enter("another")
+    socket.connection_lost(None)
+    assert not strangers.enter("a third")
+    strangers.leave("another")
+    assert strangers.enter("a third")
+
+
+def test_one_stranger_too_many_is_refused(socket: SubscriberSocket, listener: Listener, strangers: Strangers) -> None:
+    """With an answer that says so, before there is a WebSocket."""
+    one_more, transport = (
+        SubscriberSocket(
+            2,
+            listener,
+            strangers=strangers,
+            origins=lambda _origin, _host: True,
+            max_message_bytes=1000,
+            max_queued_bytes=1000,
+            rate_per_s=10,
+            burst=10,
+        ),
+        Transport(),
+    )
+    one_more.connection_made(transport)
+    other = ClientProtocol(parse_uri("ws://127.0.0.1/v1/connect"))
+    other.send_request(other.connect())
+    one_more.data_received(b"".join(other.data_to_send()))
+    assert bytes(transport.written).startswith(b"HTTP/1.1 503")
+    assert listener.told == ["opened"]
