@@ -30,7 +30,7 @@ class Door:
         return False
 
     def keep_waiting(self, subscriber: SubscriberId, arrival: SubscriberArrived) -> None:
-        """Nothing is known of it here: ask whether somebody else kept a session for it."""
+        """Ask what is kept for it, here or elsewhere."""
         if (earlier := self._waiting.get(subscriber)) is not None:
             self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
         else:
@@ -45,7 +45,7 @@ class Door:
         those for whom nothing can have been kept. To the others we might deny what they missed.
         """
         arrival = self._pop(subscriber)
-        if arrival is None or is_certain or _brings_all(arrival):
+        if arrival is None or is_certain or brings_all(arrival):
             return arrival
         self.send_away(arrival, Unavailable("what was kept for you can't be found out now", retry_after_s=1))
         return None
@@ -84,7 +84,8 @@ class Door:
         return None if replaces else self._quotas.refuse_connection(user, connections)
 
 
-def _brings_all(arrival: SubscriberArrived) -> bool:
+def brings_all(arrival: SubscriberArrived) -> bool:
+    """Whether it can be served without knowing what was kept for it."""
     if arrival.device.startswith(NAMELESS):
         return True
     return bool(arrival.subscriptions) and all(one.position for one in arrival.subscriptions)

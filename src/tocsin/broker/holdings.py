@@ -7,7 +7,7 @@ undone by it. What is asked for meanwhile goes with the next call.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tocsin.broker.events import Acquire, Ask, Held, Instruction, Release
 from tocsin.broker.sessions import Backend, Session
@@ -19,7 +19,7 @@ _MAX_PER_CALL = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """Somebody who waits for a backend subscription: asks for it now, or carries it on from elsewhere."""
+    """Somebody who waits for a backend subscription: asks for it now, or, when `restoring`, has nobody to answer."""
 
     session: Session
     position: Position | None
@@ -27,6 +27,12 @@ class Waiter:
     restoring: bool
     #: Whether our own store has it, at `position`.
     is_stored: bool = False
+
+    def left_alone(self) -> Waiter | None:
+        """Who still waits when the connection is gone: one whose position would be lost."""
+        if self.restoring:
+            return self
+        return None if self.position is None else replace(self, request=0, restoring=True, is_stored=True)
 
 
 class Holdings:
@@ -93,12 +99,14 @@ class Holdings:
         backend.release_at_s = max(at_s, backend.keep_until_s)
         self._unwanted[backend.id] = backend
 
-    def forget_waiter(self, session: Session, *, is_session_over: bool = False) -> None:
-        """A connection that is gone does not wait for answers any more; what it carries on still comes to it."""
+    def leave_alone(self, session: Session, *, is_session_over: bool = False) -> None:
+        """A connection that is gone does not wait for answers any more; what it carries on still comes to its session,
+        unless that is over."""
         for waiting in (self._wanted, self._asked):
             for ask, waiters in waiting.items():
+                left = [one if one.session is not session else one.left_alone() for one in waiters]
                 waiting[ask] = [
-                    one for one in waiters if one.session is not session or (one.restoring and not is_session_over)
+                    one for one in left if one is not None and not (is_session_over and one.session is session)
                 ]
 
     def call(self, now_s: float) -> list[Backend]:

@@ -61,11 +61,18 @@ class Session:
     frontends: dict[int, Frontend] = field(default_factory=dict)
     #: Subscriptions that are being carried on and that the cluster has not answered for yet. Until it has, nothing is
     #: claimed and nobody is welcomed.
-    restoring: set[Ask] = field(default_factory=set)
+    restoring: dict[Ask, Position] = field(default_factory=dict)
+    #: Those that the subscriber itself has brought, with how far it had got. It is welcomed, but until the cluster has
+    #: answered for them, here or after it has gone again, nothing is claimed: whoever kept them keeps them.
+    brought: dict[Ask, Position] = field(default_factory=dict)
 
     #: From our store, but never claimed: another broker may have carried it on since, and what that one reported has to
     #: be taken in before the session can be ours.
     is_unconfirmed: bool = False
+
+    #: Its subscriber came without positions while the coordinator could not be asked. What we keep for it is served;
+    #: something else that it asks for may be kept elsewhere, and must not begin anew.
+    is_doubtful: bool = False
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None
@@ -81,6 +88,20 @@ class Session:
     outbox: list[bytes] = field(default_factory=list)
     #: Goes up with each change that the coordinator should know of.
     version: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that it is known to hold is held here."""
+        return not self.restoring and not self.brought
+
+    def lacks(self, ask: Ask) -> bool:
+        """Whether it holds this, and we do not hold it yet."""
+        return ask in self.restoring or ask in self.brought
+
+    def found(self, ask: Ask) -> Position | None:
+        """It lacks this no longer; returns how far it had got, if it did."""
+        positions = (self.brought.pop(ask, None), self.restoring.pop(ask, None))
+        return next((one for one in positions if one is not None), None)
 
     @property
     def takes_more(self) -> bool:
@@ -104,12 +125,10 @@ class Session:
         return None if self.connection is not None else now_s - self.left_at_s
 
     def kept(self) -> KeptSession:
-        """The session as another broker could carry it on."""
-        return KeptSession(
-            self.subscriber,
-            self.generation,
-            [Kept(one.ask, Position(one.backend.id, one.acked)) for one in self.frontends.values()],
-        )
+        """The session as another broker could carry it on, with what is not held here yet."""
+        held = {one.ask: Position(one.backend.id, one.acked) for one in self.frontends.values()}
+        positions = {**self.restoring, **self.brought, **held}
+        return KeptSession(self.subscriber, self.generation, [Kept(ask, at) for ask, at in positions.items()])
 
     def described(self) -> list[Subscribed]:
         return [describe(one) for one in self.frontends.values()]

@@ -11,7 +11,7 @@ from typing import Any
 
 from tocsin.broker.cache import ResultCache
 from tocsin.broker.delivery import DeliveryDesk
-from tocsin.broker.door import Door
+from tocsin.broker.door import Door, brings_all
 from tocsin.broker.events import (
     Acknowledged,
     BackendsAcquired,
@@ -300,9 +300,10 @@ class BrokerState:
         if refusal is not None:
             self._door.send_away(event, refusal)
             return
-        if session is not None:
+        if session is not None and brings_all(event):
             self._connect(session, event)
         else:
+            # What we keep for it may be old: another broker may have carried it on since, and we not have heard of it.
             self._door.keep_waiting(subscriber, event)
 
     def _make_room(self, user: str) -> TocsinError | None:
@@ -321,10 +322,15 @@ class BrokerState:
 
     def _session_fetched(self, event: SessionFetched) -> None:
         known = self._sessions.get(event.subscriber)
-        if known is not None:
+        arrival = self._door.take(event.subscriber, is_certain=event.is_certain or known is not None)
+        is_old = known is not None and known.generation and _is_newer(event, known)
+        if known is not None and is_old and not self._subscriptions.unwritable:
+            self._lose(known)
+        elif known is not None and not is_old:
             self._confirm(known, event)
+            if arrival is not None:
+                self._connect(known, arrival, is_doubtful=not event.is_certain and not brings_all(arrival))
             return
-        arrival = self._door.take(event.subscriber, is_certain=event.is_certain)
         if (refusal := self._subscriptions.refuse_change()) is not None:
             self._adopting.discard(event.subscriber)
             if arrival is not None:
@@ -349,17 +355,19 @@ class BrokerState:
         """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
         if not session.is_unconfirmed or not event.is_certain or self._subscriptions.unwritable:
             return  # Asked again with the next report.
-        session.is_unconfirmed = False
+        session.is_unconfirmed = session.is_doubtful = False
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
         self._deliveries.bring_forward(session)
         self._claim_when_whole(session)
 
-    def _connect(self, session: Session, arrival: SubscriberArrived) -> None:
+    def _connect(self, session: Session, arrival: SubscriberArrived, *, is_doubtful: bool = False) -> None:
         if session.connection is not None:
             self._out.append(Close(session.connection, CLOSE_REPLACED, "connected again elsewhere"))
             self._disconnect(session)
         self._presence[session.subscriber] = None
+        if is_doubtful:
+            session.is_doubtful = session.is_unconfirmed = self._has_unconfirmed = True
         session.connection = arrival.connection
         session.arrival = arrival
         self._connections[arrival.connection] = session
@@ -389,12 +397,12 @@ class BrokerState:
         """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
         if session.generation:
             self._reports.changed(session)
-        elif session.connection is None and not session.frontends and not session.restoring:
+        elif session.connection is None and not session.frontends and session.is_whole:
             # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
             # subscriber holds elsewhere by then.
             self._reports.forget(session)
             self._end(session, self._now_s)
-        elif not session.restoring and not session.waiting and not session.is_unconfirmed:
+        elif session.is_whole and not session.waiting and not session.is_unconfirmed:
             self._reports.claim(session)
 
     def _connection_lost(self, event: ConnectionLost) -> None:
@@ -415,6 +423,7 @@ class BrokerState:
         session.connection = None
         session.arrival = None
         session.is_welcomed = False
+        session.is_doubtful = False
         session.confirming = False
         session.congested_since_s = None
         session.left_at_s = self._now_s
@@ -426,6 +435,13 @@ class BrokerState:
         self._disconnect(session)
         self._claim_when_whole(session)
 
+    def _lose(self, session: Session) -> None:
+        """Another broker has claimed it."""
+        if session.connection is not None:
+            self._close(session, CLOSE_MOVED, "carried on at another broker")
+        self._reports.forget(session)
+        self._end(session, self._now_s + _LINGER_S)
+
     def _end(self, session: Session, release_at_s: float) -> None:
         """Keep nothing for this subscriber any more."""
         self._drop(session, release_at_s)
@@ -434,9 +450,10 @@ class BrokerState:
     def _drop(self, session: Session, release_at_s: float) -> None:
         for frontend in list(session.frontends.values()):
             self._subscriptions.detach(frontend, release_at_s, is_session_over=True)
-        if session.restoring:
+        if not session.is_whole:
             session.restoring.clear()
-            self._holdings.forget_waiter(session, is_session_over=True)
+            session.brought.clear()
+            self._holdings.leave_alone(session, is_session_over=True)
         self._places.forget(session)
         self._presence.pop(session.subscriber, None)
         self._quotas.drop_session(session)
@@ -458,12 +475,8 @@ class BrokerState:
     def _session_recalled(self, event: SessionRecalled) -> None:
         if event.session is None or event.subscriber in self._sessions:
             return
-        session = self._take_from_store(event.session)
-        arrival = self._door.take(event.subscriber, is_certain=True)
-        if arrival is not None:
-            self._connect(session, arrival)
-        else:
-            self._claim_when_whole(session)
+        # Who has come meanwhile waits for the coordinator's word, as everybody does.
+        self._claim_when_whole(self._take_from_store(event.session))
 
     def _store_checked(self, event: StoreChecked) -> None:
         self._subscriptions.unwritable = event.reason
@@ -562,12 +575,9 @@ class BrokerState:
         self._places.reported(event.places)
         for subscriber in event.lost:
             session = self._sessions.get(subscriber)
-            if session is None or not session.generation:
-                continue  # It has come back since, and is not claimed yet: the claim decides.
-            if session.connection is not None:
-                self._close(session, CLOSE_MOVED, "carried on at another broker")
-            self._reports.forget(session)
-            self._end(session, self._now_s + _LINGER_S)
+            if session is not None and session.generation:
+                self._lose(session)
+            # Else it has come back since, and is not claimed yet: the claim decides.
         for user, before_us in event.revoked.items():
             for session in [one for one in self._connections.values() if one.user == user]:
                 if session.arrival is not None and session.arrival.issued_at_us < before_us:
@@ -656,3 +666,8 @@ class BrokerState:
         """How many subscribers may still need what is in the cache."""
         backend = self._holdings.get(subscription)
         return 0 if backend is None else behind(list(backend.frontends.values()))
+
+
+def _is_newer(event: SessionFetched, known: Session) -> bool:
+    """Whether another broker has claimed the session since we did."""
+    return event.session is not None and event.session.generation > known.generation

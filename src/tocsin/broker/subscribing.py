@@ -50,7 +50,7 @@ class SubscriptionDesk:
 
     def restore(self, session: Session, kept: KeptSession, *, is_stored: bool = False) -> None:
         """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
-        known = {one.ask for one in session.frontends.values()} | session.restoring
+        known = {one.ask for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
         for one in kept.subscriptions:
             if one.ask in known:
                 continue
@@ -58,7 +58,7 @@ class SubscriptionDesk:
             if backend is not None and one.ask in backend.spellings:
                 self._carry_on(session, backend, one.ask, one.position, is_stored=is_stored)
             else:
-                session.restoring.add(one.ask)
+                session.restoring[one.ask] = one.position
                 self._holdings.want(one.ask, Waiter(session, one.position, 0, restoring=True, is_stored=is_stored))
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
@@ -72,13 +72,16 @@ class SubscriptionDesk:
             return
         backend = self._holdings.find(ask)
         is_held = backend is not None and backend.id in session.frontends
-        refusal = None if is_held else self.refuse_change() or self._quotas.refuse_subscription(session.user)
+        refusal = None if is_held else self._refusal(session, position)
         if refusal is not None:
             self._tell(session, error_message(refusal, message.request))
         elif backend is None:
             session.waiting += 1
             self._quotas.count_subscription(session.user, 1)
             self._holdings.want(ask, Waiter(session, position, message.request, restoring=False))
+            if position is not None:
+                session.brought[ask] = position
+                self._out.append(StoreSubscription(session.subscriber, ask, position))
         else:
             self._subscribed(self._attach(session, backend, ask, position), message.request)
 
@@ -93,6 +96,12 @@ class SubscriptionDesk:
         through = self._deliveries.through
         if position is not None and commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
             raise InvalidValue(f"position {position} lies far beyond the newest result, which is at {through}")
+
+    def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
+        """Why a session can't have one more; None if it can."""
+        if session.is_doubtful and position is None:
+            return Unavailable("whether this was kept for you elsewhere can't be found out now", retry_after_s=1)
+        return self.refuse_change() or self._quotas.refuse_subscription(session.user)
 
     def unsubscribe(self, session: Session, subscription: int, request: int, now_s: float) -> None:
         frontend = session.frontends.get(subscription)
@@ -147,42 +156,47 @@ class SubscriptionDesk:
     def forget_waiting(self, session: Session) -> None:
         """A connection that is gone does not wait for answers any more."""
         if session.waiting:
-            self._holdings.forget_waiter(session)
+            self._holdings.leave_alone(session)
             self._quotas.count_subscription(session.user, -session.waiting)
             session.waiting = 0
 
     def _serve(self, waiter: Waiter, ask: Ask, backend: Backend) -> None:
         session = waiter.session
-        if waiter.restoring:
-            if ask in session.restoring:  # else the session has ended meanwhile
-                session.restoring.discard(ask)
-                self._carry_on(session, backend, ask, waiter.position, is_stored=waiter.is_stored)
+        if not waiter.restoring and (refusal := self.refuse_change()) is not None:
+            # It asks again; until then what it has brought is not ours.
+            self._send_back(waiter, refusal)
             return
-        if (refusal := self.refuse_change()) is not None:
-            self._refuse(waiter, ask, refusal)
+        if waiter.restoring:
+            if session.lacks(ask):  # else the session has ended meanwhile, or somebody has asked for it anew
+                self._carry_on(session, backend, ask, waiter.position, is_stored=waiter.is_stored)
             return
         session.waiting -= 1
         self._quotas.count_subscription(session.user, -1)
         self._subscribed(self._attach(session, backend, ask, waiter.position), waiter.request)
 
     def _refuse(self, waiter: Waiter, ask: Ask, error: TocsinError) -> None:
+        """Whoever carries something on waits for as long as the cluster may still say yes: to go on without it would
+        take it from those who keep it."""
         session = waiter.session
+        if session.lacks(ask) and error.temporary:
+            self._holdings.want(ask, waiter)
+            return
+        if session.found(ask) is not None:
+            self._out.append(ForgetSubscription(session.subscriber, ask))
         if not waiter.restoring:
-            session.waiting -= 1
-            self._quotas.count_subscription(session.user, -1)
-            self._tell(session, error_message(error, waiter.request))
-        elif ask in session.restoring:
-            if error.temporary:
-                self._holdings.want(ask, waiter)
-            else:
-                session.restoring.discard(ask)
-                self._out.append(ForgetSubscription(session.subscriber, ask))
+            self._send_back(waiter, error)
+
+    def _send_back(self, waiter: Waiter, error: TocsinError) -> None:
+        waiter.session.waiting -= 1
+        self._quotas.count_subscription(waiter.session.user, -1)
+        self._tell(waiter.session, error_message(error, waiter.request))
 
     def _carry_on(
         self, session: Session, backend: Backend, ask: Ask, position: Position | None, *, is_stored: bool
     ) -> None:
         """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
         if session.arrival is not None and session.arrival.permission != ask.permission:
+            session.found(ask)
             return
         frontend = self._attach(session, backend, ask, position, is_stored=is_stored)
         if session.is_welcomed:
@@ -193,6 +207,8 @@ class SubscriptionDesk:
     ) -> Frontend:
         """Make `session` hold `backend`, after `position` if that lies in its history, else from now on."""
         self._holdings.keep(backend)
+        carried = session.found(ask)
+        position = carried if position is None else position
         frontend = session.frontends.get(backend.id)
         is_known = frontend is not None
         if frontend is None:

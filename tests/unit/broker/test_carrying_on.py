@@ -1,0 +1,192 @@
+"""Nothing that a subscriber holds is lost while it goes from one broker to another, however that is interrupted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tocsin.broker.events import (
+    Acquire,
+    Ask,
+    BackendsAcquired,
+    Claimed,
+    ConnectionLost,
+    Event,
+    FetchSession,
+    ForgetSubscription,
+    Held,
+    Instruction,
+    Kept,
+    KeptSession,
+    Report,
+    ReportDue,
+    Send,
+    SessionFetched,
+    Started,
+    StoreSubscription,
+    SubscribeAsked,
+    SubscriberArrived,
+)
+from tocsin.broker.limits import Limits
+from tocsin.broker.state import BrokerState
+from tocsin.errors import NotFound, Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.messages import Error, Subscribe, Subscribed, Welcome
+
+_Kind = TypeVar("_Kind")
+_FIRE, _FLOOD = (Ask.of("OfType", {"etype": etype}, "") for etype in ("fire", "flood"))
+_AWAY = Unavailable("starting", retry_after_s=1)
+
+
+class _Broker:
+    """Holds fires, which are subscription 6, since the start."""
+
+    def __init__(self, sessions: Sequence[KeptSession] = ()) -> None:
+        self._state = BrokerState("b", Limits(), random.Random(0))
+        self.told: list[Instruction] = []
+        self.tell(Started(sessions, [Held(6, "OfType", {"etype": "fire"}, "", 100)], 100, 0.0))
+
+    def tell(self, event: Event) -> None:
+        self.told = self._state.handle(event)
+
+    def all_of(self, kind: type[_Kind]) -> list[_Kind]:
+        return [one for one in self.told if isinstance(one, kind)]
+
+    def messages(self, kind: type[_Kind]) -> list[_Kind]:
+        return [one.message for one in self.all_of(Send) if isinstance(one.message, kind)]
+
+    def arrive(self, connection: int, *subscriptions: Subscribe) -> None:
+        self.tell(SubscriberArrived(connection, "ann", "d", "", 0, 1e9, list(subscriptions), 0.0))
+
+    def fetched(self, session: KeptSession | None) -> None:
+        self.tell(SessionFetched("ann/d", session, is_certain=True, now_s=0.0))
+
+    def acquire_floods(self) -> None:
+        self.tell(BackendsAcquired([(_FLOOD, Held(7, "OfType", {"etype": "flood"}, "", 100))], [], 1, 0.0))
+
+    def report(self) -> Report:
+        self.tell(ReportDue())
+        (report,) = self.all_of(Report)
+        return report
+
+
+def _asked(etype: str, position: str, request: int) -> Subscribe:
+    return Subscribe("OfType", {"etype": etype}, position, request)
+
+
+def _with_both_brought() -> _Broker:
+    broker = _Broker()
+    broker.arrive(1, _asked("fire", "6-90", 1), _asked("flood", "7-90", 2))
+    broker.fetched(None)
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+    return broker
+
+
+def test_a_session_is_not_claimed_without_what_its_subscriber_brought() -> None:
+    """As long as the cluster does not answer for something that was brought, it is asked again, and whoever kept the
+    session keeps it: claimed without, it would be let go of there and be known nowhere."""
+    broker = _with_both_brought()
+    broker.tell(BackendsAcquired([], [(_FLOOD, _AWAY)], 1, 0.0))
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+    assert not broker.messages(Error)
+    assert broker.report().claims == []
+    broker.acquire_floods()
+    assert broker.report().claims == ["ann/d"]
+
+
+def test_what_was_brought_is_carried_on_though_its_subscriber_has_gone_again() -> None:
+    """Who leaves before the cluster has answered finds everything here when it comes back without positions."""
+    broker = _with_both_brought()
+    broker.tell(ConnectionLost(1, 1.0))
+    assert broker.report().claims == []
+    broker.tell(BackendsAcquired([], [(_FLOOD, _AWAY)], 1, 0.0))
+    broker.acquire_floods()
+    assert broker.report().claims == ["ann/d"]
+    broker.tell(Claimed({"ann/d": 5}))
+    (_, _, session) = broker.report().changed["ann/d"]
+    assert set(session.subscriptions) == {Kept(_FIRE, Position(6, 90)), Kept(_FLOOD, Position(7, 90))}
+    broker.arrive(2)
+    broker.fetched(session)
+    (welcome,) = broker.messages(Welcome)
+    assert {one.position for one in welcome.subscriptions} == {"6-90", "7-90"}
+
+
+def test_what_was_brought_is_known_from_then_on() -> None:
+    """It is stored when it is brought, and a session that is ours is reported with it, whatever the cluster says."""
+    broker = _Broker([KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 90))])])
+    broker.arrive(1, _asked("flood", "7-90", 1))
+    assert StoreSubscription("ann/d", _FLOOD, Position(7, 90)) in broker.all_of(StoreSubscription)
+    (_, _, session) = broker.report().changed["ann/d"]
+    assert set(session.subscriptions) == {Kept(_FIRE, Position(6, 90)), Kept(_FLOOD, Position(7, 90))}
+
+
+def test_what_was_brought_goes_on_from_there_for_who_asks_without_a_position() -> None:
+    """The next program of the device may ask before the cluster has answered: it gets what was missed all the same."""
+    broker = _with_both_brought()
+    broker.tell(ConnectionLost(1, 1.0))
+    broker.arrive(2)
+    broker.fetched(None)
+    broker.tell(SubscribeAsked(2, _asked("flood", "", 5), 1.0))
+    broker.acquire_floods()
+    assert {one.position for one in broker.messages(Subscribed)} == {"7-90"}
+
+
+def test_what_the_cluster_refuses_for_good_holds_up_nothing() -> None:
+    """A channel that was dropped is told, forgotten, and not waited for."""
+    broker = _with_both_brought()
+    broker.tell(BackendsAcquired([], [(_FLOOD, NotFound("no such channel"))], 1, 0.0))
+    assert [one.request for one in broker.messages(Error)] == [2]
+    assert broker.all_of(ForgetSubscription) == [ForgetSubscription("ann/d", _FLOOD)]
+    assert broker.report().claims == ["ann/d"]
+
+
+def test_an_old_copy_is_not_taken_for_what_a_subscriber_holds() -> None:
+    """A broker that was away may keep what another has carried on since: who brings no positions is served what that
+    one reported, from where it was there, and not from now."""
+    broker = _Broker([KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 90))])])
+    broker.arrive(1)
+    assert not broker.messages(Welcome)
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    broker.fetched(KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 95))]))
+    broker.acquire_floods()
+    (welcome,) = broker.messages(Welcome)
+    assert [one.position for one in welcome.subscriptions] == ["7-95"]
+    assert broker.report().claims == ["ann/d"]
+
+
+def test_a_copy_that_is_current_is_served_as_it_is() -> None:
+    """If nobody has claimed it since, what is kept here is newer than what was reported."""
+    broker = _Broker([KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 95))])])
+    broker.arrive(1)
+    broker.fetched(KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 90))]))
+    (welcome,) = broker.messages(Welcome)
+    assert [one.position for one in welcome.subscriptions] == ["6-95"]
+    assert broker.report().claims == []
+
+
+def test_who_brings_its_positions_waits_for_nobody() -> None:
+    """A program that comes back after a cut is served at once, also while the coordinator is away."""
+    broker = _Broker([KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 90))])])
+    broker.arrive(1, _asked("fire", "6-95", 1))
+    assert broker.messages(Welcome)
+    assert not broker.all_of(FetchSession)
+
+
+def test_nothing_begins_anew_while_it_may_be_kept_elsewhere() -> None:
+    """While the coordinator is away, who brings no positions is served what is kept here. Anything else may have been
+    kept by another broker: it waits until that is known, and goes on from there."""
+    broker = _Broker([KeptSession("ann/d", 0, [Kept(_FIRE, Position(6, 90))])])
+    broker.arrive(1)
+    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
+    assert [one.position for one in broker.messages(Welcome)[0].subscriptions] == ["6-90"]
+    broker.tell(SubscribeAsked(1, _asked("flood", "", 1), 0.0))
+    assert [one.temporary for one in broker.messages(Error)] == [True]
+    assert not broker.all_of(Acquire)
+    broker.tell(ReportDue())
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    broker.fetched(KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 95))]))
+    broker.acquire_floods()
+    assert [one.position for one in broker.messages(Subscribed)] == ["7-95"]
+    broker.tell(SubscribeAsked(1, _asked("storm", "", 2), 0.0))
+    assert len(broker.all_of(Acquire)) == 1
