@@ -60,6 +60,10 @@ check: lint test ## All that must pass before a change goes in: lint, then tests
 chaos: setup ## Kill cluster, brokers and coordinator again and again under load; count everything (CHAOS=--help)
 	@PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)
 
+.PHONY: scorecard
+scorecard: setup ## The sixteen reliability tests, and their report; hours (BRIEF=1: a quarter of an hour; SCORECARD=--help)
+	@PYTHONPATH=tests $(BIN)/python -m scorecard $(if $(BRIEF),--brief) $(SCORECARD)
+
 .PHONY: bench
 bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench channels --json

@@ -9,6 +9,7 @@ import time
 
 from chaos.harness import Moment, Report, plan_kills, run
 from chaos.network import command as network
+from chaos.network.plans import How
 from chaos.network.planted import BUGS as NETWORK_BUGS
 from chaos.planted import BUGS, Bug
 from chaos.process import Target
@@ -18,8 +19,14 @@ from tocsin.cli.terminal import end_on_sigterm
 def main() -> int:
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
     parser.add_argument(
-        "--part", choices=("cluster", "network", "migration", "all"), default="all", help="what is killed"
+        "--part", choices=("cluster", "network", "migration", "faults", "all"), default="all", help="what is done"
     )
+    parser.add_argument("--pauses", type=int, default=8, help="part faults: how often a process is stopped for a while")
+    parser.add_argument("--partitions", type=int, default=8, help="part faults: how often a broker is cut off")
+    parser.add_argument(
+        "--clocks", type=int, default=8, help="part faults: how often a clock is wrong by up to an hour"
+    )
+    parser.add_argument("--longest-pause", type=float, default=60.0, metavar="S", help="seconds that a pause may last")
     parser.add_argument("--kills", type=int, help="how often the real ones are killed: 30, 24 and 52")
     parser.add_argument("--seconds", type=float, default=0.0, help="how long the real network goes on at least")
     parser.add_argument("--subscribers", type=int, default=300, help="how many the real network has")
@@ -42,7 +49,26 @@ def main() -> int:
         if options.part in (part, "all"):
             bugs = [name for name, bug in NETWORK_BUGS.items() if bug.moves == (part == "migration")]
             passed &= kill_network(seed, options, [one for one in bugs if named is None or one in named], part)
+    if options.part in ("faults", "all"):
+        passed &= inflict_faults(seed, options)
     return 0 if passed else 1
+
+
+def inflict_faults(seed: str, options: argparse.Namespace) -> bool:
+    """Whether the real network is sound when processes are paused, cut off, or have wrong clocks."""
+    counts = {How.PAUSE: options.pauses, How.PARTITION: options.partitions, How.CLOCK: options.clocks}
+    outcome = network.inflict(
+        seed,
+        counts,
+        longest_pause_s=options.longest_pause,
+        subscribers=options.subscribers,
+        keep=options.keep,
+    )
+    if options.json:
+        print(json.dumps(outcome.to_json(), indent=2))
+    else:
+        network.print_table(seed, outcome, "faults")
+    return outcome.passed
 
 
 def kill_cluster(seed: str, options: argparse.Namespace, names: list[str]) -> bool:

@@ -56,14 +56,15 @@ class Misbehaved(Exception):
 class ClusterProcess:
     """One data directory, and one process after the other that serves it. `up` is set while one accepts records."""
 
-    def __init__(self, folder: Path, bug: str = "") -> None:
+    def __init__(self, folder: Path, bug: str = "", clock: Path | None = None) -> None:
+        """With `clock`, its wall clock is off by what that file says."""
         self.data_dir = folder / "data"
         self.log_file = folder / "cluster.log"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.up = threading.Event()
         self.recovery_s: list[float] = []
-        self._module = ["chaos.planted", bug] if bug else ["tocsin"]
+        self._module = ["chaos.planted", bug] if bug else ["chaos.shifted", str(clock)] if clock else ["tocsin"]
         self._process: subprocess.Popen[bytes] | None = None
         self._killing = threading.Lock()
         self._started_s = 0.0
@@ -133,6 +134,21 @@ class ClusterProcess:
             if target is Target.JAVA and code != EXIT_FAILED:
                 raise Misbehaved(f"exited with {code}, not {EXIT_FAILED}, after its Java process was killed")
             return target
+
+    def pause(self) -> None:
+        """Stop every process of it where it is, until `resume`."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        if (code := self.process.poll()) is not None:
+            raise Misbehaved(f"exited by itself with {code}: {self.last_words()}")
+        self.process.send_signal(number)
+        for one in self._members():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.send_signal(number)
 
     def stop(self) -> None:
         """Stop in the orderly way."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos.network.harness import a_cluster, prepare, run
-from chaos.network.plans import MOVING, Kill, Scale, plan_kills
+from chaos.network.plans import MOVING, How, Kill, Scale, plan_faults, plan_kills
 from chaos.network.planted import BUGS, Bug
 from chaos.network.report import Report
 from chaos.process import ClusterProcess
@@ -66,6 +66,13 @@ def carry_out(
             for name in bugs:
                 outcome.planted[name] = _look_for(BUGS[name], seed, tries, cluster)
     return outcome
+
+
+def inflict(seed: str, counts: Mapping[How, int], *, longest_pause_s: float, subscribers: int, keep: bool) -> Outcome:
+    """Faults that end no process: pauses, partitions, wrong clocks."""
+    plan = plan_faults(seed, counts, longest_pause_s)
+    scale = Scale(subscribers=subscribers)
+    return Outcome(run(seed, plan, scale, keep=lambda report: keep and bool(report.violations)))
 
 
 def print_table(seed: str, outcome: Outcome, part: str = "network") -> None:

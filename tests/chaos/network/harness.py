@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from chaos.network import nodes
+from chaos.network.faults import Surroundings
 from chaos.network.history import (
     History,
     Kind,
@@ -25,7 +26,7 @@ from chaos.network.history import (
 )
 from chaos.network.mover import Mover
 from chaos.network.nodes import Server, SubscriberProcess
-from chaos.network.plans import BROKERS, CLIENT, CLUSTER, COORDINATOR, DESTINATION, SOURCE, Kill, Scale
+from chaos.network.plans import BROKERS, CLIENT, CLUSTER, COORDINATOR, DESTINATION, SOURCE, How, Kill, Scale
 from chaos.network.planted import BUGS, Where
 from chaos.network.publishing import Publisher
 from chaos.network.recording import replay
@@ -63,6 +64,7 @@ class Run:
         cluster: ClusterProcess,
         *,
         is_guest: bool,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self.history = History()
         self.report = Report(seed, bug)
@@ -78,12 +80,19 @@ class Run:
         tocsin = {one: planted if where is one else ["tocsin"] for one in Where}
         tocsin[Where.CLIENT] = [*planted, "subscribers"] if where is Where.CLIENT else ["chaos.network.subscribers"]
         self._modules = tocsin
-        self._coordinator = nodes.coordinator(folder, tocsin[Where.COORDINATOR])
-        #: By the names that the cluster and the coordinator know them by.
-        self._brokers = {
-            name: nodes.broker(f"{self._name}-{name}", folder, tocsin[Where.BROKER], cluster.url, self._coordinator.url)
-            for name in BROKERS
-        }
+        self._surroundings = surroundings
+        if surroundings is None:
+            self._coordinator = nodes.coordinator(folder, tocsin[Where.COORDINATOR])
+            self._brokers = {
+                name: nodes.broker(
+                    self._known_as(name), folder, tocsin[Where.BROKER], cluster.url, self._coordinator.url
+                )
+                for name in BROKERS
+            }
+        else:
+            # Away for longer than after a kill.
+            self.history.grace_s += max((kill.down_s for kill in kills), default=0.0)
+            self._coordinator, self._brokers = self._surround(surroundings)
         self._subscribers: list[SubscriberProcess] = []
         self._mover = Mover(self._coordinator.url, [one.name for one in self._brokers.values()], seed)
         self._publishers = [
@@ -96,6 +105,27 @@ class Run:
             )
             for number in range(PUBLISHERS)
         ]
+
+    def _known_as(self, name: str) -> str:
+        """What the cluster and the coordinator know a broker by."""
+        return f"{self._name}-{name}"
+
+    def _surround(self, surroundings: Surroundings) -> tuple[Server, dict[str, Server]]:
+        """A coordinator and brokers that reach each other through links, with clocks that can be shifted."""
+        coordinator = nodes.coordinator(self._folder, surroundings.module(COORDINATOR), surroundings.coordinator_port)
+        brokers = {
+            name: nodes.broker(
+                self._known_as(name),
+                self._folder,
+                surroundings.module(name),
+                to_cluster.url,
+                to_coordinator.url,
+                surroundings.broker_ports[name],
+                from_subscribers.url,
+            )
+            for name, (to_cluster, to_coordinator, from_subscribers) in surroundings.links.items()
+        }
+        return coordinator, brokers
 
     def carry_out(self) -> None:
         self._set_up()
@@ -161,6 +191,9 @@ class Run:
             before = self._total("got")
             self._await(lambda: self._total("got") > before, "a delivery", _PATIENT_FOR_S)
         time.sleep(kill.after_s)  # A random moment is not an event.
+        if self._surroundings is not None:
+            self._inflict(number, kill, self._surroundings)
+            return
         targets = {self._which(target): target for target in kill.targets}
         for which, target in targets.items():
             try:
@@ -175,6 +208,15 @@ class Run:
             which.start()
             if isinstance(which, _Driver) and not self._cluster.wait_ready():
                 raise Misbehaved(f"the cluster was not ready in time: {self._cluster.last_words()}")
+
+    def _inflict(self, number: int, fault: Kill, surroundings: Surroundings) -> None:
+        try:
+            done = surroundings.inflict(fault, {CLUSTER: self._cluster, **self._servers()})
+        except Misbehaved as exc:
+            self._notice(Kind.MISBEHAVED, f"at fault {number}: {exc}")
+            done = f"{fault.how} failed"
+        self.report.kills[fault.how] += 1
+        self._say(f"fault {number} of {len(self._kills)}: {done}; {self._total('got')} notifications so far")
 
     def _which(self, target: str) -> Server | SubscriberProcess | _Driver:
         """Two that are one, such as a broker and the destination, are killed once."""
@@ -319,10 +361,10 @@ class _Driver:
 
 
 @contextmanager
-def a_cluster() -> Iterator[ClusterProcess]:
-    """A cluster that is starting, in a folder of its own."""
+def a_cluster(clock: Path | None = None) -> Iterator[ClusterProcess]:
+    """A cluster that is starting, in a folder of its own. With `clock`, its clock is off by what that file says."""
     folder = Path(tempfile.mkdtemp(prefix="tocsin-chaos-"))
-    cluster = ClusterProcess(folder)
+    cluster = ClusterProcess(folder, clock=clock)
     try:
         cluster.start()
         yield cluster
@@ -357,10 +399,25 @@ def run(
     is_kept = False
     try:
         with ExitStack() as stack:
-            here = cluster or stack.enter_context(a_cluster())
+            has_faults = any(kill.how is not How.KILL for kill in kills)
+            here = cluster or stack.enter_context(a_cluster(folder / f"{CLUSTER}.clock" if has_faults else None))
+            surroundings = None
+            if has_faults:
+                surroundings = Surroundings(folder, seed, here.port)
+                stack.callback(surroundings.close)
             # Of its own for each run at a cluster: topics, brokers and idempotency keys.
             name = folder.name.rpartition("-")[2]
-            this = Run(folder, name, seed, scale, kills, bug, here, is_guest=cluster is not None)
+            this = Run(
+                folder,
+                name,
+                seed,
+                scale,
+                kills,
+                bug,
+                here,
+                is_guest=cluster is not None,
+                surroundings=surroundings,
+            )
             try:
                 this.carry_out()
             except (Misbehaved, httpx.TransportError, ServerError) as exc:

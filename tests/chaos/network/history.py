@@ -129,6 +129,8 @@ class History:
     strays: list[str] = field(default_factory=list)
     #: Whether the run was carried out to its end. If it was not, much may have been under way.
     is_complete: bool = True
+    #: See GRACE_S; longer where something is away for longer.
+    grace_s: float = GRACE_S
     #: Seen while it ran.
     noticed: list[Violation] = field(default_factory=list)
 
@@ -292,7 +294,11 @@ def _check_losses(history: History, seen: Mapping[int, list[tuple[int, float]]])
         for sequence, at_s in others[bisect_right(others, tenure.begin.sequence, key=lambda one: one[0]) :]:
             if sequence in mine:
                 continue
-            why = "and holds it to the end" if lasts else _why_entitled(tenure, sequence, at_s, max(mine, default=0))
+            why = (
+                "and holds it to the end"
+                if lasts
+                else _why_entitled(tenure, sequence, at_s, max(mine, default=0), history.grace_s)
+            )
             if why:
                 yield Violation(Kind.LOST, f"{tenure} did not get {sequence}, which others got, {why}")
         if lasts:
@@ -305,11 +311,11 @@ def _check_losses(history: History, seen: Mapping[int, list[tuple[int, float]]])
                     yield Violation(Kind.LOST, what)
 
 
-def _why_entitled(tenure: Tenure, sequence: int, at_s: float, last: int) -> str:
+def _why_entitled(tenure: Tenure, sequence: int, at_s: float, last: int, grace_s: float) -> str:
     """Why a tenure that ended must have got what another got; empty if it need not have."""
     if sequence < last:
         return f"though it got {last}"
     life = tenure.lives[-1]
-    if tenure.left_s is not None and life.ended_s is None and max(at_s, life.begun_s) + GRACE_S < tenure.left_s:
+    if tenure.left_s is not None and life.ended_s is None and max(at_s, life.begun_s) + grace_s < tenure.left_s:
         return f"{tenure.left_s - at_s:.1f} s before it was given up"
     return ""

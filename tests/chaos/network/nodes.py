@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -34,10 +35,16 @@ class Server:
     """A coordinator or a broker: one data directory and one port, and one process after the other that serves them."""
 
     def __init__(
-        self, name: str, folder: Path, module: Sequence[str], options: Sequence[str], settings: Mapping[str, Any]
+        self,
+        name: str,
+        folder: Path,
+        module: Sequence[str],
+        options: Sequence[str],
+        settings: Mapping[str, Any],
+        port: int = 0,
     ) -> None:
         self.name = name
-        self.port = free_port()
+        self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = folder / f"{name}.log"
         data = ["--data-dir", str(folder / name), "--port", str(self.port)]
@@ -68,6 +75,19 @@ class Server:
         self._process.kill()
         self._process.wait(EXIT_WITHIN_S)
 
+    def pause(self) -> None:
+        """Stop it where it is, until `resume`."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None, "not started"
+        if (code := self._process.poll()) is not None:
+            raise Misbehaved(f"{self.name} exited by itself with {code}: {self.last_words()}")
+        self._process.send_signal(number)
+
     def wait_ready(self, within_s: float = READY_WITHIN_S) -> None:
         deadline_s = time.monotonic() + within_s
         with httpx.Client(base_url=self.url, verify=usual_trust()) as http:
@@ -92,17 +112,26 @@ class Server:
         return self.log_file.read_bytes()[-1500:].decode(errors="replace")
 
 
-def coordinator(folder: Path, module: Sequence[str]) -> Server:
+def coordinator(folder: Path, module: Sequence[str], port: int = 0) -> Server:
     # Quick to notice, or a run would be spent waiting.
     settings = {"heartbeat_every_s": 1, "dead_after_s": 2}
-    return Server("coordinator", folder, [*module, "coordinator"], [], settings)
+    return Server("coordinator", folder, [*module, "coordinator"], [], settings, port)
 
 
-def broker(name: str, folder: Path, module: Sequence[str], cluster_url: str, coordinator_url: str) -> Server:
+def broker(
+    name: str, folder: Path, module: Sequence[str], cluster_url: str, coordinator_url: str, port: int = 0, url: str = ""
+) -> Server:
+    """`url` is where subscribers are sent, if not to the broker's own port."""
     options = ["--name", name, "--cluster-url", cluster_url, "--coordinator-url", coordinator_url]
     # Small, so that subscribers are parked and history comes from the cluster.
-    settings = {"max_connections_per_user": 1000, "max_queued_bytes": 8 << 10, "cache_max_bytes": 64 << 10}
-    return Server(name, folder, [*module, "broker"], options, settings)
+    settings: dict[str, Any] = {
+        "max_connections_per_user": 1000,
+        "max_queued_bytes": 8 << 10,
+        "cache_max_bytes": 64 << 10,
+    }
+    if url:
+        settings["url"] = url
+    return Server(name, folder, [*module, "broker"], options, settings, port)
 
 
 class SubscriberProcess:

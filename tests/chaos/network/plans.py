@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 CLUSTER, COORDINATOR = "cluster", "coordinator"
@@ -13,9 +14,21 @@ SOURCE, DESTINATION, CLIENT = "source", "destination", "client"
 MOVING = (COORDINATOR, SOURCE, DESTINATION, CLIENT)
 
 
+class How(StrEnum):
+    """What is done to a process."""
+
+    KILL = "kill"
+    #: SIGSTOP, and SIGCONT later: others may take it for dead, and it comes back believing that no time has passed.
+    PAUSE = "pause"
+    #: Some of its connections are frozen or cut.
+    PARTITION = "partition"
+    #: Its wall clock is wrong by up to an hour for a while.
+    CLOCK = "clock"
+
+
 @dataclass(frozen=True, slots=True)
 class Kill:
-    #: What is killed at the same moment.
+    #: What is hit at the same moment.
     targets: tuple[str, ...]
     #: How long all may work before.
     after_s: float
@@ -23,6 +36,7 @@ class Kill:
     down_s: float
     #: Whether something must have been delivered since the last kill.
     patient: bool = True
+    how: How = How.KILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +77,19 @@ def plan_kills(seed: str, count: int, targets: Sequence[str] = (*BROKERS, COORDI
             )
         )
     return kills
+
+
+def plan_faults(seed: str, counts: Mapping[How, int], longest_pause_s: float) -> list[Kill]:
+    """Faults that end no process, in random order, each of one process; pauses of 1 s to `longest_pause_s`."""
+    chance = random.Random(f"{seed}/faults")
+    hows = [how for how, count in counts.items() for _ in range(count)]
+    chance.shuffle(hows)
+    faults = []
+    for how in hows:
+        # The cluster is at one end of the brokers' links: cutting a broker off from it is the same fault.
+        among = BROKERS if how is How.PARTITION else (*BROKERS, COORDINATOR, CLUSTER)
+        lasts_s = chance.uniform(1.0, longest_pause_s) if how is How.PAUSE else chance.uniform(0.5, 8.0)
+        faults.append(
+            Kill((chance.choice(among),), chance.uniform(0.5, 3.0), lasts_s, patient=chance.random() < 0.5, how=how)
+        )
+    return faults

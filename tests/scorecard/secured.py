@@ -1,0 +1,115 @@
+"""A whole system in which every door has a key: what attackers are let loose on."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from websockets.sync.client import ClientConnection, connect
+
+from tocsin.client import ClusterClient
+from tocsin.testing.processes import (
+    ClusterProcess,
+    ServerProcess,
+    running_broker,
+    running_cluster,
+    running_coordinator,
+)
+
+SCHEMA = """
+CREATE ACTIVE DATASET Reports (id STRING, topic STRING, message STRING, PRIMARY KEY (id));
+CREATE FEED reports INTO Reports FROM HTTP;
+CREATE CONTINUOUS CHANNEL OnTopic (topic STRING) AS
+  SELECT r.id, r.topic, r.message FROM Reports r WHERE is_new(r) AND r.topic = :topic;
+"""
+CHANNEL = "OnTopic"
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """`cluster_token` and `operator_token` open the cluster and the coordinator."""
+
+    folder: Path
+    cluster: ClusterProcess
+    coordinator: ServerProcess
+    broker: ServerProcess
+    cluster_token: str
+    operator_token: str
+
+    def servers(self) -> tuple[ServerProcess, ...]:
+        return (self.cluster, self.coordinator, self.broker)
+
+    def check_alive(self) -> list[str]:
+        """Those that have ended, which none should."""
+        return [
+            f"{server.url} ended with {server.process.poll()}: {server.log.read_text()[-300:]}"
+            for server in self.servers()
+            if server.process.poll() is not None
+        ]
+
+    def memory_bytes(self) -> int:
+        return sum(server.memory_bytes() for server in self.servers())
+
+    def register(self, user: str, password: str = "correct horse battery") -> str:
+        """Make a user; returns a token."""
+        answer = httpx.post(f"{self.coordinator.url}/v1/users", json={"name": user, "password": password})
+        answer.raise_for_status()
+        return str(answer.json()["token"])
+
+    def as_operator(self, method: str, path: str, **request: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.operator_token}"}
+        return httpx.request(method, f"{self.coordinator.url}{path}", headers=headers, timeout=30, **request)
+
+    def publish(self, *records: dict[str, Any]) -> None:
+        headers = {"Authorization": f"Bearer {self.cluster_token}", "Content-Type": "application/x-ndjson"}
+        lines = "\n".join(map(json.dumps, records))
+        answer = httpx.post(f"{self.cluster.url}/v1/feeds/reports/records", content=lines, headers=headers)
+        answer.raise_for_status()
+
+    @contextmanager
+    def subscribed(self, token: str, topic: str) -> Iterator[ClientConnection]:
+        """A proper subscriber, who follows a topic."""
+        with self.socket() as socket:
+            socket.send(json.dumps({"type": "hello", "token": token, "device": "phone"}))
+            await_message(socket, "welcome")
+            ask = {"type": "subscribe", "channel": CHANNEL, "parameters": {"topic": topic}, "request": 1}
+            socket.send(json.dumps(ask))
+            await_message(socket, "subscribed")
+            yield socket
+
+    @contextmanager
+    def socket(self, **options: Any) -> Iterator[ClientConnection]:
+        address = self.broker.url.replace("http", "ws", 1) + "/v1/connect"
+        with connect(address, compression=None, open_timeout=30, **options) as socket:
+            yield socket
+
+
+def await_message(socket: ClientConnection, kind: str, within_s: float = 60.0) -> dict[str, Any]:
+    """The next message of this type. Raises TimeoutError, or RuntimeError for an error that comes instead."""
+    while (message := json.loads(socket.recv(within_s)))["type"] != kind:
+        if message["type"] == "error":
+            raise RuntimeError(f"{message} instead of {kind}")
+    return dict(message)
+
+
+@contextmanager
+def secured(broker_settings: dict[str, Any] | None = None) -> Iterator[Secured]:
+    """Ready, and with its channel."""
+    cluster_token, operator_token = secrets.token_urlsafe(), secrets.token_urlsafe()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-scorecard-")))
+        cluster = stack.enter_context(running_cluster(folder / "cluster", {"api_token": cluster_token}))
+        coordinator = stack.enter_context(running_coordinator(folder / "coordinator", {"api_token": operator_token}))
+        with ClusterClient(cluster.url, token=cluster_token) as client:
+            client.wait_ready()
+            client.sql(SCHEMA)
+        settings = {"cluster_token": cluster_token, "coordinator_token": operator_token} | (broker_settings or {})
+        broker = running_broker("broker-1", folder / "broker-1", cluster.url, coordinator.url, settings)
+        yield Secured(folder, cluster, coordinator, stack.enter_context(broker), cluster_token, operator_token)
