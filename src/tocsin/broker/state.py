@@ -488,19 +488,22 @@ class BrokerState:
     # Subscribing
 
     def _subscribe_asked(self, event: SubscribeAsked) -> None:
-        session = self._connections.get(event.connection)
-        if session is None:
-            return
-        if not session.is_welcomed:
-            early = InvalidValue("wait for `welcome` before you subscribe, or put it into `hello`")
-            self._out.append(Send(event.connection, error_message(early, event.message.request)))
-            return
-        self._subscriptions.subscribe(session, event.message)
-        self._deliveries.bring_forward(session)
+        if (session := self._welcomed(event.connection, event.message.request)) is not None:
+            self._subscriptions.subscribe(session, event.message)
+            self._deliveries.bring_forward(session)
 
     def _unsubscribe_asked(self, event: UnsubscribeAsked) -> None:
-        if (session := self._connections.get(event.connection)) is not None:
+        if (session := self._welcomed(event.connection, event.request)) is not None:
             self._subscriptions.unsubscribe(session, event.subscription, event.request, event.now_s)
+
+    def _welcomed(self, connection: ConnectionId, request: int) -> Session | None:
+        """The session of a connection; who asks for something before `welcome` is told to wait for it."""
+        session = self._connections.get(connection)
+        if session is not None and session.is_welcomed:
+            return session
+        early = InvalidValue("wait for `welcome` before you subscribe or unsubscribe, or subscribe in `hello`")
+        self._out.append(Send(connection, error_message(early, request)))
+        return None
 
     def _backends_acquired(self, event: BackendsAcquired) -> None:
         woken = self._subscriptions.acquired(event)

@@ -645,3 +645,20 @@ def test_limits(count: int) -> None:
     assert (error.code, error.request) == ("overloaded", count + 1)
     broker.tell(SubscriberArrived(2, "ann", "other", "", 0, 1e9, [], 0.0))
     assert "1 connections" in broker.messages(Error)[0].message
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        SubscribeAsked(1, Subscribe("OfType", {"etype": "flood"}, request=7), 0.0),
+        UnsubscribeAsked(1, 81, 7, 0.0),
+    ],
+    ids=["subscribe", "unsubscribe"],
+)
+def test_whoever_asks_before_welcome_is_told_to_wait(early: Event) -> None:
+    """Nothing is dropped in silence: while the coordinator is asked for a session, asking for more is an error."""
+    broker = Broker()
+    broker.tell(SubscriberArrived(1, "ann", "d", "", 1000, 3600.0, [], 0.0))
+    assert broker.all_of(FetchSession)
+    broker.tell(early)
+    assert [(one.request, "welcome" in one.message) for one in broker.messages(Error)] == [(7, True)]
