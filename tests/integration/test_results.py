@@ -177,7 +177,7 @@ def test_active_rows_past_their_time_are_removed_once_seen(serve: Callable[..., 
                 return later[0].now_us() + 2 * 3600 * 10**6
 
             def monotonic_s(self) -> float:
-                return later[0].monotonic_s()
+                return later[0].monotonic_s() + 2 * 3600
 
         live.cluster.maintenance.retain()
         live.publish("old", [{"id": 2}])
@@ -220,7 +220,7 @@ def test_a_paused_channel_keeps_the_rows_it_has_not_seen(serve: Callable[..., Ab
                 return clock.now_us() + 2 * 3600 * 10**6
 
             def monotonic_s(self) -> float:
-                return clock.monotonic_s()
+                return clock.monotonic_s() + 2 * 3600
 
         maintenance._clock = Later()
         live.publish("kept", [{"id": 2}])

@@ -26,7 +26,7 @@ from tocsin.broker.events import (
 )
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
-from tocsin.errors import HistoryGone, NotFound, TocsinError, Unavailable
+from tocsin.errors import HistoryGone, HistoryRewound, NotFound, TocsinError, Unavailable
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -50,6 +50,7 @@ class ClusterCalls:
         self._metrics = metrics
         self._happened = happened
         self._pull = 0
+        self._run = ""
         #: Why the last attempt failed, so that the same is not told every second.
         self._places_refused = ""
 
@@ -59,19 +60,25 @@ class ClusterCalls:
     async def start(self, store: SessionStore) -> None:
         """Make the cluster know us, and tell what we hold there."""
         cursor = await self._until_answered(self._link.register, "register at the cluster")
+        self._run = self._link.run
         held = await self._until_answered(self._link.held, "ask the cluster what we hold")
         self._happened(Started(store.sessions(), held, cursor, self._now_s()))
 
-    async def follow(self, through: Callable[[], int]) -> None:
-        """Pull results, for ever; raises NotFound if the cluster does not know us any more."""
+    async def follow(self, through: Callable[[], int], held: Callable[[], frozenset[int]]) -> None:
+        """Pull results after `through`, for ever. Raises NotFound if the cluster does not know us, or something that we
+        have `held`, any more."""
         pause_s = _FIRST_PAUSE_S
         while True:
             self._pull += 1
             number = self._pull
             try:
                 deliveries, reached, size_bytes = await self._link.pull(through(), _PULL_WAIT_S)
+                await self._check_held(held)
             except HistoryGone as exc:
-                self._happened(CursorLost(int(exc.earliest or 0), self._now_s()))
+                await self._check_held(held)
+                is_rewound = isinstance(exc, HistoryRewound)
+                log.warning("results are gone; going on after them", reason=exc.message)
+                self._happened(CursorLost(int(exc.earliest or 0), self._now_s(), is_rewound))
             except NotFound:
                 # The cluster has been told to forget us, or has lost its memory: what we know of it is void.
                 raise
@@ -85,6 +92,18 @@ class ClusterCalls:
                 self._metrics.pulls.labels("done").inc()
                 self._metrics.bytes_in += size_bytes
                 self._happened(ResultsPulled(number, deliveries, reached, self._now_s()))
+
+    async def _check_held(self, held: Callable[[], frozenset[int]]) -> None:
+        """A cluster that was started again may have been started from a back-up, and not know what we hold since."""
+        if self._link.run == self._run:
+            return
+        run, before = self._link.run, held()
+        listed = await self._until_answered(self._link.held, "ask the cluster what we hold")
+        # What came or went meanwhile may be in the list or not.
+        lost = (before & held()) - {one.id for one in listed}
+        if lost:
+            raise NotFound(f"the cluster holds {len(lost)} subscriptions no more that we had, such as {min(lost)}")
+        self._run = run
 
     async def acquire(self, asks: Sequence[Ask]) -> None:
         acquired, refused = await self._acquire_or_split(list(asks), self._now_s() + _ACQUIRE_PATIENCE_S)
@@ -109,7 +128,7 @@ class ClusterCalls:
         except HistoryGone as exc:
             if len(after) == 1:
                 earliest = int(exc.earliest) if exc.earliest.isdecimal() else through
-                self._happened(HistoryLost(after, earliest))
+                self._happened(HistoryLost(after, earliest, isinstance(exc, HistoryRewound)))
             else:
                 for one, at in after.items():
                     await self.fetch_history({one: at}, through)

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 
 from tocsin.broker.events import Ask, Delivery, Held
-from tocsin.errors import HistoryGone, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
+from tocsin.errors import HistoryGone, HistoryRewound, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import decode_result, notification_of
@@ -27,6 +27,8 @@ class ClusterLink:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
         self._path = f"/v1/brokers/{broker}"
+        #: Which process has answered last: another one may have been started from older data.
+        self.run = ""
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -82,6 +84,7 @@ class ClusterLink:
             answer = await self._http.request(method, path, **request)
         except httpx.HTTPError as exc:
             raise Unavailable(f"the cluster does not answer: {exc!r}", retry_after_s=1) from exc
+        self.run = answer.headers.get("Tocsin-Run", self.run)
         if answer.is_success:
             return answer
         raise _error(answer)
@@ -94,12 +97,13 @@ def _error(answer: httpx.Response) -> TocsinError:
         error = {}
     message = str(error.get("message") or f"the cluster answered with status {answer.status_code}")
     if answer.status_code == HistoryGone.http_status:
-        return HistoryGone(message, earliest=str(error.get("earliest", "")))
+        kind = HistoryRewound if error.get("code") == HistoryRewound.code else HistoryGone
+        return kind(message, earliest=str(error.get("earliest", "")))
     if answer.status_code in (429, 503) or answer.is_server_error:
         return Unavailable(message, retry_after_s=float(error.get("retry_after_s", 1)))
-    for kind in (NotFound, InvalidValue):
-        if answer.status_code == kind.http_status:
-            return kind(message)
+    for refusal in (NotFound, InvalidValue):
+        if answer.status_code == refusal.http_status:
+            return refusal(message)
     return RequestError(message)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from tocsin.broker.cache import ResultCache
 from tocsin.broker.events import (
     Ask,
+    CursorLost,
     Deliver,
     Delivery,
     FetchHistory,
@@ -30,6 +31,8 @@ from tocsin.broker.sessions import Backend, Frontend, Session
 from tocsin.model.position import Position
 from tocsin.protocol.messages import HistoryGone
 
+_REMOVED = "results before this position are gone: they were kept for as long as the cluster keeps results"
+_REWOUND = "the cluster was started from a back-up: what it found since that was made is gone, and may come again"
 #: Subscriptions in one request for history; the cluster takes 10,000.
 _MAX_PER_FETCH = 1_000
 
@@ -130,16 +133,21 @@ class DeliveryDesk:
         known = ((self._holdings.get(subscription), size) for subscription, size in pulled.items())
         return {ask: size for backend, size in known if backend is not None for ask in backend.spellings}
 
-    def lose_cursor(self, through: int) -> list[Frontend]:
-        """Results up to `through` can't be pulled any more; returns those who were live and miss some."""
-        self.through = through
+    def lose_cursor(self, event: CursorLost) -> list[Frontend]:
+        """Go on from another cursor; returns those who were live and miss some, or got what is gone, and tells them."""
+        self.through = through = event.through
         missing = []
         for backend in self._holdings.backends():
             self._cache.open(backend.id, through)
             for frontend in backend.frontends.values():
                 if frontend.live:
                     missing.append(frontend)
-                    frontend.acked = max(frontend.acked, through)
+                    self.tell_gone(frontend, through, is_rewound=event.is_rewound)
+        if event.is_rewound:
+            # The cluster knows whether it has the places of those who seem to be ahead.
+            for frontend in self._ahead:
+                self._need_history(frontend)
+            self._ahead.clear()
         return missing
 
     # Coming, going, parking
@@ -241,18 +249,21 @@ class DeliveryDesk:
                 session = frontend.session
                 if session.connection is None:
                     continue
-                if after <= frontend.sent < event.earliest:
-                    self.tell_gone(frontend, event.earliest)
+                is_concerned = frontend.sent < event.earliest or event.is_rewound
+                if after <= frontend.sent and is_concerned:
+                    self.tell_gone(frontend, event.earliest, is_rewound=event.is_rewound)
                 self.bring_forward(session)
 
-    def tell_gone(self, frontend: Frontend, earliest: int) -> None:
+    def tell_gone(self, frontend: Frontend, earliest: int, *, is_rewound: bool = False) -> None:
+        """Have a subscriber go on from `earliest`; back to there, if its history is gone."""
         self.told_gone += 1
-        frontend.sent = max(frontend.sent, earliest)
-        frontend.acked = max(frontend.acked, earliest)
+        frontend.sent = earliest if is_rewound else max(frontend.sent, earliest)
+        frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
         if frontend.session.connection is not None:
             position = str(Position(frontend.backend.id, earliest))
-            text = "results before this position are gone: they were kept for as long as the cluster keeps results"
-            self._out.append(Send(frontend.session.connection, HistoryGone(frontend.backend.id, position, text)))
+            text = _REWOUND if is_rewound else _REMOVED
+            message = HistoryGone(frontend.backend.id, position, text, is_rewound)
+            self._out.append(Send(frontend.session.connection, message))
 
     # Parts
 

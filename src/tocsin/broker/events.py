@@ -203,10 +203,12 @@ class ResultsPulled:
 
 @dataclass(frozen=True, slots=True)
 class CursorLost:
-    """Live results up to `through` are gone: the broker was away for longer than they are kept."""
+    """Live results up to `through` are gone: the broker was away for longer than they are kept. Or, with `is_rewound`,
+    the cursor is of a history that is gone, and what there is comes after `through`."""
 
     through: int
     now_s: float
+    is_rewound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +222,12 @@ class HistoryPulled:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLost:
-    """The results of these subscriptions are gone up to `earliest`."""
+    """The results of these subscriptions are gone up to `earliest`. Or, with `is_rewound`, these places are of a
+    history that is gone, and what there is comes after `earliest`."""
 
     after: Mapping[int, int]
     earliest: int
+    is_rewound: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class BrokerNode:
         await self._cluster.start(self._store)
         log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=self._state.backends)
         self._spawn(self._tick())
-        await self._cluster.follow(lambda: self._state.through)
+        await self._cluster.follow(lambda: self._state.through, self._state.held)
 
     async def drain(self) -> None:
         """Hand everybody over; returns when nobody is left, or the time is up and the rest has been closed."""

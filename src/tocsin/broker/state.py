@@ -265,6 +265,10 @@ class BrokerState:
         session = self._sessions.get(subscriber)
         return None if session is None else session.connection
 
+    def held(self) -> frozenset[int]:
+        """The backend subscriptions that the cluster holds for us, as far as we know."""
+        return frozenset(backend.id for backend in self._holdings.backends())
+
     # Starting
 
     def _started(self, event: Started) -> None:
@@ -553,8 +557,8 @@ class BrokerState:
         self._deliveries.take_history(event, self._now_s)
 
     def _cursor_lost(self, event: CursorLost) -> None:
-        for frontend in self._deliveries.lose_cursor(event.through):
-            self._deliveries.tell_gone(frontend, event.through)
+        for frontend in self._deliveries.lose_cursor(event):
+            self._acked[frontend] = None
 
     # The coordinator
 

@@ -17,6 +17,7 @@ from tocsin.errors import (
     ClusterFailure,
     Forbidden,
     HistoryGone,
+    HistoryRewound,
     InUse,
     InvalidValue,
     NotFound,
@@ -88,6 +89,8 @@ def error_of(code: str, message: str, *, temporary: bool = False, retry_after_s:
         return _BY_CODE[code](message)
     if code == HistoryGone.code:
         return HistoryGone(message, earliest="")
+    if code == HistoryRewound.code:
+        return HistoryRewound(message, earliest="")
     return Overloaded(message, retry_after_s=retry_after_s) if temporary else Refused(message, code)
 
 

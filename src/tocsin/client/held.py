@@ -55,12 +55,16 @@ class Held:
         self.received = position
         return True
 
-    def carry_on(self, position: Position, *, recovered: bool) -> bool:
+    def carry_on(self, position: Position, *, recovered: bool, rewound: bool = False) -> bool:
         """A broker says that what follows comes after `position`. Returns whether the application has missed something.
 
-        It has not if all that is gone is what it got long ago.
+        It has not if all that is gone is what it got long ago; unless history was `rewound`, so that what it got is
+        of no history any more.
         """
         last = self.received
+        if rewound:
+            self.received = self.acked = position
+            return last != position
         if last is not None and position.epoch == last.epoch and (recovered or position.sequence <= last.sequence):
             return False
         self.received = self.acked = position

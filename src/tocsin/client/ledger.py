@@ -175,7 +175,7 @@ class Ledger:
             return
         position = messages.parse_position(message.position)
         link.bind(position.epoch, held.request)
-        if held.carry_on(position, recovered=False):
+        if held.carry_on(position, recovered=False, rewound=message.rewound):
             self.out.append(ev.TellGap(held.request, position, message.message))
 
     def subscribed(self, link: Link, message: messages.Subscribed) -> None:

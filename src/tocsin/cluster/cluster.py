@@ -22,7 +22,7 @@ from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
 from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.catalogue import Catalogue
-from tocsin.cluster.datasets.retention import CommitTimes
+from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.engine import start_spark
 from tocsin.cluster.feeds.folder import FolderFeed
@@ -132,6 +132,7 @@ class Cluster:
             self.results,
             self.intake,
             CommitTimes(self._database),
+            RetentionClock(self._database, self.clock.monotonic_s()),
             ingested_position=lambda: self.ingestion.position,
             run_over=self.run_over,
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from tocsin.cluster.datasets.retention import CommitTimes
+from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.feeds.intake import FeedIntake
@@ -35,6 +35,7 @@ class Maintenance:
         results: ResultStore,
         intake: FeedIntake,
         commit_times: CommitTimes,
+        retention_clock: RetentionClock,
         *,
         ingested_position: Callable[[], int],
         run_over: Callable[[str], int],
@@ -47,6 +48,7 @@ class Maintenance:
         self._results = results
         self._intake = intake
         self._commit_times = commit_times
+        self._retention_clock = retention_clock
         self._ingested_position = ingested_position
         self._run_over = run_over
         self._released = -1
@@ -110,7 +112,8 @@ class Maintenance:
 
     def retain(self) -> None:
         """Remove what is past its time: results, and, where a retention is set, active rows and dead letters."""
-        now_us = self._clock.now_us()
+        kept_s = max(self._settings.result_retention_s, self._settings.dataset_retention_s)
+        now_us = self._retention_clock.now_us(self._clock.now_us(), self._clock.monotonic_s(), kept_s)
         self._results.retain(
             now_us - int(self._settings.result_retention_s * 1e6), self._settings.result_retention_bytes
         )

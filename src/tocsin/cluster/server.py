@@ -20,7 +20,7 @@ from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up
 from tocsin.model.position import end_of
-from tocsin.runtime.http import LimitBodies, RequireToken, answer_errors
+from tocsin.runtime.http import LimitBodies, NameRun, RequireToken, answer_errors
 from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
@@ -76,6 +76,7 @@ def make_app(
     app.add_middleware(
         LimitBodies, max_bytes=MAX_BODY_BYTES, except_suffix="/records"
     )  # feeds have a limit of their own
+    app.add_middleware(NameRun, header=brokers.RUN_HEADER)
     if cluster.settings.api_token:
         app.add_middleware(RequireToken, token=cluster.settings.api_token)
     return app

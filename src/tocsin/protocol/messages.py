@@ -125,11 +125,15 @@ class Notification(_Message, frozen=True, tag="notification"):
 
 
 class HistoryGone(_Message, frozen=True, tag="history_gone"):
-    """Results between what was asked for and `position` are gone for good; what follows comes after `position`."""
+    """Results between what was asked for and `position` are gone for good; what follows comes after `position`.
+
+    `rewound`: what was got before may be of a history that is gone; `position` counts, even if it is an earlier one.
+    """
 
     subscription: int
     position: str
     message: str
+    rewound: bool = False
 
 
 class Move(_Message, frozen=True, tag="move"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import math
+import secrets
 from typing import Any
 
 import msgspec
@@ -39,7 +40,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         404: "No such thing",
         405: "The route is there for other methods; see Allow",
         409: "It exists already, or something else depends on it",
-        410: "The results asked for are past retention",
+        410: "The results asked for are past retention, or the position is of a history that is gone",
         413: "Over a size limit",
         422: "A value is missing, of the wrong type or out of range",
         429: "More is pending than can be committed; come back after Retry-After seconds",
@@ -107,6 +108,22 @@ class RequireToken:
                 await reply({"error": error}, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+class NameRun:
+    """Adds a header to every answer that names the process: another one after each start."""
+
+    def __init__(self, app: ASGIApp, header: str) -> None:
+        self._app = app
+        self._header = (header.lower().encode(), secrets.token_hex(8).encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), self._header]
+            await send(message)
+
+        await self._app(scope, receive, send_named if scope["type"] == "http" else send)
 
 
 def answer_errors(app: FastAPI) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
+
+import pytest
 
 from tocsin.broker.cluster_calls import ClusterCalls
 from tocsin.broker.cluster_link import ClusterLink
-from tocsin.broker.events import BackendsReleased, Event, Held
+from tocsin.broker.events import BackendsReleased, CursorLost, Delivery, Event, Held, ResultsPulled, Started
 from tocsin.broker.metrics import BrokerMetrics
-from tocsin.errors import NotFound
+from tocsin.broker.store import SessionStore
+from tocsin.errors import HistoryRewound, NotFound
 from tocsin.runtime.clock import SystemClock
 
 
@@ -29,6 +33,69 @@ class Cluster:
     async def held(self) -> list[Held]:
         self.calls += 1
         return [Held(one, "Channel", {}, "", 0) for one in sorted(self.ids)]
+
+
+class Restarted(Cluster):
+    """A cluster that answers the first pull, and the second one as another process."""
+
+    def __init__(self, *ids: int, rewound: bool) -> None:
+        super().__init__(*ids)
+        self.run = "first"
+        self.pulls = 0
+        self.rewound = rewound
+
+    async def register(self) -> int:
+        return 100
+
+    async def pull(self, after: int, _wait_s: float) -> tuple[list[Delivery], int, int]:
+        self.pulls += 1
+        if self.pulls == 2:
+            self.run = "second"
+            if self.rewound:
+                raise HistoryRewound("planted", earliest="5000")
+        if self.pulls == 4:
+            raise _Enough
+        return [], after, 0
+
+
+class _Enough(Exception):
+    pass
+
+
+async def follow(cluster: Restarted, held: set[int]) -> list[Event]:
+    happened: list[Event] = []
+    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    store = SessionStore(Path(":memory:"))
+    await calls.start(store)
+    store.close()
+    with pytest.raises(_Enough):
+        await calls.follow(lambda: 100, lambda: frozenset(held))
+    return happened
+
+
+async def test_a_cluster_that_was_started_again_is_asked_what_we_hold() -> None:
+    """Once; if all is there, pulling goes on, from where the cluster says if it was started from older data."""
+    cluster = Restarted(1, 2, rewound=False)
+    assert [type(one) for one in await follow(cluster, {1, 2})] == [
+        Started,
+        ResultsPulled,
+        ResultsPulled,
+        ResultsPulled,
+    ]
+    assert cluster.calls == 2
+    cluster = Restarted(1, 2, rewound=True)
+    events = await follow(cluster, {1, 2})
+    assert [type(one) for one in events] == [Started, ResultsPulled, CursorLost, ResultsPulled]
+    lost = events[2]
+    assert isinstance(lost, CursorLost)
+    assert (lost.through, lost.is_rewound) == (5000, True)
+
+
+@pytest.mark.parametrize("rewound", [False, True])
+async def test_what_the_cluster_has_forgotten_is_not_waited_for(rewound: bool) -> None:
+    """Results of a subscription that it does not know would never come: the broker ends, and begins anew."""
+    with pytest.raises(NotFound, match="such as 2"):
+        await follow(Restarted(1, rewound=rewound), {1, 2})
 
 
 async def release(cluster: Cluster, *ids: int) -> list[Event]:

@@ -353,6 +353,53 @@ def test_history_that_is_gone_is_told() -> None:
     assert broker.state.through == 500
 
 
+@pytest.mark.parametrize("goes_on", [5000, 60])
+def test_a_history_that_was_rewound_is_told_and_goes_on(goes_on: int) -> None:
+    """Those who are live hear from where it goes on, also if that is an earlier place; what is new comes to them, and
+    what they acknowledge from then on is what is stored."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.pull((7, 110))
+    broker.tell(CursorLost(goes_on, 1.0, is_rewound=True))
+    told = broker.messages(HistoryGone)
+    assert [(one.position, one.rewound) for one in told] == [(f"7-{goes_on}", True)] * 2
+    assert broker.state.through == goes_on
+    (stored,) = broker.tell(Ticked(2.0))
+    assert isinstance(stored, StorePositions)
+    assert {position for _, _, position in stored.positions} == {Position(7, goes_on)}
+    broker.pull((7, goes_on + 1))
+    assert broker.wires() == {1: [b"7-%d" % (goes_on + 1)], 2: [b"7-%d" % (goes_on + 1)]}
+    broker.tell(Acknowledged(1, [Position(7, 110)]))
+    assert broker.state.kept()[0].subscriptions[0].position.sequence <= goes_on + 1
+
+
+@pytest.mark.parametrize("goes_on", [5000, 30])
+def test_a_position_of_a_history_that_is_gone_is_told(goes_on: int) -> None:
+    """Who comes with one goes on from where the cluster says."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", position="7-40")
+    broker.acquired(flood=7)
+    broker.tell(HistoryLost({7: 40}, goes_on, is_rewound=True))
+    (gone,) = broker.messages(HistoryGone)
+    assert (gone.subscription, gone.position, gone.rewound) == (7, f"7-{goes_on}", True)
+
+
+def test_who_waits_ahead_is_checked_when_history_was_rewound() -> None:
+    """Nobody waits for numbers to catch up with a place that was never given out again."""
+    broker = Broker()
+    broker.live("ann")
+    broker.arrive(2, "bob", Subscribe("OfType", {"etype": "flood"}, "7-130", 1))
+    assert not broker.all_of(FetchHistory)
+    broker.tell(CursorLost(120, 1.0, is_rewound=True))
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 130})]
+    broker.tell(HistoryLost({7: 130}, 120, is_rewound=True))
+    assert [one.position for one in broker.messages(HistoryGone)] == ["7-120"]
+    broker.pull()
+    broker.pull((7, 121))
+    assert set(broker.wires()) == {1, 2}
+
+
 def test_live_results_that_are_gone_are_told() -> None:
     """A broker that was cut off for longer than results are kept says so to everybody."""
     broker = Broker()

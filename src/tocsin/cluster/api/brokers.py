@@ -28,13 +28,18 @@ router = APIRouter(prefix="/v1", responses=ERRORS)
 _ARROW = "application/vnd.apache.arrow.stream"
 _NDJSON = "application/x-ndjson"
 _CURSOR_HEADER = "Tocsin-Cursor"
+#: Names the process that answers. A broker that sees another one asks again for what it holds.
+RUN_HEADER = "Tocsin-Run"
 _MAX_WAIT_S = 60.0
 #: For OpenAPI: results have two forms, and the next cursor beside them.
 _RESULTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Results, oldest first",
         "content": {_NDJSON: {"schema": {"type": "string"}}, _ARROW: {"schema": {"type": "string"}}},
-        "headers": {_CURSOR_HEADER: {"description": "Where to go on from", "schema": {"type": "string"}}},
+        "headers": {
+            _CURSOR_HEADER: {"description": "Where to go on from", "schema": {"type": "string"}},
+            RUN_HEADER: {"description": "Another one after each start of the cluster", "schema": {"type": "string"}},
+        },
     }
 }
 #: What fits a table's column of whole numbers.

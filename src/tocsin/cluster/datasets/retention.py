@@ -1,4 +1,4 @@
-"""When commits happened, well enough to remove what is older than a dataset's retention.
+"""When commits happened and what time it is, well enough to remove what is older than its retention.
 
 Rows carry the number of their commit, not a time. So every now and then the number that a table has come to is
 written down with the time: what was committed by then is at least that old.
@@ -6,9 +6,15 @@ written down with the time: what was committed by then is at least that old.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import sqlalchemy as sa
+import structlog
 
 from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.datasets.retention_time import RetentionTime
+
+log = structlog.get_logger(__name__)
 
 _samples = sa.Table(
     "commit_time",
@@ -18,6 +24,43 @@ _samples = sa.Table(
     sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("at_us", sa.BigInteger, nullable=False),
 )
+
+
+#: What retention's time was when it was last looked at; one row.
+_time = sa.Table(
+    "retention_time",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("now_us", sa.BigInteger, nullable=False),
+    sa.Column("claimed_us", sa.BigInteger),
+    sa.Column("doubted_s", sa.Float, nullable=False),
+)
+
+
+class RetentionClock:
+    """Keeps the time that retention goes by, from one process to the next."""
+
+    def __init__(self, engine: sa.Engine, monotonic_s: float) -> None:
+        self._engine = engine
+        self._looked_at_s = monotonic_s
+        with engine.connect() as connection:
+            row = connection.execute(sa.select(_time)).first()
+        self._time = None if row is None else RetentionTime(row.now_us, row.claimed_us, row.doubted_s)
+
+    def now_us(self, clock_us: int, monotonic_s: float, patience_s: float) -> int:
+        """The time that retention may go by, if history is kept for `patience_s`."""
+        elapsed_s, self._looked_at_s = monotonic_s - self._looked_at_s, monotonic_s
+        was_doubted = self._time is not None and self._time.claimed_us is not None
+        time = RetentionTime(clock_us) if self._time is None else self._time.after(elapsed_s, clock_us, patience_s)
+        if time.claimed_us is not None and not was_doubted:
+            ahead_s = (time.claimed_us - time.now_us) // 1_000_000
+            log.warning("the clock is ahead of the time that passed; nothing is removed for it yet", ahead_s=ahead_s)
+        values = asdict(time)
+        with self._engine.begin() as connection:
+            if connection.execute(_time.update().values(**values)).rowcount == 0:
+                connection.execute(_time.insert().values(id=1, **values))
+        self._time = time
+        return time.now_us
 
 
 class CommitTimes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import SCHEMA, Pulled, ResultStore, only
 from tocsin.cluster.results.subscriptions import SubscriptionRegistry
-from tocsin.errors import ClusterFailure, HistoryGone
+from tocsin.errors import ClusterFailure, HistoryGone, HistoryRewound
 from tocsin.model.catalogue import Broker
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, sequence_of
 
@@ -155,6 +156,87 @@ def test_a_window_whose_commit_seemed_to_fail_is_not_run_again(
     assert store.bound("C", "D") == 9
     store.commit([("C", output((1, "b")))], {("C", "D"): 12}, 10)
     assert store.pull(0, limit_rows=10, keep=everything).rows.column("payload").to_pylist() == ["a", "b"]
+
+
+_NOW_US = 1_800_000_000_000_000
+
+
+def restored(folder: Path) -> ResultStore:
+    """A store that has gone on after its back-up was made, and was put back to it."""
+    back_up = folder.with_name("back-up")
+    shutil.copytree(back_up, folder, dirs_exist_ok=False)
+    return opened(folder, now_us=_NOW_US + 1_000_000)
+
+
+def test_a_restored_back_up_gives_no_number_a_second_time(tmp_path: Path) -> None:
+    """New results come after every position that the lost ones had. Who names one of those is told where to go on, and
+    misses nothing there; who was not that far goes on as if nothing had happened."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    store = opened(folder, now_us=_NOW_US)
+    store.commit([("C", output((1, "kept")))], {("C", "D"): 1}, 10)
+    early = store.last_sequence
+    shutil.copytree(folder, tmp_path / "back-up")
+    store.commit([("C", output((1, "lost")))], {("C", "D"): 2}, 10)
+    (row,) = store.pull(early, limit_rows=10, keep=everything).rows.to_pylist()
+    lost = [row["sequence"], store.last_sequence]
+    shutil.rmtree(folder)
+    store = restored(folder)
+    store.commit([("C", output((1, "new")))], {("C", "D"): 2}, 10)
+    for cursor in lost:
+        for pull in (
+            lambda at: store.pull(at, limit_rows=10, keep=everything),
+            lambda at: store.pull_subscriptions({1: at}, limit_rows=10),
+        ):
+            with pytest.raises(HistoryRewound, match="history that is gone") as told:
+                pull(cursor)
+            goes_on = int(told.value.earliest)
+            assert goes_on > cursor
+            assert pull(goes_on).rows.column("payload").to_pylist() == ["new"]
+            assert pull(early).rows.column("payload").to_pylist() == ["new"]
+    assert store.pull(0, limit_rows=10, keep=everything).rows.column("payload").to_pylist() == ["kept", "new"]
+
+
+def test_a_cursor_beyond_the_end_is_of_a_history_that_is_gone(store: ResultStore) -> None:
+    """It is answered with where the end is, not with silence until the numbers have caught up."""
+    store.commit([("C", output((1, "a")))], {}, 10)
+    for pull in (
+        lambda at: store.pull(at, limit_rows=10, keep=everything),
+        lambda at: store.pull_subscriptions({1: at}, limit_rows=10),
+    ):
+        assert pull(store.last_sequence).rows.num_rows == 0
+        with pytest.raises(HistoryRewound) as told:
+            pull(store.last_sequence + 1)
+        assert told.value.earliest == str(store.last_sequence)
+
+
+def test_numbers_are_reserved_before_they_are_given_out(tmp_path: Path) -> None:
+    """Without a clock that can be believed, and with all results gone, new ones still come after the lost ones."""
+    store = opened(tmp_path)
+    for number in range(3):
+        store.commit([("C", output((1, str(number))))], {}, 10)
+    cursor = store.last_sequence
+    shutil.rmtree(tmp_path / "results")
+    again = opened(tmp_path)
+    with pytest.raises(HistoryRewound) as told:
+        again.pull(cursor, limit_rows=10, keep=everything)
+    again.commit([("C", output((1, "new")))], {}, 10)
+    found = again.pull(int(told.value.earliest), limit_rows=10, keep=everything)
+    assert found.rows.column("payload").to_pylist() == ["new"]
+
+
+def test_starts_that_commit_nothing_leave_one_gap(tmp_path: Path) -> None:
+    """However often it was started: what was pulled before goes on after it, in one step, and nothing is told."""
+    store = opened(tmp_path)
+    store.commit([("C", output((1, "a")))], {}, 10)
+    cursor = store.last_sequence
+    for turn in range(3):
+        store = opened(tmp_path, now_us=_NOW_US + turn * 10**12)
+    store.commit([("C", output((1, "b"), (1, "c")))], {}, 10)
+    pulled = store.pull(cursor, limit_rows=1, keep=everything)
+    assert pulled.rows.column("payload").to_pylist() == ["b"]
+    assert store.pull(pulled.through, limit_rows=9, keep=everything).rows.column("payload").to_pylist() == ["c"]
+    assert store.pull(cursor, limit_rows=9, keep=only([2])) == Pulled(SCHEMA.empty_table(), store.last_sequence)
 
 
 def test_several_channels_commit_together(store: ResultStore) -> None:
