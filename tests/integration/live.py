@@ -103,15 +103,18 @@ class Live:
 
 
 @contextmanager
-def serving(settings: ClusterSettings, spark: SparkSession) -> Iterator[Live]:
-    """A cluster on `settings`, from its start to its orderly stop, on a session of its own in the Spark given."""
+def serving(settings: ClusterSettings, spark: SparkSession, port: int = 0) -> Iterator[Live]:
+    """A cluster on `settings`, from its start to its orderly stop, on a session of its own in the Spark given. For
+    brokers that find it again after a restart it needs a `port`."""
     from tocsin.cluster.cluster import Cluster
     from tocsin.cluster.server import make_app
 
     failures: list[str] = []
     cluster = Cluster(settings)
     app = make_app(cluster, spark=spark.newSession(), on_failure=failures.append)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=5))
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    )
     thread = threading.Thread(target=server.run, name="server")
     thread.start()
     try:

@@ -20,9 +20,9 @@ from tocsin.errors import InvalidValue, NotFound, TocsinError, Unavailable
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import FromBroker, Subscribe, Unsubscribed, error_message, parse_position
 
-#: A position that is further ahead of us than this was never given out. At ten commits a second, a broker that is cut
-#: off from the cluster is behind by so many after three hours.
-_MAX_AHEAD_COMMITS = 100_000
+#: A position that is further ahead of us than this was never given out. A cluster that is started again skips 200
+#: numbers for each second since it was started before, so that some years of it are so many.
+_MAX_AHEAD_COMMITS = 1 << 36
 
 
 class SubscriptionDesk:

@@ -71,7 +71,7 @@ class StoredDataset:
                 sequence = self.rows.append(last_per_key(rows, self.dataset.schema.primary_key), transactions)
                 self._apply(self._keyed)
         # Beside the runs that follow: when they have results, they need not wait for it any more.
-        _syncing.submit(self.rows.sync)
+        _syncing.submit(self.sync)
         return sequence
 
     def _apply(self, keyed: KeyedIndex) -> None:
