@@ -56,6 +56,10 @@ lint: setup ## Style, types, layers
 .PHONY: check
 check: lint test ## All that must pass before a change goes in: lint, then tests and docs examples
 
+.PHONY: disk
+disk: setup ## Cut the power and flip bits, hundreds of times; look for planted bugs (DISK=--help)
+	@PYTHONPATH=tests $(BIN)/python -m disk $(DISK)
+
 .PHONY: chaos
 chaos: setup ## Kill cluster, brokers and coordinator again and again under load; count everything (CHAOS=--help)
 	@PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)

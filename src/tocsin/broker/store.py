@@ -12,6 +12,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import structlog
+
 from tocsin.broker.events import (
     Ask,
     ForgetSession,
@@ -26,8 +28,11 @@ from tocsin.broker.events import (
 from tocsin.broker.keeping import Change
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.runtime import digests
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.versions import Versions
+
+log = structlog.get_logger(__name__)
 
 VERSIONS = Versions("the broker's store", "broker_version", Path(__file__).parent / "migrations")
 #: Of the newest version, for new stores: plain SQL, so that a broker need not load SQLAlchemy.
@@ -60,12 +65,17 @@ class SessionStore:
         self._now_us = now_us
         self._folder = folder
         file = folder / "broker.sqlite"
-        _prepare(file)
-        self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            _prepare(file)
+            self._db = _open(file)
+        except sqlite3.DatabaseError as exc:
+            raise digests.unreadable(file, exc) from exc
+        self._noted = digests.NotedChanges(file)
+        if lost := self._noted.lost(self._db):
+            log.warning("the last changes are gone; what they acknowledged comes again", file=str(file), changes=lost)
 
     def close(self) -> None:
+        self._noted.close()
         self._db.close()
 
     def sessions(self) -> list[KeptSession]:
@@ -127,6 +137,7 @@ class SessionStore:
             try:
                 yield
                 self._db.execute("COMMIT")
+                self._noted.note(digests.changes(self._db))
             finally:
                 if self._db.in_transaction:  # SQLite has ended it by itself if the disk was full.
                     self._db.execute("ROLLBACK")
@@ -172,6 +183,16 @@ class SessionStore:
                 )
 
 
+def _open(file: Path) -> sqlite3.Connection:
+    """A connection to a database whose rows are what was written."""
+    db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    digests.register(db)
+    digests.check_digests(db, file)
+    return db
+
+
 def _prepare(file: Path) -> None:
     """Make the tables, or bring those of an earlier version up to date."""
     newest = VERSIONS.newest()
@@ -182,8 +203,14 @@ def _prepare(file: Path) -> None:
             return
         stored = db.execute("SELECT version_num FROM broker_version").fetchone() if VERSIONS.table in names else None
     if stored != (newest,):
+        import sqlalchemy as sa
+
         from tocsin.runtime.schema import migrate, open_engine
 
         engine = open_engine(file)
-        migrate(engine, VERSIONS)
-        engine.dispose()
+        try:
+            migrate(engine, VERSIONS)
+        except sa.exc.DatabaseError as exc:
+            raise digests.unreadable(file, exc) from exc
+        finally:
+            engine.dispose()

@@ -13,7 +13,7 @@ from tocsin.cluster.results import numbering as _numbering  # noqa: F401
 from tocsin.cluster.results import removals as _removals  # noqa: F401
 from tocsin.cluster.results import subscriptions as _subscriptions  # noqa: F401
 from tocsin.errors import ClusterFailure
-from tocsin.runtime.schema import bring_up_to_date, open_engine
+from tocsin.runtime.schema import bring_up_to_date, check_content, open_engine
 from tocsin.runtime.versions import Versions
 
 VERSIONS = Versions("the cluster's catalogue", "catalogue_version", Path(__file__).parent / "migrations")
@@ -27,6 +27,7 @@ def open_database(address: str | Path) -> sa.Engine:
     try:
         engine = open_engine(address, cache_kib=_CACHE_KIB)
         bring_up_to_date(engine, VERSIONS, metadata)
+        check_content(engine)
     except (sa.exc.SQLAlchemyError, ImportError) as exc:
         raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
     return engine

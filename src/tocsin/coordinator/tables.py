@@ -7,7 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from tocsin.errors import ClusterFailure
-from tocsin.runtime.schema import bring_up_to_date, open_engine
+from tocsin.runtime.schema import bring_up_to_date, check_content, open_engine
 from tocsin.runtime.versions import Versions
 
 metadata = sa.MetaData()
@@ -105,6 +105,7 @@ def open_database(address: str | Path) -> sa.Engine:
     try:
         engine = open_engine(address)
         bring_up_to_date(engine, VERSIONS, metadata)
+        check_content(engine)
     except (sa.exc.SQLAlchemyError, ImportError) as exc:
         raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
     return engine

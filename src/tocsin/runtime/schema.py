@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
+from tocsin.runtime import digests
 from tocsin.runtime.versions import Versions
 
 log = structlog.get_logger(__name__)
@@ -36,8 +37,33 @@ def open_engine(address: str | Path, *, cache_kib: int = 0) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _tune(connection: Any, _record: Any) -> None:
         connection.executescript(pragmas)
+        digests.register(connection)
 
     return engine
+
+
+def check_content(engine: sa.Engine) -> None:
+    """Raises ClusterFailure if an SQLite database is not what was written, and from now on notes how many changes it
+    has. PostgreSQL has checksums of its own (`initdb --data-checksums`)."""
+    if engine.dialect.name != "sqlite" or not engine.url.database:
+        return
+    path = Path(engine.url.database)
+    noted = digests.NotedChanges(path)
+    with engine.connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        digests.check_digests(driver, path)
+        noted.check(driver)
+
+    @sa.event.listens_for(engine, "checkin")
+    def _note(driver: Any, record: Any) -> None:
+        # Reading costs nothing: only a connection that has changed something looks.
+        if driver is not None and driver.total_changes != record.info.get("changes"):
+            record.info["changes"] = driver.total_changes
+            noted.note(digests.changes(driver))
+
+    @sa.event.listens_for(engine, "engine_disposed")
+    def _close(_engine: sa.Engine) -> None:
+        noted.close()
 
 
 def bring_up_to_date(engine: sa.Engine, versions: Versions, tables: sa.MetaData) -> None:
@@ -76,6 +102,8 @@ def migrate(engine: sa.Engine, versions: Versions) -> None:
             for script in reversed(list(scripts.iterate_revisions("head", stored or "base"))):
                 script.module.upgrade()
         context.stamp(scripts, "head")
+        if engine.dialect.name == "sqlite":
+            digests.forget_dropped(connection.connection.dbapi_connection)  # type: ignore[arg-type]
     log.info("tables brought up to date", database=versions.title, before=stored or "", version=versions.newest())
 
 

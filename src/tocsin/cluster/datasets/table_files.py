@@ -35,6 +35,7 @@ from tocsin.cluster.datasets.sync_log import (
     whole_log,
 )
 from tocsin.errors import ClusterFailure
+from tocsin.runtime.durable_folders import make_folder, sync_folder
 
 log = structlog.get_logger(__name__)
 
@@ -279,14 +280,22 @@ class TableFiles:
 
     def _append(self, line: SyncLine) -> None:
         data = encode_line(line)
-        written = 0
-        while written < len(data):
-            written += os.pwrite(self._descriptor, memoryview(data)[written:], self._end + written)
+        self._write_line(data)
         os.fsync(self._descriptor)
         self._end += len(data)
         # Needs no sync of its own: it is a lower bound.
         os.pwrite(self._descriptor, encode_header(self._end), 0)
         self._state.apply(line)
+
+    def _write_line(self, data: bytes) -> None:
+        """A disk that is full is no reason to start again: what was written of the line is taken back."""
+        written = 0
+        try:
+            while written < len(data):
+                written += os.pwrite(self._descriptor, memoryview(data)[written:], self._end + written)
+        except OSError as exc:
+            os.ftruncate(self._descriptor, self._end)
+            raise ClusterFailure(f"{self._path / SYNC_LOG} can't be written: {exc}") from exc
 
     def tidy(self) -> None:
         """Let go of entries and checkpoints that nothing needs any more."""
@@ -362,22 +371,9 @@ def _size_of(path: Path) -> int | None:
         return None
 
 
-def make_folder(path: Path) -> None:
-    """A folder, and those above it, that are there after a power cut."""
-    missing = [one for one in (path, *path.parents) if not one.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for one in missing:
-        sync_folder(one.parent)
-
-
 def sync_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_folder(path: Path) -> None:
-    """Have the names in a folder survive a power cut."""
-    sync_file(path)

@@ -23,6 +23,7 @@ from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import ClusterFailure, NotFound, Overloaded, TocsinError
 from tocsin.model.catalogue import Feed
 from tocsin.runtime.clock import Clock, SystemClock
+from tocsin.runtime.durable_folders import sync_way_to
 from tocsin.settings import ClusterSettings
 
 #: Weight of the newest sample in the drain rate: the last ten or so commits, some seconds' worth, count.
@@ -70,6 +71,7 @@ class FeedIntake:
         directory = Path(settings.data_dir) / "landing"
         landing = LandingLog.open(directory, settings.landing_segment_bytes)
         try:
+            sync_way_to(directory)
             index = IdempotencyIndex.open(
                 directory / "keys.sqlite",
                 landing,

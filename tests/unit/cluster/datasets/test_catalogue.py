@@ -12,6 +12,7 @@ from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.errors import AlreadyExists, InUse, NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.runtime.schema import open_engine
 
 _DATASET = Dataset("Reports", DatasetKind.ACTIVE, Schema((Column("id", ColumnType.STRING, nullable=False),), ("id",)))
 _FEED = Feed("reports", "Reports", FeedSource.FOLDER, "/in")
@@ -80,7 +81,7 @@ def test_what_is_missing_is_told_with_what_there_is(catalogue: Catalogue) -> Non
 
 def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:
     """Memory and database never disagree: if the write fails, the value is in neither."""
-    other = sa.create_engine(f"sqlite:///{path}")
+    other = open_engine(path)
     with other.begin() as connection:
         connection.execute(sa.text("INSERT INTO channel VALUES ('taken', 'Taken', 'CONTINUOUS', '[]', 'x', NULL)"))
     other.dispose()
@@ -111,7 +112,7 @@ def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, path: 
 
 def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:
     """If the write fails, the channel is not paused in memory either."""
-    other = sa.create_engine(f"sqlite:///{path}")
+    other = open_engine(path)
     with other.begin() as connection:
         connection.execute(sa.text("INSERT INTO paused_channel VALUES ('wake')"))
     other.dispose()
@@ -122,7 +123,7 @@ def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, 
 
 def test_a_catalogue_from_before_there_were_pauses_opens(catalogue: Catalogue, path: Path) -> None:
     """A file that an earlier version wrote has no table of paused channels; it gets one, and keeps what it held."""
-    older = sa.create_engine(f"sqlite:///{path}")
+    older = open_engine(path)
     with older.begin() as connection:
         connection.execute(sa.text("DROP TABLE paused_channel"))
         connection.execute(sa.text("DROP TABLE catalogue_version"))

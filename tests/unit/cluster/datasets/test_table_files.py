@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import shutil
 from pathlib import Path
@@ -214,6 +216,40 @@ def test_a_table_whose_making_was_cut_short_is_made_anew(tmp_path: Path) -> None
 
 def _zero_header(path: Path) -> None:
     path.write_bytes(bytes(512) + path.read_bytes()[512:])
+
+
+def test_a_full_disk_is_over_when_there_is_room(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that could not be written is taken back, and the next sync covers what it was about."""
+    table.append(rows(4), {"landing": 400})
+    pwrite = os.pwrite
+
+    def full(descriptor: int, data: bytes, offset: int) -> int:
+        pwrite(descriptor, data[:10], offset)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(ClusterFailure, match="no space left"):
+            table.sync()
+    table.append(rows(5))
+    table.sync()
+    assert numbers(reopen(table)) == [1, 2, 3, 4, 5]
+
+
+def test_after_a_sync_that_failed_only_a_start_helps(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may have dropped what it could not write, and would say yes the next time."""
+    table.append(rows(4))
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(ClusterFailure, match="input/output error"):
+            table.sync()
+    with pytest.raises(ClusterFailure, match="input/output error"):
+        table.sync()
+    assert reopen(table).sequence == 3
 
 
 def test_upkeep_keeps_what_a_restart_needs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

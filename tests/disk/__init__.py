@@ -1,0 +1,1 @@
+"""What the disk may do: power cuts at any moment, flipped bits anywhere. `python -m disk --help`."""
