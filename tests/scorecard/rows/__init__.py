@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from scorecard.row import Row
-from scorecard.rows import chaos, commits, faults, full_disk, fuzz, hostile_sql, hygiene, load, tokens
+from scorecard.rows import chaos, commits, disk, faults, full_disk, fuzz, hostile_sql, hygiene, load, tokens
 
 ROWS: tuple[Row, ...] = (
     chaos.PLANTED,
     chaos.KILLS,
+    disk.CUTS,
+    disk.FLIPS,
     faults.FAULTS,
     full_disk.FULL_DISK,
     commits.COMMITS,
