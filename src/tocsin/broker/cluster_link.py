@@ -8,12 +8,15 @@ from urllib.parse import quote
 
 import httpx
 import msgspec
+import structlog
 
 from tocsin.broker.events import Ask, Delivery, Held
 from tocsin.errors import HistoryGone, HistoryRewound, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.frames import text_frame
-from tocsin.protocol.messages import decode_result, notification_of
+from tocsin.protocol.messages import MAX_MESSAGE_BYTES, decode_result, in_place_of, notification_of
+
+log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 60.0
 #: Results in one pull: what a broker sends on before it looks again.
@@ -119,5 +122,9 @@ def _deliveries(lines: bytes) -> list[Delivery]:
     for line in lines.splitlines():
         result = decode_result(line)
         sequence = int(result.position.partition("-")[2])
-        found.append(Delivery(result.subscription, sequence, text_frame(notification_of(line)), result.committed_at_us))
+        text = notification_of(line)
+        if len(text) > MAX_MESSAGE_BYTES:
+            text = in_place_of(result, len(text))
+            log.warning("a result is too large to be sent", position=result.position, size_bytes=len(line))
+        found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us))
     return found

@@ -19,8 +19,10 @@ from tocsin.protocol.messages import (
     HistoryGone,
     Subscribe,
     Subscribed,
+    decode_from_broker,
     decode_result,
     encode,
+    is_notification,
     parse_position,
 )
 
@@ -77,6 +79,9 @@ class EventStream:
         size = self._pending_bytes
         for wire in wires:
             text = text_of(wire)
+            if not is_notification(text):
+                self.send(decode_from_broker(text))
+                continue
             result = decode_result(text)
             place = self._places.get(result.subscription)
             if place is not None:

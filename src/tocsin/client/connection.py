@@ -9,14 +9,13 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.frames import CloseCode
 
 from tocsin import __version__
 from tocsin.client import events as ev
 from tocsin.errors import InvalidValue
 from tocsin.protocol import messages
 
-#: A result is one row; what is larger than this is no row that anyone meant to be told about.
-_MAX_MESSAGE_BYTES = 16 << 20
 _OPEN_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 1.0
 
@@ -82,7 +81,7 @@ class Connection:
                 # knows when it is we who don't read.
                 compression=None,
                 ping_interval=None,
-                max_size=_MAX_MESSAGE_BYTES,
+                max_size=messages.MAX_MESSAGE_BYTES,
                 open_timeout=_OPEN_TIMEOUT_S,
                 close_timeout=_CLOSE_TIMEOUT_S,
                 user_agent_header=f"tocsin/{__version__}",
@@ -109,6 +108,8 @@ class Connection:
                 text = await socket.recv(decode=False)
                 self._report(ev.Received(self._link, messages.decode_from_broker(text)))
         except ConnectionClosed as exc:
+            if exc.sent is not None and exc.sent.code == CloseCode.MESSAGE_TOO_BIG and not exc.rcvd_then_sent:
+                return 0, f"it sent a message of more than {messages.MAX_MESSAGE_BYTES} bytes"
             return (exc.rcvd.code, exc.rcvd.reason) if exc.rcvd is not None else (0, "the connection broke")
         except InvalidValue as exc:
             return 0, f"it does not speak our language: {exc}"

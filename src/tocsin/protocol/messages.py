@@ -27,6 +27,9 @@ CLOSE_REPLACED = 4100
 CLOSE_REFUSED = 4101
 CLOSE_TOO_MUCH = 4102
 
+#: The largest message from a broker: brokers send none that is larger, and subscribers take all that are not. A result
+#: is one row; what is larger than this is no row that anyone meant to be told about.
+MAX_MESSAGE_BYTES = 16 << 20
 
 #: Metres on the plane that channels reckon with; bounded, so that no sum of them overflows.
 MAX_COORDINATE_M = 1e9
@@ -226,3 +229,16 @@ def notification_of(line: bytes) -> bytes:
     b'{"type":"notification","subscription":7}'
     """
     return _TYPE + line[1:]
+
+
+def is_notification(text: bytes) -> bool:
+    return text.startswith(_TYPE)
+
+
+def in_place_of(result: Result, size_bytes: int) -> bytes:
+    """What everyone gets instead of a result that is too large to be sent: a gap that says so, and what comes after.
+
+    To leave it out would be a loss that nobody is told of; to send it would end every connection, again and again.
+    """
+    text = f"the result at this position has {size_bytes} bytes, and at most {MAX_MESSAGE_BYTES} are sent"
+    return encode(HistoryGone(result.subscription, result.position, text))

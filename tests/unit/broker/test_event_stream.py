@@ -9,8 +9,8 @@ import pytest
 from tocsin.broker.connections import Connection
 from tocsin.broker.event_stream import EventStream, with_positions
 from tocsin.errors import InvalidValue
-from tocsin.protocol.frames import text_frame
-from tocsin.protocol.messages import Subscribe, Subscribed
+from tocsin.protocol.frames import text_frame, text_of
+from tocsin.protocol.messages import Subscribe, Subscribed, decode_result, in_place_of
 
 
 class Listener:
@@ -106,3 +106,20 @@ async def test_who_is_closed_and_does_not_read_is_cut(monkeypatch: pytest.Monkey
     assert [b"4002" in part async for part in other.events()] == [True]
     await asyncio.sleep(0.05)
     assert not is_cut.is_set()
+
+
+async def test_a_gap_among_results_is_told_as_what_it_is() -> None:
+    """A result that was too large to be sent has a gap in its place, and the id goes on after it."""
+    events, _ = stream(asks=1)
+    events.send(Subscribed(7, "C", {}, "7-3", request=1))
+    gap = in_place_of(decode_result(text_of(notification(7, 8))), 1 << 30)
+    events.deliver([text_frame(gap), notification(7, 9)])
+    text = (await anext(events.events())).decode()
+    assert [line for line in text.splitlines() if line.startswith(("id: ", "event: "))] == [
+        "event: subscribed",
+        "id: 7-3",
+        "event: history_gone",
+        "id: 7-8",
+        "event: notification",
+        "id: 7-9",
+    ]
