@@ -63,6 +63,8 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
     by_device = _times(arrivals)
     gaps_ms = gaps(seats, set(movers), by_device, moved.begun_us, moved.ended_us)
     peer_ms = gaps(seats, set(movers), by_device, kicked_us, back_us)
+    late_ms, stayed_ms = lateness(set(movers), arrivals, moved.begun_us, moved.ended_us)
+    peer_late_ms, _ = lateness(set(movers), arrivals, kicked_us, back_us)
     report = {
         "benchmark": "migration",
         "machine": machine(),
@@ -79,6 +81,11 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
         "kicked_gap_p50_ms": round(percentile(peer_ms, 0.5), 1),
         "kicked_gap_p99_ms": round(percentile(peer_ms, 0.99), 1),
         "ratio_of_kicked_gap_p99": round(percentile(peer_ms, 0.99) / max(1.0, percentile(gaps_ms, 0.99)), 1),
+        "lateness_p50_ms": round(percentile(late_ms, 0.5), 1),
+        "lateness_p99_ms": round(percentile(late_ms, 0.99), 1),
+        "stayers_lateness_p99_ms": round(percentile(stayed_ms, 0.99), 1),
+        "kicked_lateness_p99_ms": round(percentile(peer_late_ms, 0.99), 1),
+        "ratio_of_kicked_lateness_p99": round(percentile(peer_late_ms, 0.99) / max(1.0, percentile(late_ms, 0.99)), 1),
         "cpu_ms_per_move": {name: round(1000 * (after_s[name] - before_s[name]) / moved.done, 1) for name in after_s},
         "notifications": len(arrivals),
         **history,
@@ -164,6 +171,33 @@ def gaps(
         for seat in seats
         if seat.device in movers and usual[tuple(seat.topics)]
     ]
+
+
+def lateness(
+    movers: set[str], arrivals: Iterable[Arrival], begun_us: int, ended_us: int
+) -> tuple[list[float], list[float]]:
+    """How much later each mover, and each of those who stayed, got a result than those who stayed usually got the same
+    one: the worst of the results that came from beginning to end. What the cluster takes for a result is in neither.
+
+    The second list says how much of the first is not the move's: a busy machine makes everybody late now and then.
+
+    >>> arrivals = [Arrival("stays", 1, 1, 1000), Arrival("moves", 1, 1, 1500), Arrival("stays", 2, 2, 9000)]
+    >>> lateness({"moves"}, arrivals, 0, 5000)
+    ([0.5], [0.0])
+    """
+    inside = [one for one in arrivals if begun_us <= one.received_us <= ended_us]
+    stayers: dict[int, list[int]] = defaultdict(list)
+    for one in inside:
+        if one.device not in movers:
+            stayers[one.number].append(one.received_us)
+    usual_us = {number: median(times) for number, times in stayers.items()}
+    worst_us: dict[str, float] = defaultdict(float)
+    for one in inside:
+        if one.number in usual_us:
+            worst_us[one.device] = max(worst_us[one.device], one.received_us - usual_us[one.number])
+    moved = [late_us / 1000 for device, late_us in worst_us.items() if device in movers]
+    stayed = [late_us / 1000 for device, late_us in worst_us.items() if device not in movers]
+    return moved, stayed
 
 
 def _longest_us(times: Iterable[int], begun_us: int, ended_us: int) -> int:
