@@ -44,10 +44,12 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
             first = next(iter(network.brokers.values()))
             clients.join(Join(first.url, network.token, CHANNEL, seats))
             with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
-                time.sleep(warm_s)
-                before_s = _cpu_s(network, clients)
+                time.sleep(warm_s / 2)
+                usual = _Usage.of(network, clients)
+                time.sleep(warm_s / 2)
+                before = _Usage.of(network, clients)
                 moved = _carry_out(network, moves)
-                after_s = _cpu_s(network, clients)
+                after = _Usage.of(network, clients)
                 time.sleep(_SETTLE_S)
                 at = clients.report().brokers
                 movers = [device for device, broker in at.items() if broker not in ("", next(iter(network.brokers)))]
@@ -86,7 +88,8 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
         "stayers_lateness_p99_ms": round(percentile(stayed_ms, 0.99), 1),
         "kicked_lateness_p99_ms": round(percentile(peer_late_ms, 0.99), 1),
         "ratio_of_kicked_lateness_p99": round(percentile(peer_late_ms, 0.99) / max(1.0, percentile(late_ms, 0.99)), 1),
-        "cpu_ms_per_move": {name: round(1000 * (after_s[name] - before_s[name]) / moved.done, 1) for name in after_s},
+        "cpu_ms_per_move": after.beyond(before, before.cores_since(usual), moved.done),
+        "cpu_cores_before": {name: round(cores, 2) for name, cores in before.cores_since(usual).items()},
         "notifications": len(arrivals),
         **history,
     }
@@ -134,10 +137,34 @@ def _carry_out(network: Network, moves: int) -> Moved:
     )
 
 
-def _cpu_s(network: Network, clients: SdkClients) -> dict[str, float]:
-    """Of each process so far. Deliveries are part of it."""
-    servers = {"cluster": network.cluster, "coordinator": network.coordinator, **network.brokers}
-    return {name: server.cpu_s() for name, server in servers.items()} | {"subscribers": clients.cpu_s()}
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """The CPU time of each process up to some moment."""
+
+    at_s: float
+    cpu_s: Mapping[str, float]
+
+    @staticmethod
+    def of(network: Network, clients: SdkClients) -> _Usage:
+        servers = {"cluster": network.cluster, "coordinator": network.coordinator, **network.brokers}
+        cpu_s = {name: server.cpu_s() for name, server in servers.items()} | {"subscribers": clients.cpu_s()}
+        return _Usage(time.monotonic(), cpu_s)
+
+    def cores_since(self, earlier: _Usage) -> dict[str, float]:
+        elapsed_s = self.at_s - earlier.at_s
+        return {name: (used_s - earlier.cpu_s[name]) / elapsed_s for name, used_s in self.cpu_s.items()}
+
+    def beyond(self, earlier: _Usage, usual_cores: Mapping[str, float], moves: int) -> dict[str, float]:
+        """Milliseconds per move, without what the process used anyway: channels ran before there was a plan.
+
+        >>> _Usage(10, {"cluster": 9.0}).beyond(_Usage(0, {"cluster": 1.0}), {"cluster": 0.5}, 100)
+        {'cluster': 30.0}
+        """
+        elapsed_s = self.at_s - earlier.at_s
+        return {
+            name: round(1000 * (used_s - earlier.cpu_s[name] - usual_cores[name] * elapsed_s) / moves, 1)
+            for name, used_s in self.cpu_s.items()
+        }
 
 
 def all_arrivals(clients: SdkClients) -> list[Arrival]:

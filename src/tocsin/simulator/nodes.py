@@ -25,6 +25,7 @@ from tocsin.broker.events import (
     ForgetSubscription,
     HandoverPlaced,
     HistoryPulled,
+    NoteFailure,
     PlaceElsewhere,
     Release,
     Report,
@@ -102,6 +103,7 @@ class BrokerNode:
             Release: lambda one: self._call(self._cluster_s, self._released, one),
             FetchHistory: self._fetch_history,
             FetchSession: lambda one: self._call(self._coordinator_s, self._session_fetched, one),
+            NoteFailure: _raise,
             Report: self._report,
             PlaceElsewhere: lambda one: self._call(self._coordinator_s, self._placed_elsewhere, one),
             **dict.fromkeys(
@@ -230,6 +232,11 @@ class BrokerNode:
         limits = Limits(max_connections=_NO_LIMIT, max_subscriptions_per_user=_NO_LIMIT)
         moves_within_s = self._scenario.balancing.moves_within_s
         return BrokerState(self.name, limits, self._dice, drain_timeout_s=_DRAIN_PER_MOVE * moves_within_s)
+
+
+def _raise(failure: NoteFailure) -> None:
+    """A broker would go on without that connection; a simulation must not go on with a mistake."""
+    raise failure.error
 
 
 def _stored(_instruction: object) -> None:

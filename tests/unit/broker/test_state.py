@@ -36,6 +36,7 @@ from tocsin.broker.events import (
     Kept,
     KeptSession,
     NoteDelivered,
+    NoteFailure,
     PlaceElsewhere,
     Release,
     Report,
@@ -95,6 +96,9 @@ class Broker:
 
     def tell(self, event: Event) -> list[Instruction]:
         self.told = self.state.handle(event)
+        for one in self.told:
+            if isinstance(one, NoteFailure):
+                raise one.error
         return self.told
 
     def all_of(self, kind: type[_Kind]) -> list[_Kind]:
