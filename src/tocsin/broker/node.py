@@ -43,7 +43,6 @@ from tocsin.broker.events import (
     Send,
     SessionFetched,
     SessionRecalled,
-    StoreChecked,
     StorePositions,
     StorePresence,
     SubscribeAsked,
@@ -56,6 +55,7 @@ from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.sessions import NAMELESS
 from tocsin.broker.state import BrokerState
 from tocsin.broker.store import SessionStore
+from tocsin.broker.store_watch import StoreWatch
 from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
 from tocsin.protocol.coordination import is_name
 from tocsin.protocol.messages import (
@@ -80,8 +80,6 @@ from tocsin.settings import BrokerSettings
 log = structlog.get_logger(__name__)
 
 _TICK_EVERY_S = 0.1
-#: How often the store is tried; every second while it takes nothing.
-_CHECK_STORE_EVERY_S = 10.0
 _STORED = frozenset(get_args(Change))
 
 
@@ -100,8 +98,7 @@ class BrokerNode:
         self._state = state
         self._store = store
         self._keeper = Keeper(store)
-        #: Why the store takes no changes; empty while it does.
-        self._unwritable = ""
+        self.store_watch = StoreWatch(store, self._keeper, self.happened)
         self._cluster = ClusterCalls(cluster, clock, metrics, self.happened)
         self._coordination = coordination
         self._clock = clock
@@ -332,30 +329,9 @@ class BrokerNode:
             NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, request, self._now_s())
         )
         if isinstance(unkept.error, Unavailable):
-            self._note_writable(unkept.error.message)
+            self.store_watch.note(unkept.error.message)
         withheld = {self._state.connection_of(one) for one in unkept.subscribers}
         return [one for one in instructions if not (isinstance(one, Send | Deliver) and one.connection in withheld)]
-
-    def _check_store(self) -> None:
-        """See whether the store takes changes, now and then, so that nobody begins what can't be stored."""
-        try:
-            self._store.check()
-            if self._keeper.owes and (unkept := self._keeper.keep([])) is not None:
-                raise unkept.told
-        except Unavailable as exc:
-            self._note_writable(exc.message)
-        else:
-            self._note_writable("")
-
-    def _note_writable(self, reason: str) -> None:
-        if bool(reason) != bool(self._unwritable):
-            if reason:
-                log.error("the store takes no changes; deliveries go on, nothing new is begun", reason=reason)
-            else:
-                log.info("the store takes changes again")
-        if reason != self._unwritable:
-            self._unwritable = reason
-            self.happened(StoreChecked(reason))
 
     def _note_failure(self, error: Exception, **what: Any) -> None:
         self._metrics.failures.inc()
@@ -404,7 +380,7 @@ class BrokerNode:
     # Time
 
     async def _tick(self) -> None:
-        looked_at_s = checked_at_s = self._now_s()
+        looked_at_s = self._now_s()
         while True:
             await asyncio.sleep(_TICK_EVERY_S)
             now_s = self._now_s()
@@ -412,9 +388,7 @@ class BrokerNode:
             if now_s - looked_at_s >= 1:
                 looked_at_s = now_s
                 self._look_for_silence(now_s)
-                if self._unwritable or now_s - checked_at_s >= _CHECK_STORE_EVERY_S:
-                    checked_at_s = now_s
-                    self._check_store()
+                self.store_watch.check_if_due(now_s)
 
     def _look_for_silence(self, now_s: float) -> None:
         """Ping those from whom nothing came for long; close those who say no hello, or do not answer pings."""

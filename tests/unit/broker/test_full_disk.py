@@ -46,7 +46,7 @@ async def test_while_the_disk_is_full_those_who_are_there_are_served(broker: Bro
     ann = await broker.line("ann")
     await broker.say(ann, _SUBSCRIBE)
     broker.store.is_full = True
-    broker.node._check_store()
+    broker.node.store_watch.check()
     assert broker.state.unwritable
     await broker.say(ann, _ANOTHER)
     assert _is_temporary(ann, 4)
@@ -77,7 +77,7 @@ async def test_when_there_is_room_again_everything_goes_on(broker: Broker) -> No
     assert broker.state.unwritable
     assert ann.closed is None
     broker.store.is_full = False
-    broker.node._check_store()
+    broker.node.store_watch.check()
     broker.node.happened(Ticked(2.0))
     (session,) = broker.store.sessions()
     assert [one.position.sequence for one in session.subscriptions] == [101]
