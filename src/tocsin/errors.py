@@ -11,6 +11,7 @@
     │   ├── NotFound                no such dataset, feed, channel, broker, subscription, user, receipt
     │   ├── AlreadyExists           the name is taken
     │   ├── InUse                   something else depends on it
+    │   ├── Superseded              a broker of that name was started again; this one has to end
     │   ├── InvalidValue            a value is missing, of the wrong type or out of range
     │   ├── TooLarge                over a size limit
     │   └── HistoryGone             the results asked for are past retention
@@ -109,6 +110,11 @@ class AlreadyExists(RequestError):
 
 class InUse(RequestError):
     code = "in_use"
+    http_status = 409
+
+
+class Superseded(RequestError):
+    code = "superseded"
     http_status = 409
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import structlog
 
 from tocsin.broker.cluster_link import ClusterLink
+from tocsin.broker.conflicts import ENDING
 from tocsin.broker.events import (
     Ask,
     BackendsAcquired,
@@ -79,8 +80,8 @@ class ClusterCalls:
                 is_rewound = isinstance(exc, HistoryRewound)
                 log.warning("results are gone; going on after them", reason=exc.message)
                 self._happened(CursorLost(int(exc.earliest or 0), self._now_s(), is_rewound))
-            except NotFound:
-                # The cluster has been told to forget us, or has lost its memory: what we know of it is void.
+            except (NotFound, *ENDING):
+                # The cluster knows us no longer, or has lost its memory: what we know of it is void.
                 raise
             except TocsinError as exc:
                 self._metrics.pulls.labels("failed").inc()
@@ -162,6 +163,8 @@ class ClusterCalls:
                     return [], [(ask, exc) for ask in asks]
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            except ENDING:
+                raise
             except TocsinError as exc:
                 if len(asks) == 1:
                     return [], [(asks[0], exc)]

@@ -10,9 +10,20 @@ import httpx
 import msgspec
 import structlog
 
+from tocsin.broker.conflicts import conflict_of
 from tocsin.broker.events import Ask, Delivery, Held
-from tocsin.errors import HistoryGone, HistoryRewound, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
+from tocsin.errors import (
+    HistoryGone,
+    HistoryRewound,
+    InvalidValue,
+    NotFound,
+    RequestError,
+    Superseded,
+    TocsinError,
+    Unavailable,
+)
 from tocsin.model.position import Position
+from tocsin.protocol import incarnations
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import MAX_MESSAGE_BYTES, decode_result, in_place_of, notification_of
 
@@ -26,19 +37,22 @@ _PAGE = 10_000
 
 
 class ClusterLink:
-    def __init__(self, broker: str, url: str, token: str) -> None:
+    def __init__(self, broker: str, url: str, token: str, identity: str = "", start: str = "") -> None:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
         self._path = f"/v1/brokers/{broker}"
         #: Which process has answered last: another one may have been started from older data.
         self.run = ""
+        self._registration = {"identity": identity, "start": start}
 
     async def close(self) -> None:
         await self._http.aclose()
 
     async def register(self) -> int:
         """Make the cluster know this broker; returns the cursor where live results begin."""
-        return int((await self._call("PUT", self._path, json={})).json()["cursor"])
+        answer = (await self._call("PUT", self._path, json=self._registration)).json()
+        self._http.headers[incarnations.HEADER] = str(answer["incarnation"])
+        return int(answer["cursor"])
 
     async def held(self) -> list[Held]:
         """All that this broker holds."""
@@ -107,6 +121,8 @@ def _error(answer: httpx.Response) -> TocsinError:
     for refusal in (NotFound, InvalidValue):
         if answer.status_code == refusal.http_status:
             return refusal(message)
+    if answer.status_code == Superseded.http_status:
+        return conflict_of(answer)
     return RequestError(message)
 
 

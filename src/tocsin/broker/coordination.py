@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from tocsin.broker.conflicts import ENDING
 from tocsin.broker.coordinator_link import CoordinatorLink, to_orders, to_wire, to_wire_pulled
 from tocsin.broker.events import (
     Claimed,
@@ -62,6 +63,7 @@ class Coordination:
         self._revocations_seen = 0
         self._every_s = 1.0
         self._state = BrokerState.ACTIVE
+        self._is_registered = False
         self.is_draining = False
         self.connections: Callable[[], int] = lambda: 0
         key = store.fact(_KEY)
@@ -73,10 +75,21 @@ class Coordination:
             raise Unavailable("this broker has not reached the coordinator yet", retry_after_s=1)
         return self._tokens.check(token, now_us)
 
+    async def introduce(self) -> None:
+        """Try once to register, before anything is changed elsewhere. Raises if our name is another's; if the
+        coordinator can't be asked, `run` goes on trying, and the cluster is who knows."""
+        try:
+            await self._register()
+            self._is_registered = True
+        except ENDING:
+            raise
+        except TocsinError as exc:
+            log.warning("the coordinator could not be asked; going on without", reason=exc.message)
+
     async def run(self, happened: Callable[[Event], None]) -> None:
         """Register, then report as often as the coordinator asks for it."""
         self._happened = happened
-        is_registered = False
+        is_registered = self._is_registered
         while True:
             try:
                 if not is_registered:
@@ -87,6 +100,8 @@ class Coordination:
             except NotFound:
                 is_registered = False  # It does not know us any more.
                 await asyncio.sleep(_RETRY_S)
+            except ENDING:
+                raise
             except TocsinError as exc:
                 log.warning("no word from the coordinator; trying again", reason=exc.message)
                 await asyncio.sleep(_RETRY_S)

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from tocsin.broker.conflicts import conflict_of
 from tocsin.broker.events import Ask, Kept, KeptSession, Ordered
-from tocsin.errors import NotFound, RequestError, Unavailable
+from tocsin.errors import NotFound, RequestError, Superseded, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -24,6 +25,7 @@ from tocsin.protocol.coordination import (
     PulledSubscription,
     Session,
 )
+from tocsin.protocol.incarnations import HEADER
 
 #: Everything goes on without the coordinator, so nobody waits for it for long.
 _TIMEOUT_S = 5.0
@@ -41,7 +43,9 @@ class CoordinatorLink:
         await self._http.aclose()
 
     async def register(self, registration: BrokerRegistration) -> BrokerWelcome:
-        return await self._call("PUT", self._path, BrokerWelcome, registration)
+        welcome = await self._call("PUT", self._path, BrokerWelcome, registration)
+        self._http.headers[HEADER] = str(welcome.incarnation)
+        return welcome
 
     async def report(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         return await self._call("POST", f"{self._path}/heartbeats", HeartbeatAnswer, heartbeat)
@@ -75,6 +79,8 @@ class CoordinatorLink:
                 raise NotFound(f"the coordinator does not know {path}")
             if answer.status_code in (429, 503) or answer.is_server_error:
                 raise Unavailable(f"the coordinator answered with status {answer.status_code}", retry_after_s=1)
+            if answer.status_code == Superseded.http_status:
+                raise conflict_of(answer)
             if not answer.is_success:
                 raise RequestError(f"the coordinator refused {method} {path}: {answer.text[:500]}")
             return kind.model_validate_json(answer.content)

@@ -142,6 +142,7 @@ class BrokerNode:
             await asyncio.gather(working, failing, return_exceptions=True)
 
     async def _work(self) -> None:
+        await self._coordination.introduce()
         self._spawn(self._coordination.run(self.happened))
         await self._cluster.start(self._store)
         log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=self._state.backends)

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from tocsin import __version__
 from tocsin.broker import api
 from tocsin.broker.cluster_link import ClusterLink
+from tocsin.broker.conflicts import ENDING
 from tocsin.broker.coordination import Coordination
 from tocsin.broker.coordinator_link import CoordinatorLink
 from tocsin.broker.limits import Limits
@@ -34,6 +35,7 @@ from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerRegistration, is_name
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import raise_open_files
+from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.http import LimitBodies, answer_errors
 from tocsin.runtime.tls import check_tls
 from tocsin.settings import BrokerSettings
@@ -41,6 +43,10 @@ from tocsin.settings import BrokerSettings
 log = structlog.get_logger(__name__)
 
 _MAX_BODY_BYTES = 64 << 10
+#: What the process ends with: something went wrong, and starting again is the way back (sysexits' EX_SOFTWARE); or the
+#: name is another's, and starting again would not help (EX_CONFIG).
+_FAILED = 70
+_NAME_LOST = 78
 
 
 def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
@@ -62,18 +68,23 @@ def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
         publishes_places=bool(settings.places_feed),
     )
     metrics.watch(state)
+    start = secrets.token_hex(16)
     registration = BrokerRegistration(
-        url=address_of(settings), place=_place(settings.place), capacity=settings.capacity
+        url=address_of(settings),
+        place=_place(settings.place),
+        capacity=settings.capacity,
+        identity=store.identity(),
+        start=start,
     )
     link = CoordinatorLink(settings.name, settings.coordinator_url, settings.coordinator_token)
     coordination = Coordination(link, store, registration, clock, metrics)
     coordination.connections = lambda: state.connections
-    cluster = ClusterLink(settings.name, settings.cluster_url, settings.cluster_token)
+    cluster = ClusterLink(settings.name, settings.cluster_url, settings.cluster_token, store.identity(), start)
     return BrokerNode(settings, state, store, cluster, coordination, clock, metrics), metrics
 
 
 def make_app(
-    settings: BrokerSettings, node: BrokerNode, metrics: BrokerMetrics, on_failure: Callable[[], None]
+    settings: BrokerSettings, node: BrokerNode, metrics: BrokerMetrics, on_failure: Callable[[int], None]
 ) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -137,17 +148,18 @@ def serve(settings: BrokerSettings) -> None:
         import uvloop
 
         uvloop.install()
-    asyncio.run(_serve(settings))
+    with locked_folder(settings.data_dir, "the broker's data folder"):
+        asyncio.run(_serve(settings))
 
 
 async def _serve(settings: BrokerSettings) -> None:
     check_tls(settings.tls_certificate, settings.tls_key)
     node, metrics = make_node(settings)
-    failed = False
+    exit_code = 0
 
-    def fail() -> None:
-        nonlocal failed
-        failed = True
+    def fail(code: int = _FAILED) -> None:
+        nonlocal exit_code
+        exit_code = code
         server.should_exit = True
 
     app = make_app(settings, node, metrics, fail)
@@ -192,14 +204,19 @@ async def _serve(settings: BrokerSettings) -> None:
         # The second signal finds somebody impatient.
         loop.add_signal_handler(number, lambda: fail() if ending else ending.append(asyncio.ensure_future(end())))
     await server.serve()
-    if failed and not ending:
-        raise SystemExit(70)
+    if exit_code and not ending:
+        raise SystemExit(exit_code)
 
 
-def _ended(task: asyncio.Task[None], on_failure: Callable[[], None]) -> None:
-    if not task.cancelled() and (exc := task.exception()) is not None:
+def _ended(task: asyncio.Task[None], on_failure: Callable[[int], None]) -> None:
+    if task.cancelled() or (exc := task.exception()) is None:
+        return
+    if isinstance(exc, ENDING):
+        log.error("this broker ends, and lets go of nothing", reason=str(exc))
+        on_failure(_NAME_LOST)
+    else:
         log.error("the broker can't go on; starting it again is the way back", exc_info=exc)
-        on_failure()
+        on_failure(_FAILED)
 
 
 def _place(text: str) -> tuple[float, float] | None:

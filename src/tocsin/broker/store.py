@@ -7,6 +7,7 @@ disk one by one; after a power failure the last positions may be older than they
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -54,6 +55,7 @@ _RETRY_AFTER_S = 5.0
 _CLOCK = SystemClock()
 #: A fact: when this broker was last seen at work, as microseconds since 1970.
 _ALIVE_AT = "alive at"
+_IDENTITY = "identity"
 _SAME_ASK = "subscriber = ? AND channel = ? AND parameters = ? AND permission = ?"
 
 
@@ -122,6 +124,13 @@ class SessionStore:
         if free_bytes < _MIN_FREE_BYTES:
             raise Unavailable(f"its disk has {free_bytes} bytes left", retry_after_s=_RETRY_AFTER_S)
         self.store_fact(_ALIVE_AT, str(self._now_us()))
+
+    def identity(self) -> str:
+        """The secret of this store, made when it is first asked for."""
+        if not (identity := self.fact(_IDENTITY)):
+            identity = secrets.token_hex(16)
+            self.store_fact(_IDENTITY, identity)
+        return identity
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Carry out changes in their order, all or none; raises Unavailable if nothing can be written."""

@@ -30,6 +30,7 @@ from tocsin.cluster.feeds.ingestion import Ingestion
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.incarnations import Incarnations
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
@@ -67,6 +68,7 @@ class Cluster:
         self.catalogue = Catalogue(self._database)
         now_us = self.clock.now_us()
         self.registry = SubscriptionRegistry(self._database, now_us)
+        self.incarnations = Incarnations(self._database, self.clock)
         self.store = DatasetStore(data_dir / "datasets", recent_max_bytes=settings.recent_rows_max_bytes)
         self.results = ResultStore(
             data_dir / "results",
@@ -258,7 +260,9 @@ class Cluster:
     def forget_broker(self, broker: str) -> int:
         """Let go of a broker and all it holds; returns how many subscriptions ended."""
         with self.subscription_lock:
-            return self._end(self.registry.remove_broker(broker))
+            ended = self.registry.remove_broker(broker)
+            self.incarnations.forget(broker)
+            return self._end(ended)
 
     def _end(self, ended: Ended) -> int:
         for channel, ids in ended.items():

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 # The modules that are imported for nothing else add their tables to `metadata`.
 from tocsin.cluster.datasets import retention as _retention  # noqa: F401
 from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.results import incarnations as _incarnations  # noqa: F401
 from tocsin.cluster.results import numbering as _numbering  # noqa: F401
 from tocsin.cluster.results import removals as _removals  # noqa: F401
 from tocsin.cluster.results import subscriptions as _subscriptions  # noqa: F401

@@ -18,6 +18,10 @@ class BrokerRegistered:
     url: str
     place: Point | None = None
     capacity: float = 1.0
+    #: The secret of its folder; empty for one that has none.
+    identity: str = ""
+    start: str = ""
+    now_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class HeartbeatReceived:
     prepared: tuple[str, ...] = ()
     places: Mapping[str, Point] = field(default_factory=dict)
     counted: Counted = Counted()
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class SubscribersClaimed:
 
     broker: str
     subscribers: tuple[str, ...]
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class HandoverAsked:
     now_s: float
     broker: str
     subscribers: tuple[str, ...]
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

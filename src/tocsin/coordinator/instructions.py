@@ -80,6 +80,7 @@ class AnswerBroker:
     """To one that registered."""
 
     state: BrokerState
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

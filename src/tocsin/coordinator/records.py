@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from tocsin.protocol.coordination import BrokerState
+from tocsin.protocol.incarnations import NOBODY, Holder
 
 #: A backend subscription as one text: the JSON of [channel, parameters, permission], with parameters in order. Equal
 #: texts are the same subscription, and 1, 1.0 and true stay three values.
@@ -24,6 +25,7 @@ class BrokerRecord:
     capacity: float = 1.0
     mode: BrokerState = BrokerState.ACTIVE
     dead: bool = False
+    holder: Holder = NOBODY
 
 
 @dataclass(frozen=True, slots=True)

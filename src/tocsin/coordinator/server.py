@@ -14,6 +14,7 @@ from tocsin.coordinator.api import balancing, brokers, executions, operations, p
 from tocsin.coordinator.api.faces import MAX_BODY_BYTES
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.runtime.clock import Clock
+from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.http import LimitBodies, answer_errors
 from tocsin.runtime.tls import check_tls
 from tocsin.settings import CoordinatorSettings
@@ -62,15 +63,16 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces
 def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
     """Run a coordinator until it is told to stop."""
     check_tls(settings.tls_certificate, settings.tls_key)
-    uvicorn.run(
-        make_app(settings, faces=faces),
-        host=settings.host,
-        port=settings.port,
-        ssl_certfile=settings.tls_certificate or None,
-        ssl_keyfile=settings.tls_key or None,
-        log_config=None,
-        access_log=False,
-        # Longer than clients keep idle connections: else one may be closed just as it is used again.
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=10,
-    )
+    with locked_folder(settings.data_dir, "the coordinator's data folder"):
+        uvicorn.run(
+            make_app(settings, faces=faces),
+            host=settings.host,
+            port=settings.port,
+            ssl_certfile=settings.tls_certificate or None,
+            ssl_keyfile=settings.tls_key or None,
+            log_config=None,
+            access_log=False,
+            # Longer than clients keep idle connections: else one may be closed just as it is used again.
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=10,
+        )

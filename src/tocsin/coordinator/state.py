@@ -8,11 +8,14 @@ Rules:
 3.  Plans are carried out with the answers to heartbeats; `execution.py` says how.
 4.  Silence is never emptiness: a session stays with its owner, dead or removed, until another broker claims it.
     `sessions.py` keeps that rule.
-5.  Newcomers go to ACTIVE brokers only; those who come back, to their own, if that is ACTIVE or CORDONED.
+5.  A broker's name belongs to one data folder at a time, and its last registration is the one that counts:
+    `protocol/incarnations.py`. What older ones say changes nothing.
+6.  Newcomers go to ACTIVE brokers only; those who come back, to their own, if that is ACTIVE or CORDONED.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,6 +67,7 @@ from tocsin.coordinator.silence import KnownBroker, Silence
 from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
 from tocsin.model.chance import Chance
 from tocsin.protocol.coordination import BrokerState
+from tocsin.protocol.incarnations import check_caller, take_name
 
 _RETRY_AFTER_S = 1.0
 #: All brokers that fetch a result have told of it within so many heartbeats.
@@ -265,14 +269,23 @@ class CoordinatorState:
     def _broker_registered(self, event: BrokerRegistered) -> list[Instruction]:
         known = self._brokers.get(event.broker)
         mode = known.record.mode if known else BrokerState.ACTIVE
-        record = BrokerRecord(event.broker, event.url, event.place, event.capacity, mode)
+        holder = take_name(
+            event.broker,
+            known.record.holder if known else None,
+            event.identity,
+            event.start,
+            event.now_us,
+            silent_s=self._silence.silent_s(known, event.now_s) if known and known.is_thought_alive else math.inf,
+            dead_after_s=self._limits.dead_after_s,
+        )
+        record = BrokerRecord(event.broker, event.url, event.place, event.capacity, mode, holder=holder)
         if known is None:
             known = KnownBroker(record, event.now_s)
             self._brokers = dict(sorted({**self._brokers, event.broker: known}.items()))
             self._sessions.add_broker(event.broker)
         known.record, known.heard_s = record, event.now_s
         known.shutting_down = known.was_dead = False
-        return [StoreBroker(record), AnswerBroker(known.state)]
+        return [StoreBroker(record), AnswerBroker(known.state, holder.incarnation)]
 
     def _broker_mode_set(self, event: BrokerModeSet) -> list[Instruction]:
         broker = self._known(event.broker)
@@ -292,7 +305,7 @@ class CoordinatorState:
         return [ForgetBroker(event.broker), told, *self._sessions.remove_broker(event.broker)]
 
     def _heartbeat_received(self, event: HeartbeatReceived) -> list[Instruction]:
-        broker = self._known(event.broker)
+        broker = self._caller(event.broker, event.incarnation)
         done: list[Instruction] = []
         if broker.record.dead or broker.was_dead:
             broker.record = replace(broker.record, dead=False)
@@ -324,7 +337,7 @@ class CoordinatorState:
         )
 
     def _subscribers_claimed(self, event: SubscribersClaimed) -> list[Instruction]:
-        self._known(event.broker)
+        self._caller(event.broker, event.incarnation)
         changes, generations = self._sessions.claim(event.broker, event.subscribers)
         return [*changes, AnswerClaim(generations)]
 
@@ -343,7 +356,7 @@ class CoordinatorState:
         return [*notes, AnswerPlacement(placed)]
 
     def _handover_asked(self, event: HandoverAsked) -> list[Instruction]:
-        source = self._known(event.broker)
+        source = self._caller(event.broker, event.incarnation)
         open_ones = self._views(self._open(event.now_s, frozenset(), leaving=event.broker))
         notes: list[Instruction] = []
         placements: dict[str, Placed] = {}
@@ -427,6 +440,12 @@ class CoordinatorState:
     def _known(self, name: str) -> KnownBroker:
         if (broker := self._brokers.get(name)) is None:
             raise NotFound(f"no broker called {name} is registered")
+        return broker
+
+    def _caller(self, name: str, incarnation: int) -> KnownBroker:
+        """Who calls; raises Superseded if it is not the one any more that has the name."""
+        broker = self._known(name)
+        check_caller(name, broker.record.holder, incarnation)
         return broker
 
     def _report(self, broker: KnownBroker, now_s: float) -> BrokerReport:

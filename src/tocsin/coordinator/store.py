@@ -32,6 +32,7 @@ from tocsin.coordinator.plan_store import PlanStore
 from tocsin.coordinator.records import BrokerRecord, Held, SessionRecord, SubscriptionKey
 from tocsin.errors import AlreadyExists, NotFound
 from tocsin.protocol.coordination import BrokerState
+from tocsin.protocol.incarnations import Holder
 from tocsin.runtime.clock import Clock
 
 _POLICY = "placement_policy"
@@ -209,7 +210,8 @@ def _user(row: Any) -> UserRecord:
 
 def _broker(row: Any) -> BrokerRecord:
     place = None if row.x is None else (row.x, row.y)
-    return BrokerRecord(row.name, row.url, place, row.capacity, BrokerState(row.mode), row.dead)
+    holder = Holder(row.identity, row.incarnation)
+    return BrokerRecord(row.name, row.url, place, row.capacity, BrokerState(row.mode), row.dead, holder)
 
 
 def _broker_row(broker: BrokerRecord) -> Mapping[str, Any]:
@@ -222,6 +224,8 @@ def _broker_row(broker: BrokerRecord) -> Mapping[str, Any]:
         "capacity": broker.capacity,
         "mode": broker.mode.value,
         "dead": broker.dead,
+        "identity": broker.holder.identity,
+        "incarnation": broker.holder.incarnation,
     }
 
 

@@ -39,6 +39,8 @@ brokers = sa.Table(
     sa.Column("capacity", sa.Float, nullable=False),
     sa.Column("mode", sa.String, nullable=False),
     sa.Column("dead", sa.Boolean, nullable=False),
+    sa.Column("identity", sa.String, nullable=False, server_default=""),
+    sa.Column("incarnation", sa.BigInteger, nullable=False, server_default="0"),
 )
 sessions = sa.Table(
     "coordinator_session",

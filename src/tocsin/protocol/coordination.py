@@ -42,6 +42,10 @@ class BrokerRegistration(BaseModel):
     url: str = Field(max_length=2000, description="Where subscribers reach it: http:// or https://")
     place: Place | None = Field(None, description="Where it stands, for placing subscribers near")
     capacity: float = Field(1.0, gt=0, le=1e9, description="Relative to other brokers")
+    identity: str = Field(
+        "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
+    )
+    start: str = Field("", max_length=64, description="Random for each start, so that registering twice is once")
 
 
 class BrokerWelcome(BaseModel):
@@ -49,6 +53,7 @@ class BrokerWelcome(BaseModel):
     state: BrokerState
     public_key: str = Field(description="PEM; what users' tokens are checked with")
     heartbeat_every_s: float
+    incarnation: int = Field(0, description="To be given with each later call, as `Tocsin-Incarnation`")
 
 
 class BackendSubscription(BaseModel):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hmac
 import math
 import secrets
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel
@@ -16,6 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge, Unauthorised
+
+#: Which of a broker's starts it is that calls.
+IncarnationHeader = Annotated[
+    int, Header(alias="Tocsin-Incarnation", ge=0, lt=1 << 63, description="As the broker's registration answered")
+]
 
 
 class ErrorDetail(BaseModel):

@@ -108,3 +108,11 @@ def test_how_long_somebody_has_been_away_outlives_the_process(tmp_path: Path) ->
     store = SessionStore(tmp_path, lambda: now_us)
     assert {one.subscriber: one.away_s for one in store.sessions()} == {"ann/d": 32.0, "bob/d": 20.0}
     store.close()
+
+
+def test_a_folder_has_one_identity_for_good(tmp_path: Path) -> None:
+    """It is made at the first start, is there at every later one, and no two folders have the same."""
+    first = SessionStore(tmp_path / "one").identity()
+    assert len(first) == 32
+    assert SessionStore(tmp_path / "one").identity() == first
+    assert SessionStore(tmp_path / "two").identity() != first

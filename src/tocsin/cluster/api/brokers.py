@@ -18,10 +18,10 @@ from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
-from tocsin.errors import HistoryGone, InvalidValue
+from tocsin.errors import HistoryGone, InvalidValue, TocsinError
 from tocsin.model.catalogue import Broker, Channel, ParameterValue
 from tocsin.model.position import Position
-from tocsin.runtime.http import ERRORS, reply
+from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
 
@@ -54,11 +54,16 @@ class BrokerRequest(BaseModel):
         "", max_length=2000, description="Where notifications are POSTed; empty for a broker that only pulls"
     )
     push_limit_bytes: int = Field(0, ge=0, le=1 << 20, description="Results up to this size travel in the notification")
+    identity: str = Field(
+        "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
+    )
+    start: str = Field("", max_length=64, description="Random for each start, so that registering twice is once")
 
 
 class Registered(BaseModel):
     broker: str
     cursor: int = Field(description="Where its pulling may begin: results so far lie before it")
+    incarnation: int = Field(description="To be given with each later call, as `Tocsin-Incarnation`")
 
 
 class BrokerAnswer(BaseModel):
@@ -123,8 +128,11 @@ def register(broker: str, body: BrokerRequest, cluster: AnyCluster) -> Response:
         raise InvalidValue("a broker's name has 1 to 64 printable characters and no slash")
     if body.callback_url:
         _check_url(body.callback_url)
-    cluster.registry.put_broker(Broker(broker, body.callback_url, body.push_limit_bytes))
-    return reply({"broker": broker, "cursor": cluster.results.last_sequence})
+    # What an earlier incarnation has begun to change is done before, or refused.
+    with cluster.subscription_lock:
+        incarnation = cluster.incarnations.register(broker, body.identity, body.start)
+        cluster.registry.put_broker(Broker(broker, body.callback_url, body.push_limit_bytes))
+    return reply({"broker": broker, "cursor": cluster.results.last_sequence, "incarnation": incarnation})
 
 
 @router.get("/brokers", response_model=BrokersAnswer, tags=["brokers"])
@@ -142,7 +150,7 @@ def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
 
 
 @router.post("/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"])
-def subscribe(broker: str, body: Asks, cluster: ReadyCluster) -> Response:
+def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
     """Hold backend subscriptions for a broker; all of them, or, if one is wrong, none."""
     cluster.registry.broker(broker)
     by_group: dict[tuple[str, str], list[tuple[int, tuple[ParameterValue, ...]]]] = {}
@@ -150,6 +158,7 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster) -> Response:
     answers: list[dict[str, Any]] = [{}] * len(body.subscriptions)
     # Until all are held, none of their channels may be dropped.
     with cluster.subscription_lock:
+        cluster.incarnations.check(broker, incarnation)
         for at, ask in enumerate(body.subscriptions):
             cluster.catalogue.channel(ask.channel)  # Its error lists what there is.
             channel = cluster.channel_at_work(ask.channel).channel
@@ -174,7 +183,7 @@ def held(
     after: Annotated[int, Query(ge=0, le=_MAX_INT)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
-    """What a broker holds, by id, a page at a time."""
+    """What a broker holds, by id, a page at a time; operators may look too."""
     cluster.registry.broker(broker)
     position = cluster.results.last_sequence
     page = cluster.registry.held_by(broker, after, limit)
@@ -191,9 +200,11 @@ def held(
 
 
 @router.post("/brokers/{broker}/unsubscribe", response_model=Unsubscribed, tags=["brokers"])
-def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster) -> Response:
+def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
     """Let go of backend subscriptions. Those that no broker holds any more end."""
-    ended = cluster.unsubscribe(broker, body.ids)
+    with cluster.subscription_lock:
+        cluster.incarnations.check(broker, incarnation)
+        ended = cluster.unsubscribe(broker, body.ids)
     return reply({"released": len(set(body.ids)), "ended": ended})
 
 
@@ -206,6 +217,7 @@ async def pull(
     limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000,
     wait_s: Annotated[float, Query(ge=0, le=_MAX_WAIT_S)] = 0,
     accept: Annotated[str, Header()] = _NDJSON,
+    incarnation: IncarnationHeader = 0,
 ) -> Response:
     """Everything for a broker after a cursor, oldest first; the next cursor is in the header `Tocsin-Cursor`.
 
@@ -213,9 +225,18 @@ async def pull(
     """
     await asyncio.to_thread(cluster.registry.broker, broker)
     deadline_s = cluster.clock.monotonic_s() + wait_s
+
+    def look() -> Pulled:
+        cluster.incarnations.check(broker, incarnation)
+        return cluster.results.pull(after, limit_rows=limit, keep=_held_by(cluster, broker))
+
     while True:
         waiting = asyncio.create_task(request.app.state.notifier.wait_for_results(wait_s or 1))
-        pulled = await asyncio.to_thread(cluster.results.pull, after, limit_rows=limit, keep=_held_by(cluster, broker))
+        try:
+            pulled = await asyncio.to_thread(look)
+        except TocsinError:
+            waiting.cancel()
+            raise
         left_s = deadline_s - cluster.clock.monotonic_s()
         if pulled.rows.num_rows or left_s <= 0:
             waiting.cancel()

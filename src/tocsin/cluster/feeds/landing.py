@@ -14,7 +14,6 @@ The log knows nothing of feeds or records; it refuses to open over damage.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 from collections import deque
@@ -35,6 +34,7 @@ from tocsin.cluster.feeds.reader import (
     segment_starts,
 )
 from tocsin.errors import ClusterFailure, Overloaded
+from tocsin.runtime.folders import lock_folder
 
 __all__ = ["LandingLog", "LandingReader", "Span"]
 
@@ -82,7 +82,7 @@ class LandingLog:
         """
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        lock = _lock(directory)
+        lock = lock_folder(directory, "the landing log")
         durable = os.open(directory / DURABLE_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             end = _recover(directory, read_durable(durable))
@@ -247,16 +247,6 @@ class LandingLog:
         with contextlib.suppress(OSError):
             os.close(self._segment)
         self._segment = None
-
-
-def _lock(directory: Path) -> int:
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as exc:
-        os.close(lock)
-        raise ClusterFailure(f"the landing log {directory} is open in another process") from exc
-    return lock
 
 
 def _recover(directory: Path, durable_end: int) -> int:

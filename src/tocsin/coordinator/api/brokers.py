@@ -34,7 +34,7 @@ from tocsin.protocol.coordination import (
     HeartbeatAnswer,
     Place,
 )
-from tocsin.runtime.http import ERRORS, reply
+from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 
 router = APIRouter(prefix="/v1/brokers", responses=ERRORS, tags=["brokers"], dependencies=[Depends(operator_only)])
 
@@ -97,7 +97,16 @@ class RemovedBroker(BaseModel):
 async def register(name: NameInPath, body: BrokerRegistration, node: Node) -> Response:
     """Register a broker, or change what is known of it. It keeps the state that operators gave it."""
     _check_url(body.url)
-    event = BrokerRegistered(node.now_s(), name, body.url.rstrip("/"), body.place, body.capacity)
+    event = BrokerRegistered(
+        node.now_s(),
+        name,
+        body.url.rstrip("/"),
+        body.place,
+        body.capacity,
+        body.identity,
+        body.start,
+        node.clock.now_us(),
+    )
     answer = await node.ask(event, AnswerBroker)
     return reply(
         {
@@ -105,12 +114,13 @@ async def register(name: NameInPath, body: BrokerRegistration, node: Node) -> Re
             "state": answer.state,
             "public_key": node.users.public_key,
             "heartbeat_every_s": node.settings.heartbeat_every_s,
+            "incarnation": answer.incarnation,
         }
     )
 
 
 @router.post("/{name}/heartbeats", response_model=HeartbeatAnswer)
-async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
+async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
     version = node.users.revocations_version
     event = HeartbeatReceived(
@@ -124,6 +134,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
         tuple(body.prepared),
         body.places,
         counted(body),
+        incarnation,
     )
     answer = await node.ask(event, AnswerHeartbeat)
     node.metrics.heartbeat()
@@ -140,17 +151,18 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node) -> Response:
 
 
 @router.post("/{name}/claims", response_model=Claimed)
-async def claim(name: NameInPath, body: Claim, node: Node) -> Response:
+async def claim(name: NameInPath, body: Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
-    answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers)), AnswerClaim)
+    answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers), incarnation), AnswerClaim)
     node.metrics.claimed(len(answer.generations))
     return reply({"generations": answer.generations})
 
 
 @router.post("/{name}/handover", response_model=HandoverAnswer)
-async def hand_over(name: NameInPath, body: Handover, node: Node) -> Response:
+async def hand_over(name: NameInPath, body: Handover, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """Where the subscribers of a broker that drains should go. Those whom nobody can take now are left out."""
-    answer = await node.ask(HandoverAsked(node.now_s(), name, tuple(body.subscribers)), AnswerHandover)
+    event = HandoverAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
+    answer = await node.ask(event, AnswerHandover)
     for placed in answer.placements.values():
         node.metrics.placed(placed.reason)
     placements = {one: {"broker": placed.broker, "url": placed.url} for one, placed in answer.placements.items()}

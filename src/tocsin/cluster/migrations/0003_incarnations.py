@@ -1,0 +1,17 @@
+"""Which incarnation of each broker counts."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "incarnation",
+        sa.Column("broker", sa.String(), nullable=False),
+        sa.Column("identity", sa.String(), nullable=False),
+        sa.Column("incarnation", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("broker"),
+    )

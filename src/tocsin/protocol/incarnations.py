@@ -1,0 +1,69 @@
+"""Who has a broker's name, and which of its starts is the one that counts (pure).
+
+A broker's folder holds a random secret, its identity. Coordinator and cluster remember it for each name, with a number
+that grows with each start that registers, the incarnation. What an older incarnation says is refused: it would let go
+of, or claim, what is not its own any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from tocsin.errors import AlreadyExists, NotFound, Superseded
+
+#: The incarnation that calls are made by.
+HEADER = "Tocsin-Incarnation"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Of a broker's name. One that gave no identity can be followed by anybody, and its calls need no incarnation."""
+
+    identity: str = ""
+    incarnation: int = 0
+    #: Which start that is, as the broker calls it: a registration that comes twice, or late, changes nothing.
+    start: str = ""
+
+
+#: Of a name that nobody has.
+NOBODY = Holder()
+
+
+def take_name(
+    broker: str, known: Holder | None, identity: str, start: str, now_us: int, *, silent_s: float, dead_after_s: float
+) -> Holder:
+    """Who has the name after a registration. `silent_s`: how long nothing was heard of who has it now.
+
+    Raises AlreadyExists if that is another one, and alive."""
+    if known is not None and start and (identity, start) == (known.identity, known.start):
+        return known
+    if known is not None and known.identity not in ("", identity) and silent_s < dead_after_s:
+        raise AlreadyExists(
+            f"another broker called {broker} is running: the one with data folder {fingerprint(known.identity)} was "
+            f"heard of {silent_s:.1f} s ago, and this one has data folder {fingerprint(identity)}. Give one of them "
+            f"another name; if the other is gone for good, come back when it was silent for {dead_after_s:g} s"
+        )
+    # The time, so that numbers grow even if nobody remembers the last one.
+    return Holder(identity, max(now_us, known.incarnation + 1 if known else 0), start)
+
+
+def check_caller(broker: str, known: Holder, incarnation: int) -> None:
+    """Raises Superseded for a call by an older incarnation, and NotFound for one that is not known here."""
+    if incarnation == known.incarnation or (not known.identity and not incarnation):
+        return
+    if incarnation > known.incarnation:
+        raise NotFound(f"incarnation {incarnation} of broker {broker} is not known here; register again")
+    raise Superseded(
+        f"broker {broker} was started again, with data folder {fingerprint(known.identity)}: incarnation {incarnation} "
+        f"is refused, {known.incarnation} is the one that counts"
+    )
+
+
+def fingerprint(identity: str) -> str:
+    """What may be shown of an identity.
+
+    >>> fingerprint("secret")
+    '2bb80d53'
+    """
+    return hashlib.sha256(identity.encode()).hexdigest()[:8] if identity else "unknown"
