@@ -24,7 +24,7 @@ from integration.network import Network, Socket, running_network, socket_to
 from tocsin.broker.store import SessionStore
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
-from tocsin.testing.processes import ServerProcess, stop
+from tocsin.testing.processes import ServerProcess, running_broker, stop
 
 _SCHEMA = """
     CREATE ACTIVE DATASET Alerts (id STRING, topic STRING, text STRING, PRIMARY KEY (id));
@@ -164,6 +164,23 @@ def test_kill_and_start_again(network: Network, tmp_path: Path) -> None:
         assert len(socket.welcome["subscriptions"]) == 1
         alert(network, "mortal", "4")
         assert ids(socket, 2) == ["3", "4"]
+
+
+def test_a_second_broker_of_the_same_name_takes_nothing_away(network: Network, tmp_path: Path) -> None:
+    """With an empty folder it is refused, with the same folder too; the first one goes on with all that it holds."""
+    with (
+        network.broker("twin") as first,
+        network.hello(first, network.token("loyal")) as socket,
+    ):
+        socket.subscribe("AlertsOf", topic="twin")
+        elsewhere = running_broker("twin", tmp_path, network.live.url, network.coordinator.url)
+        with pytest.raises(TimeoutError, match="another broker called twin is running"), elsewhere:
+            pass
+        with pytest.raises(TimeoutError, match=r"data folder .* is open in another process"), network.broker("twin"):
+            pass
+        alert(network, "twin", "1")
+        assert ids(socket, 1) == ["1"]
+        assert first.process.poll() is None
 
 
 def _kept_position(network: Network, broker: str) -> str:

@@ -133,7 +133,7 @@ def test_a_kill_and_a_restart_lose_nothing(tmp_path: Path) -> None:
         token = before.client.register("ann", _PASSWORD, "medic")["token"]
         revoked = before.client.register("bob", _PASSWORD)["token"]
         before.client.revoke("bob")
-        key = before.client.register_broker("a", "http://127.0.0.1:1", place=[1, 2], capacity=2)["public_key"]
+        key = before.client.register_broker("a", "http://127.0.0.1:1", place=[1, 2], capacity=2)["public_keys"]
         before.client.register_broker("b", "http://127.0.0.1:2")
         assert before.client.claim("a", ["ann/phone"]) == {"ann/phone": 1}
         before.client.heartbeat("a", {"changed": [session], "connections": 1})
@@ -164,7 +164,7 @@ def test_a_kill_and_a_restart_lose_nothing(tmp_path: Path) -> None:
         assert set(answer["revoked"]) == {"bob"}
         seen = {"revocations_seen": answer["revocations_version"]}
         assert after.client.heartbeat("b", seen)["revoked"] == {}
-        assert after.client.register_broker("a", "http://127.0.0.1:1")["public_key"] == key
+        assert after.client.register_broker("a", "http://127.0.0.1:1")["public_keys"] == key
         began_s = time.monotonic()
         after.process.send_signal(signal.SIGTERM)
         assert after.process.wait(_PATIENCE_S) in {0, -signal.SIGTERM}

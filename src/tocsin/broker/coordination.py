@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -28,13 +29,13 @@ from tocsin.broker.events import (
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
 from tocsin.errors import NotFound, TocsinError, Unavailable
-from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat
+from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
 from tocsin.runtime.clock import Clock
-from tocsin.runtime.tokens import Identity, TokenChecker
+from tocsin.runtime.tokens import Identity, TokenChecker, keys_version
 
 log = structlog.get_logger(__name__)
 
-_KEY = "coordinator public key"
+_KEYS = "coordinator public keys"
 _RETRY_S = 0.5
 #: Changes are told together: with thousands of arrivals, ten reports a second.
 _GATHER_S = 0.1
@@ -66,12 +67,15 @@ class Coordination:
         self._is_registered = False
         self.is_draining = False
         self.connections: Callable[[], int] = lambda: 0
-        key = store.fact(_KEY)
-        self._tokens = TokenChecker(key) if key else None
+        self._stored_keys: list[str] = json.loads(store.fact(_KEYS) or "[]")
+        self._keys = self._stored_keys
+        self._tokens = TokenChecker(*self._keys)
+        for user, before_us in store.revocations().items():
+            self._tokens.revoke(user, before_us)
 
     def check(self, token: str, now_us: int) -> Identity:
         """Who comes with this token; raises Unauthorised."""
-        if self._tokens is None:
+        if not self._keys:
             raise Unavailable("this broker has not reached the coordinator yet", retry_after_s=1)
         return self._tokens.check(token, now_us)
 
@@ -140,6 +144,7 @@ class Coordination:
                 ended=list(report.ended),
                 pulled=[to_wire_pulled(ask, size_bytes) for ask, size_bytes in report.pulled_bytes.items()],
                 revocations_seen=self._revocations_seen,
+                keys_seen=keys_version(self._stored_keys),
                 draining=self.is_draining,
                 prepared=list(report.prepared),
                 places=dict(report.places),
@@ -147,10 +152,7 @@ class Coordination:
             )
             answer = await self._link.report(heartbeat)
             self._metrics.told(counted)
-            if self._tokens is not None:
-                for user, before_us in answer.revoked.items():
-                    self._tokens.revoke(user, before_us)
-            self._revocations_seen = answer.revocations_version
+            self._learn(answer)
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
             self._happened(
@@ -160,6 +162,32 @@ class Coordination:
             if answer.prepare or answer.adopt or answer.move:
                 self._happened(to_orders(answer, now_s))
             self._obey(answer.state, now_s)
+
+    def _learn(self, answer: HeartbeatAnswer) -> None:
+        """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away."""
+        if answer.public_keys is not None:
+            self._learn_keys(answer.public_keys)
+        for user, before_us in answer.revoked.items():
+            self._tokens.revoke(user, before_us)
+        try:
+            if answer.revoked or not self._revocations_seen:
+                self._store.store_revocations(answer.revoked, are_all=not self._revocations_seen)
+        except Unavailable as exc:
+            log.warning("revocations could not be stored; they are asked for again", reason=exc.message)
+        else:
+            self._revocations_seen = answer.revocations_version
+
+    def _learn_keys(self, keys: list[str]) -> None:
+        self._tokens.trust(keys)
+        self._keys = keys
+        if keys == self._stored_keys:
+            return
+        try:
+            self._store.store_fact(_KEYS, json.dumps(keys))
+        except Unavailable as exc:
+            log.warning("the coordinator's keys could not be stored; they are asked for again", reason=exc.message)
+        else:
+            self._stored_keys = keys
 
     def _obey(self, state: BrokerState, now_s: float) -> None:
         """Drain, or stop draining, as operators want it."""
@@ -197,12 +225,7 @@ class Coordination:
 
     async def _register(self) -> None:
         welcome = await self._link.register(self._registration)
-        if welcome.public_key != self._store.fact(_KEY):
-            try:
-                self._store.store_fact(_KEY, welcome.public_key)
-            except Unavailable as exc:
-                log.warning("the coordinator's key could not be stored; it is asked for again", reason=exc.message)
-        self._tokens = TokenChecker(welcome.public_key)
+        self._learn_keys(welcome.public_keys)
         self._revocations_seen = 0
         self._every_s = welcome.heartbeat_every_s
         log.info("registered at the coordinator", state=welcome.state)

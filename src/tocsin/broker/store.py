@@ -10,7 +10,7 @@ import contextlib
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import structlog
@@ -47,6 +47,7 @@ CREATE TABLE subscription (
   PRIMARY KEY (subscriber, channel, parameters, permission)
 ) WITHOUT ROWID;
 CREATE TABLE fact (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE revocation (user TEXT NOT NULL PRIMARY KEY, void_before_us INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE broker_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
 """
 #: The write-ahead log grows to 4 MB before it is folded into the database, which may grow by as much.
@@ -124,6 +125,18 @@ class SessionStore:
         if free_bytes < _MIN_FREE_BYTES:
             raise Unavailable(f"its disk has {free_bytes} bytes left", retry_after_s=_RETRY_AFTER_S)
         self.store_fact(_ALIVE_AT, str(self._now_us()))
+
+    def revocations(self) -> dict[str, int]:
+        """User to µs since 1970: tokens issued earlier are void."""
+        return dict(self._db.execute("SELECT user, void_before_us FROM revocation"))
+
+    def store_revocations(self, revoked: Mapping[str, int], *, are_all: bool) -> None:
+        """Add these; if they are all that there are, forget the others."""
+        insert = "INSERT OR REPLACE INTO revocation (user, void_before_us) VALUES (?, ?)"
+        with self._writing():
+            if are_all:
+                self._db.execute("DELETE FROM revocation")
+            self._db.executemany(insert, revoked.items())
 
     def identity(self) -> str:
         """The secret of this store, made when it is first asked for."""

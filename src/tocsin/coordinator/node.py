@@ -30,6 +30,7 @@ from tocsin.coordinator.instructions import (
     Note,
     Storing,
 )
+from tocsin.coordinator.keys import Keys
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.plan_store import PlanStore
 from tocsin.coordinator.rates import Rates
@@ -41,13 +42,14 @@ from tocsin.coordinator.users import Users
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
-from tocsin.runtime.tokens import TokenSigner
 from tocsin.settings import CoordinatorSettings
 
 log = structlog.get_logger(__name__)
 
 _DATABASE_FILE = "coordinator.sqlite"
-_KEY_FILE = "signing-key.pem"
+#: A new key signs when brokers have had time to hear of it.
+_ANNOUNCE_S = 5.0
+_ANNOUNCE_HEARTBEATS = 3
 _BALANCING = "balancing"
 #: How many times silence is looked at within the time that makes a broker dead.
 _LOOKS = 10
@@ -66,10 +68,11 @@ class CoordinatorNode:
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         settings.data_dir.mkdir(parents=True, exist_ok=True)
-        signer = TokenSigner.load(settings.data_dir / _KEY_FILE)
         database = open_database(settings.database_url or settings.data_dir / _DATABASE_FILE)
         self._store = Store(database, self.clock)
-        self.users = Users(self._store, signer, self.clock, self.metrics, settings.token_lifetime_s)
+        announce_s = max(_ANNOUNCE_S, _ANNOUNCE_HEARTBEATS * settings.heartbeat_every_s)
+        self.keys = Keys(settings.data_dir, self._store, self.clock, announce_s)
+        self.users = Users(self._store, self.keys, self.clock, self.metrics, settings.token_lifetime_s)
         self.state = self._restored()
         self._commits = GroupCommit(self._store)
         chosen = BalancingSettings.of_text(self._store.setting(_BALANCING))
@@ -164,6 +167,7 @@ class CoordinatorNode:
             try:
                 await self.happened(TimePassed(self.now_s()))
                 await self._commits.retry()
+                await asyncio.to_thread(self.keys.advance)
             except Exception as exc:
                 # Whatever it was, silence must go on being watched.
                 log.error("watching for silence failed", exc_info=exc)

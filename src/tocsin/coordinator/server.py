@@ -10,7 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from tocsin import __version__
-from tocsin.coordinator.api import balancing, brokers, executions, operations, plans, subscribers, users
+from tocsin.coordinator.api import balancing, brokers, executions, keys, operations, plans, subscribers, users
 from tocsin.coordinator.api.faces import MAX_BODY_BYTES
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.runtime.clock import Clock
@@ -53,7 +53,7 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces
     )
     app.state.node = node
     answer_errors(app)
-    for module in (users, subscribers, brokers, plans, executions, balancing, operations):
+    for module in (users, keys, subscribers, brokers, plans, executions, balancing, operations):
         app.include_router(module.router)
     beside += [face(app, node) for face in faces]
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES)

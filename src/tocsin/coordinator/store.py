@@ -166,6 +166,10 @@ class Store:
                 raise NotFound(f"no user called {name}")
             return _revoke(connection, name, void_before_us)
 
+    def longest_lifetime_us(self) -> int:
+        """That tokens were ever given."""
+        return int(self.setting(_LONGEST_LIFETIME) or 0)
+
     def revocations(self, now_us: int, lifetime_us: int) -> tuple[dict[str, Revocation], int]:
         """All that still matter, and their version. Those are forgotten whose tokens have all expired by now, going by
         the longest lifetime that tokens were ever given."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import sqlalchemy as sa
 
@@ -16,7 +16,7 @@ from tocsin.coordinator.passwords import NOBODYS_HASH, hash_password, is_passwor
 from tocsin.coordinator.store import Revocation, Store, UserRecord
 from tocsin.errors import InvalidValue, NotFound, TocsinError, Unauthorised, Unavailable
 from tocsin.runtime.clock import Clock
-from tocsin.runtime.tokens import Identity, TokenChecker, TokenSigner
+from tocsin.runtime.tokens import Identity, TokenChecker
 
 _MIN_PASSWORD_CHARS = 8
 #: Hashing takes 16 MB and a fifth of a second each. More than this at once wait; more than that are sent away.
@@ -30,6 +30,14 @@ _Given = ParamSpec("_Given")
 _Found = TypeVar("_Found")
 
 
+class Signing(Protocol):
+    """Who signs tokens, and by which keys they are known."""
+
+    def sign(self, identity: Identity) -> str: ...
+
+    def public_keys(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Issued:
     user: str
@@ -40,9 +48,7 @@ class Issued:
 class Users:
     """Runs on the event loop; passwords are hashed and the database is asked in threads."""
 
-    def __init__(
-        self, store: Store, signer: TokenSigner, clock: Clock, metrics: Metrics, token_lifetime_s: float
-    ) -> None:
+    def __init__(self, store: Store, signer: Signing, clock: Clock, metrics: Metrics, token_lifetime_s: float) -> None:
         self._store = store
         self._signer = signer
         self._clock = clock
@@ -52,14 +58,14 @@ class Users:
         self._hashing = asyncio.Semaphore(_HASHING_AT_ONCE)
         self._in_line = [asyncio.Lock() for _ in range(_LINES)]
         self._waiting = 0
-        self.public_key = signer.public_key()
-        self._checker = TokenChecker(self.public_key)
+        self._checker = TokenChecker(*signer.public_keys())
         self._revocations, self.revocations_version = store.revocations(clock.now_us(), self._lifetime_us)
         for one in self._revocations.values():
             self._checker.revoke(one.user, one.void_before_us)
 
     def check(self, token: str) -> Identity:
         """Who the token speaks for; raises Unauthorised."""
+        self._checker.trust(self._signer.public_keys())
         return self._checker.check(token, self._clock.now_us())
 
     def revoked_since(self, version: int) -> dict[str, int]:

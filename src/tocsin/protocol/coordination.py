@@ -51,7 +51,7 @@ class BrokerRegistration(BaseModel):
 class BrokerWelcome(BaseModel):
     broker: str
     state: BrokerState
-    public_key: str = Field(description="PEM; what users' tokens are checked with")
+    public_keys: list[str] = Field(description="PEM; users' tokens are signed with one of them")
     heartbeat_every_s: float
     incarnation: int = Field(0, description="To be given with each later call, as `Tocsin-Incarnation`")
 
@@ -94,6 +94,7 @@ class Heartbeat(BaseModel):
     ended: list[SubscriberId] = Field([], max_length=100_000, description="Subscribers it keeps nothing for any more")
     pulled: list[PulledSubscription] = Field([], max_length=100_000, description="Where results have come since")
     revocations_seen: _Count = Field(0, description="The `revocations_version` of the last answer")
+    keys_seen: str = Field("", max_length=64, description="Which `public_keys` it has: their SHA-256, 16 digits of it")
     draining: bool = Field(False, description="It is shutting down and hands its subscribers over")
     prepared: list[SubscriberId] = Field([], max_length=100_000, description="Those of `prepare` whose all is held now")
     places: dict[SubscriberId, Place] = Field(
@@ -133,6 +134,7 @@ class HeartbeatAnswer(BaseModel):
     lost: list[SubscriberId] = Field(description="Those of `changed` that another broker has taken over since")
     revoked: dict[str, int] = Field(description="User to µs since 1970: tokens issued earlier are void")
     revocations_version: int
+    public_keys: list[str] | None = Field(None, description="If they are not those of `keys_seen`")
 
 
 class Claim(BaseModel):

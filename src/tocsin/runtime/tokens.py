@@ -6,9 +6,12 @@ itself says about it is never believed.
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -76,6 +79,9 @@ class TokenSigner:
         }
         return jwt.encode(claims, self._key, algorithm=_ALGORITHM)
 
+    def public_keys(self) -> tuple[str, ...]:
+        return (self.public_key(),)
+
     def public_key(self) -> str:
         public = self._key.public_key()
         return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
@@ -84,15 +90,17 @@ class TokenSigner:
 class TokenChecker:
     """Checks tokens without asking anybody. Revocations are given to it as they become known."""
 
-    def __init__(self, public_key: str) -> None:
-        try:
-            key = load_pem_public_key(public_key.encode())
-        except ValueError as exc:
-            raise InvalidValue(f"not a public key: {exc}") from exc
-        if not isinstance(key, Ed25519PublicKey):
-            raise InvalidValue("not an Ed25519 public key")
-        self._key = key
+    def __init__(self, *public_keys: str) -> None:
+        self._keys: list[Ed25519PublicKey] = []
+        self._trusted: tuple[str, ...] = ()
         self._void_before_us: dict[str, int] = {}
+        self.trust(public_keys)
+
+    def trust(self, public_keys: Sequence[str]) -> None:
+        """Believe what was signed with these keys, and with no other any more."""
+        if tuple(public_keys) != self._trusted:
+            self._keys = [_load(one) for one in public_keys]
+            self._trusted = tuple(public_keys)
 
     def revoke(self, user: str, before_us: int) -> None:
         """Tokens of `user` that were issued before `before_us` are void."""
@@ -103,15 +111,7 @@ class TokenChecker:
         if len(token) > _MAX_TOKEN_CHARS:
             raise Unauthorised(f"the token has more than {_MAX_TOKEN_CHARS} characters")
         try:
-            claims = jwt.decode(
-                token,
-                self._key,
-                algorithms=[_ALGORITHM],
-                audience=_AUDIENCE,
-                issuer=_ISSUER,
-                # Expiry is checked below, against the clock that was handed in.
-                options={"require": ["exp", "iat", "sub"], "verify_exp": False, "verify_iat": False},
-            )
+            claims = self._claims(token)
             identity = Identity(
                 str(claims["sub"]), str(claims.get("perm", "")), round(claims["iat"] * 1e6), round(claims["exp"] * 1e6)
             )
@@ -122,3 +122,42 @@ class TokenChecker:
         if identity.issued_at_us < self._void_before_us.get(identity.user, 0):
             raise Unauthorised("the token has been revoked; get a new one from the coordinator")
         return identity
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        """There are one or two keys, a few at most: to try them costs little, and spares looking at what the token says
+        about itself."""
+        for at, key in enumerate(self._keys, start=1):
+            try:
+                return jwt.decode(
+                    token,
+                    key,
+                    algorithms=[_ALGORITHM],
+                    audience=_AUDIENCE,
+                    issuer=_ISSUER,
+                    # Expiry is checked by the caller, against the clock that was handed in.
+                    options={"require": ["exp", "iat", "sub"], "verify_exp": False, "verify_iat": False},
+                )
+            except jwt.InvalidSignatureError:
+                if at == len(self._keys):
+                    raise
+        raise jwt.InvalidKeyError("no key is trusted")
+
+
+def key_id(public_key: str) -> str:
+    """What a key is called among people and in logs."""
+    return hashlib.sha256(public_key.encode()).hexdigest()[:16]
+
+
+def keys_version(public_keys: Sequence[str]) -> str:
+    """What a set of keys is called, so that whoever knows it need not be told again."""
+    return hashlib.sha256("".join(public_keys).encode()).hexdigest()[:16]
+
+
+def _load(public_key: str) -> Ed25519PublicKey:
+    try:
+        key = load_pem_public_key(public_key.encode())
+    except ValueError as exc:
+        raise InvalidValue(f"not a public key: {exc}") from exc
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidValue("not an Ed25519 public key")
+    return key

@@ -35,6 +35,7 @@ from tocsin.protocol.coordination import (
     Place,
 )
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
+from tocsin.runtime.tokens import keys_version
 
 router = APIRouter(prefix="/v1/brokers", responses=ERRORS, tags=["brokers"], dependencies=[Depends(operator_only)])
 
@@ -112,7 +113,7 @@ async def register(name: NameInPath, body: BrokerRegistration, node: Node) -> Re
         {
             "broker": name,
             "state": answer.state,
-            "public_key": node.users.public_key,
+            "public_keys": node.keys.public_keys(),
             "heartbeat_every_s": node.settings.heartbeat_every_s,
             "incarnation": answer.incarnation,
         }
@@ -122,7 +123,7 @@ async def register(name: NameInPath, body: BrokerRegistration, node: Node) -> Re
 @router.post("/{name}/heartbeats", response_model=HeartbeatAnswer)
 async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
-    version = node.users.revocations_version
+    version, keys = node.users.revocations_version, node.keys.public_keys()
     event = HeartbeatReceived(
         node.now_s(),
         name,
@@ -146,6 +147,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
             "next_in_s": answer.next_in_s,
             "revoked": node.users.revoked_since(body.revocations_seen),
             "revocations_version": version,
+            "public_keys": None if keys_version(keys) == body.keys_seen else keys,
         }
     )
 
