@@ -172,3 +172,28 @@ def test_forgetting_a_broker_ends_what_only_it_held(live: Live, channel: str) ->
     assert live.http.get("/v1/brokers/su-forgotten/results").status_code == 404
     live.broker("su-forgotten")
     assert live.http.get("/v1/brokers/su-forgotten/subscriptions").json()["subscriptions"] == []
+
+
+def test_an_older_start_of_a_broker_changes_nothing(live: Live, channel: str) -> None:
+    """It can't let go of what the later one holds, nor hold more; another data folder does not get the name at all."""
+
+    def register(identity: str, start: str) -> Any:
+        return live.http.put("/v1/brokers/su-again", json={"identity": identity, "start": start})
+
+    def call(incarnation: int, what: str, body: dict[str, Any]) -> Any:
+        headers = {"Tocsin-Incarnation": str(incarnation)}
+        return live.http.post(f"/v1/brokers/su-again/{what}", json=body, headers=headers)
+
+    first = register("one", "x").json()["incarnation"]
+    wanted = {"subscriptions": asks(channel, {"n": 77, "least": 0})}
+    (held,) = call(first, "subscriptions", wanted).json()["subscriptions"]
+    second = register("one", "y").json()["incarnation"]
+    for what, body in (("unsubscribe", {"ids": [held["id"]]}), ("subscriptions", wanted)):
+        answer = call(first, what, body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "superseded")
+    late = live.http.get("/v1/brokers/su-again/results", headers={"Tocsin-Incarnation": str(first)})
+    assert late.json()["error"]["code"] == "superseded"
+    refused = register("two", "z")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "already_exists")
+    assert call(second, "unsubscribe", {"ids": [held["id"]]}).json()["released"] == 1
+    live.http.delete("/v1/brokers/su-again")

@@ -20,6 +20,7 @@ from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up
 from tocsin.model.position import end_of
+from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.http import LimitBodies, NameRun, RequireToken, answer_errors
 from tocsin.settings import ClusterSettings
 
@@ -129,6 +130,7 @@ def serve(settings: ClusterSettings) -> None:
         make_app(cluster),
         host=settings.host,
         port=settings.port,
+        http=bounded_http(),
         log_config=None,
         access_log=False,
         # Longer than clients keep idle connections: else one may be closed just as it is used again.

@@ -11,9 +11,11 @@ from fastapi import FastAPI
 
 from tocsin import __version__
 from tocsin.coordinator.api import balancing, brokers, executions, keys, operations, plans, subscribers, users
-from tocsin.coordinator.api.faces import MAX_BODY_BYTES
+from tocsin.coordinator.api.faces import max_body_bytes
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.runtime.clock import Clock
+from tocsin.runtime.connections import bounded_http
+from tocsin.runtime.exposure import check_exposure
 from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.http import LimitBodies, answer_errors
 from tocsin.runtime.tls import check_tls
@@ -56,18 +58,20 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces
     for module in (users, keys, subscribers, brokers, plans, executions, balancing, operations):
         app.include_router(module.router)
     beside += [face(app, node) for face in faces]
-    app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES)
+    app.add_middleware(LimitBodies, max_bytes=max_body_bytes(settings))
     return app
 
 
 def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
     """Run a coordinator until it is told to stop."""
     check_tls(settings.tls_certificate, settings.tls_key)
+    check_exposure(settings.host, settings.api_token)
     with locked_folder(settings.data_dir, "the coordinator's data folder"):
         uvicorn.run(
             make_app(settings, faces=faces),
             host=settings.host,
             port=settings.port,
+            http=bounded_http(),
             ssl_certfile=settings.tls_certificate or None,
             ssl_keyfile=settings.tls_key or None,
             log_config=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 import sqlalchemy as sa
 
-from tocsin.coordinator.attempts import FailedAttempts
+from tocsin.coordinator.attempts import FailedAttempts, source_of
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.passwords import NOBODYS_HASH, hash_password, is_password
 from tocsin.coordinator.store import Revocation, Store, UserRecord
@@ -22,6 +23,8 @@ _MIN_PASSWORD_CHARS = 8
 #: Hashing takes 16 MB and a fifth of a second each. More than this at once wait; more than that are sent away.
 _HASHING_AT_ONCE = 2
 _MAX_WAITING = 256
+#: So that one address can't have all the places; behind a proxy that does not tell addresses, all have these.
+_MAX_WAITING_OF_SOURCE = 128
 #: Users stand in one of these lines to log in; two of a kind seldom meet.
 _LINES = 256
 _RETRY_AFTER_S = 2.0
@@ -57,7 +60,7 @@ class Users:
         self._attempts = FailedAttempts()
         self._hashing = asyncio.Semaphore(_HASHING_AT_ONCE)
         self._in_line = [asyncio.Lock() for _ in range(_LINES)]
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
         self._checker = TokenChecker(*signer.public_keys())
         self._revocations, self.revocations_version = store.revocations(clock.now_us(), self._lifetime_us)
         for one in self._revocations.values():
@@ -75,32 +78,34 @@ class Users:
             version = 0
         return {one.user: one.void_before_us for one in self._revocations.values() if one.version > version}
 
-    async def register(self, name: str, password: str | None, permission: str) -> Issued:
+    async def register(self, name: str, password: str | None, permission: str, address: str = "") -> Issued:
         """Without a password, tokens are had from operators only."""
         hashed = ""
         if password is not None:
             if len(password) < _MIN_PASSWORD_CHARS:
                 raise InvalidValue(f"the password has fewer than {_MIN_PASSWORD_CHARS} characters")
-            async with self._turn(), self._hashing:
+            async with self._turn(source_of(address)), self._hashing:
                 hashed = await asyncio.to_thread(hash_password, password)
         now_us = self._clock.now_us()
         await _ask(self._store.add_user, UserRecord(name, hashed, permission, now_us))
         return self._issue(name, permission)
 
-    async def log_in(self, name: str, password: str) -> Issued:
-        """A token for who knows the password. Nothing tells whether there is no such user or the password is wrong."""
+    async def log_in(self, name: str, password: str, address: str = "") -> Issued:
+        """A token for who knows the password; `address` is where the attempt comes from.
+        Nothing tells whether there is no such user or the password is wrong."""
         try:
-            # One attempt per user at a time: else many at once would get through before any has failed.
-            async with self._turn(), self._in_line[hash(name) % len(self._in_line)]:
-                self._attempts.check(name, self._clock.monotonic_s())
+            source = source_of(address)
+            # One attempt per user and source at a time: else many at once would get through before any has failed.
+            async with self._turn(source), self._in_line[hash((name, source)) % len(self._in_line)]:
+                self._attempts.check(name, source, self._clock.monotonic_s())
                 user = await _ask(self._store.user, name)
                 expected = (user.password_hash if user else "") or NOBODYS_HASH
                 async with self._hashing:
                     right = await asyncio.to_thread(is_password, password, expected)
                 if user is None or not right:
-                    self._attempts.failed(name, self._clock.monotonic_s())
+                    self._attempts.failed(name, source, self._clock.monotonic_s())
                     raise Unauthorised("no such user, or another password")
-                self._attempts.succeeded(name)
+                self._attempts.succeeded(name, source)
         except TocsinError:
             self._metrics.token("refused")
             raise
@@ -141,14 +146,16 @@ class Users:
         return Issued(user, self._signer.sign(identity), identity.expires_at_us)
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        if self._waiting >= _MAX_WAITING:
+    async def _turn(self, source: str) -> AsyncIterator[None]:
+        if self._waiting.total() >= _MAX_WAITING or self._waiting[source] >= _MAX_WAITING_OF_SOURCE:
             raise Unavailable("too many are registering and logging in at once", retry_after_s=_RETRY_AFTER_S)
-        self._waiting += 1
+        self._waiting[source] += 1
         try:
             yield
         finally:
-            self._waiting -= 1
+            self._waiting[source] -= 1
+            if not self._waiting[source]:
+                del self._waiting[source]
 
 
 async def _ask(function: Callable[_Given, _Found], *given: _Given.args, **named: _Given.kwargs) -> _Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import math
 import secrets
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -69,9 +70,10 @@ def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Re
 
 
 class LimitBodies:
-    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that end in `except_suffix`."""
+    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that end in `except_suffix`.
+    A function says it for each request, by who asks for what."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, except_suffix: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int | Callable[[Scope], int], except_suffix: str | None = None) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._except_suffix = except_suffix
@@ -80,9 +82,10 @@ class LimitBodies:
         if scope["type"] != "http" or (self._except_suffix and scope["path"].endswith(self._except_suffix)):
             await self._app(scope, receive, send)
             return
-        error = TooLarge(f"the body has more than {self._max_bytes} bytes, the most that is taken in one request")
+        max_bytes = self._max_bytes if isinstance(self._max_bytes, int) else self._max_bytes(scope)
+        error = TooLarge(f"the body has more than {max_bytes} bytes, the most that is taken in this request")
         declared = dict(scope["headers"]).get(b"content-length", b"")
-        if declared.isdigit() and int(declared) > self._max_bytes:
+        if declared.isdigit() and int(declared) > max_bytes:
             await reply_error(error)(scope, receive, send)
             return
         size = 0
@@ -91,7 +94,7 @@ class LimitBodies:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > self._max_bytes:
+            if size > max_bytes:
                 raise HTTPException(error.http_status, str(error))
             return message
 

@@ -73,21 +73,21 @@ def test_ten_failures_a_minute_and_no_more() -> None:
     """Then one has to wait until the first is a minute ago; others need not, and success ends it."""
     attempts = FailedAttempts()
     for second in range(10):
-        attempts.check("ann", second)
-        attempts.failed("ann", second)
+        attempts.check("ann", "1.1.1.1", second)
+        attempts.failed("ann", "1.1.1.1", second)
     with pytest.raises(Overloaded) as caught:
-        attempts.check("ann", 10)
+        attempts.check("ann", "1.1.1.1", 10)
     assert caught.value.retry_after_s == 50
-    attempts.check("bob", 10)
-    attempts.check("ann", 60)
-    attempts.succeeded("ann")
-    attempts.check("ann", 10)
+    attempts.check("bob", "1.1.1.1", 10)
+    attempts.check("ann", "1.1.1.1", 60)
+    attempts.succeeded("ann", "1.1.1.1")
+    attempts.check("ann", "1.1.1.1", 10)
 
 
 def test_made_up_names_do_not_fill_the_memory() -> None:
     attempts = FailedAttempts()
     for number in range(20_000):
-        attempts.failed(f"user{number}", 0)
+        attempts.failed(f"user{number}", "1.1.1.1", 0)
     assert len(attempts._failed_s) == 10_000
 
 
@@ -175,3 +175,16 @@ async def test_somebody_without_a_password_gets_tokens_from_operators_only(users
             await users.log_in("ann", password)
     with pytest.raises(NotFound, match="no user called bob"):
         await users.issue("bob")
+
+
+async def test_strangers_failures_keep_nobody_out(users: Users) -> None:
+    """However often others try a wrong password elsewhere, the right one is taken; they themselves have to wait."""
+    await users.register("ann", "correct horse", "")
+    for _ in range(10):
+        with pytest.raises(Unauthorised):
+            await users.log_in("ann", "wrong", "203.0.113.9")
+    with pytest.raises(Overloaded):
+        await users.log_in("ann", "correct horse", "203.0.113.9")
+    assert (await users.log_in("ann", "correct horse", "198.51.100.7")).user == "ann"
+    with pytest.raises(Overloaded):
+        await users.log_in("ann", "wrong", "203.0.113.9")

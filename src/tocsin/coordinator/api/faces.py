@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import Scope
 
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.errors import Forbidden, Unauthorised
 from tocsin.protocol.coordination import NAME_PATTERN
 from tocsin.runtime.tokens import Identity
+from tocsin.settings import CoordinatorSettings
 
-#: A heartbeat that reports a hundred thousand sessions takes some 20 MB; nothing else comes near.
-MAX_BODY_BYTES = 64 << 20
+#: A heartbeat that reports a hundred thousand sessions takes some 20 MB; so do claims and handovers.
+_MAX_BROKER_BODY_BYTES = 64 << 20
+_BROKER_CALLS = ("/heartbeats", "/claims", "/handover")
+#: Nothing else that operators send comes near.
+_MAX_OPERATOR_BODY_BYTES = 1 << 20
+#: Bodies are parsed before anybody is asked who they are: of strangers and users little is taken. A name and a password
+#: of full length, written as escapes, have 13 kB.
+_MAX_PUBLIC_BODY_BYTES = 16 << 10
 
 _LOOKING = ("GET", "HEAD")
 
@@ -41,6 +50,18 @@ def node_of(request: Request) -> CoordinatorNode:
 Node = Annotated[CoordinatorNode, Depends(node_of)]
 
 
+def max_body_bytes(settings: CoordinatorSettings) -> Callable[[Scope], int]:
+    """How large a request may be, by who asks for what."""
+
+    def of(scope: Scope) -> int:
+        scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        if _role(settings, given.strip() if scheme.lower() == b"bearer" else b"") is not Role.OPERATOR:
+            return _MAX_PUBLIC_BODY_BYTES
+        return _MAX_BROKER_BODY_BYTES if scope["path"].endswith(_BROKER_CALLS) else _MAX_OPERATOR_BODY_BYTES
+
+    return of
+
+
 class Role(StrEnum):
     """OPERATOR may do everything, VIEWER may look."""
 
@@ -49,11 +70,13 @@ class Role(StrEnum):
 
 
 def role_of(node: Node, bearer: Annotated[_Bearer, Depends(_operator_scheme)]) -> Role | None:
-    settings = node.settings
+    # Headers arrive as Latin-1, whatever they were.
+    return _role(node.settings, bearer.credentials.encode("latin-1", "replace") if bearer else b"")
+
+
+def _role(settings: CoordinatorSettings, given: bytes) -> Role | None:
     if not settings.api_token:
         return Role.OPERATOR
-    # Headers arrive as Latin-1, whatever they were.
-    given = bearer.credentials.encode("latin-1", "replace") if bearer else b""
     if hmac.compare_digest(given, settings.api_token.encode()):
         return Role.OPERATOR
     if settings.viewer_token and hmac.compare_digest(given, settings.viewer_token.encode()):

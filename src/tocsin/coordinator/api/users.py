@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from tocsin.coordinator.api.faces import IsOperator, NameInPath, Node, operator_only
@@ -58,7 +58,7 @@ class RemovedUser(BaseModel):
 
 
 @router.post("/users", status_code=201, response_model=TokenAnswer)
-async def register(body: Registration, node: Node, is_operator: IsOperator) -> Response:
+async def register(body: Registration, request: Request, node: Node, is_operator: IsOperator) -> Response:
     """Register a user, who is given a token. Open to all if `open_registration` is set, else for operators."""
     if not is_operator and not node.settings.open_registration:
         raise Unauthorised("only operators register users here; ask one of them")
@@ -66,13 +66,13 @@ async def register(body: Registration, node: Node, is_operator: IsOperator) -> R
         raise Forbidden("a permission class is given by operators")
     if not is_operator and body.password is None:
         raise Forbidden("choose a password; only operators register users without one")
-    return _issued(await node.users.register(body.name, body.password, body.permission), 201)
+    return _issued(await node.users.register(body.name, body.password, body.permission, _address(request)), 201)
 
 
 @router.post("/tokens", response_model=TokenAnswer)
-async def log_in(body: Credentials, node: Node) -> Response:
-    """A new token for name and password. After ten failures within a minute the user has to wait."""
-    return _issued(await node.users.log_in(body.name, body.password), 200)
+async def log_in(body: Credentials, request: Request, node: Node) -> Response:
+    """A new token for name and password. After ten failures within a minute from one address, it has to wait."""
+    return _issued(await node.users.log_in(body.name, body.password, _address(request)), 200)
 
 
 @router.post("/users/{name}/tokens", response_model=TokenAnswer, dependencies=_operator)
@@ -116,6 +116,10 @@ async def remove_user(name: NameInPath, node: Node) -> Response:
 async def revoke(name: NameInPath, node: Node) -> Response:
     """Make all tokens of a user void that were issued up to now. Brokers learn of it with their next heartbeat."""
     return reply({"user": name, "void_before_us": await node.users.revoke(name)})
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _issued(issued: Issued, status: int) -> Response:
