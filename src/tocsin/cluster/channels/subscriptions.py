@@ -206,7 +206,8 @@ class ChannelSubscriptions:
         else:
             tier = self._new_tier([newcomers], newcomers.num_rows)
             try:
-                self._publish((*self._tiers, tier), self._schema.empty_table(), None)
+                nobody = self._schema.empty_table()
+                self._publish((*self._tiers, tier), nobody, self._spark.createDataFrame(nobody))
             except BaseException:
                 _release(tier)
                 raise
@@ -214,13 +215,12 @@ class ChannelSubscriptions:
             del self._pending[: len(pending)]
         self._drop_former_view()
 
-    def _publish(self, tiers: tuple[_Tier, ...], newcomers: pa.Table, newcomers_frame: DataFrame | None) -> None:
-        frames = [tier.frame for tier in tiers]
-        if newcomers_frame is not None or not frames:
-            frames.append(newcomers_frame or self._spark.createDataFrame(newcomers))
-        frame = frames[0]
-        for more in frames[1:]:
-            frame = frame.unionAll(more)
+    def _publish(self, tiers: tuple[_Tier, ...], newcomers: pa.Table, newcomers_frame: DataFrame) -> None:
+        # The newcomers are always part of it, also if there are none: with the view of a single tier, Spark would drop
+        # that tier from its memory too.
+        frame = newcomers_frame
+        for tier in reversed(tiers):
+            frame = tier.frame.unionAll(frame)
         name = f"tocsin_subscriptions_{self._channel.name}_{next(self._numbers)}"
         frame.createOrReplaceTempView(name)
         self._former_view, self._view = self._view, name
@@ -291,6 +291,7 @@ class ChannelSubscriptions:
                     raise ValueError("the channel was dropped")
                 place = self._tiers.index(merge.before[0])
                 tiers = (*self._tiers[:place], *merge.after, *self._tiers[place + len(merge.before) :])
+                assert self._newcomers_frame is not None, "there are tiers, so there was a view"
                 self._publish(tiers, self._newcomers, self._newcomers_frame)
             except BaseException:
                 for tier in merge.after:
