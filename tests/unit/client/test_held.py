@@ -1,0 +1,19 @@
+"""How far a client got with one subscription, and what it makes of what brokers say about that."""
+
+from __future__ import annotations
+
+from tocsin.client.held import Held
+from tocsin.model.position import Position
+
+
+def test_a_history_that_was_rewound_counts_even_if_it_goes_back() -> None:
+    """What comes after the position that the broker names is new, whatever was got before; the application is told."""
+    held = Held(1, "C", {})
+    held.carry_on(Position(7, 100), recovered=True)
+    assert held.take(Position(7, 300))
+    assert not held.carry_on(Position(7, 200), recovered=False)  # It was got long ago.
+    assert not held.take(Position(7, 250))
+    assert held.carry_on(Position(7, 200), recovered=False, rewound=True)
+    assert not held.carry_on(Position(7, 200), recovered=False, rewound=True)
+    assert held.take(Position(7, 250))
+    assert held.after == "7-200"
