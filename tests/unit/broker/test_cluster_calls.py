@@ -62,10 +62,10 @@ class _Enough(Exception):
     pass
 
 
-async def follow(cluster: Restarted, held: set[int]) -> list[Event]:
+async def follow(cluster: Restarted, held: set[int], folder: Path) -> list[Event]:
     happened: list[Event] = []
     calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
-    store = SessionStore(Path(":memory:"))
+    store = SessionStore(folder)
     await calls.start(store)
     store.close()
     with pytest.raises(_Enough):
@@ -73,10 +73,10 @@ async def follow(cluster: Restarted, held: set[int]) -> list[Event]:
     return happened
 
 
-async def test_a_cluster_that_was_started_again_is_asked_what_we_hold() -> None:
+async def test_a_cluster_that_was_started_again_is_asked_what_we_hold(tmp_path: Path) -> None:
     """Once; if all is there, pulling goes on, from where the cluster says if it was started from older data."""
     cluster = Restarted(1, 2, rewound=False)
-    assert [type(one) for one in await follow(cluster, {1, 2})] == [
+    assert [type(one) for one in await follow(cluster, {1, 2}, tmp_path)] == [
         Started,
         ResultsPulled,
         ResultsPulled,
@@ -84,7 +84,7 @@ async def test_a_cluster_that_was_started_again_is_asked_what_we_hold() -> None:
     ]
     assert cluster.calls == 2
     cluster = Restarted(1, 2, rewound=True)
-    events = await follow(cluster, {1, 2})
+    events = await follow(cluster, {1, 2}, tmp_path)
     assert [type(one) for one in events] == [Started, ResultsPulled, CursorLost, ResultsPulled]
     lost = events[2]
     assert isinstance(lost, CursorLost)
@@ -92,10 +92,10 @@ async def test_a_cluster_that_was_started_again_is_asked_what_we_hold() -> None:
 
 
 @pytest.mark.parametrize("rewound", [False, True])
-async def test_what_the_cluster_has_forgotten_is_not_waited_for(rewound: bool) -> None:
+async def test_what_the_cluster_has_forgotten_is_not_waited_for(tmp_path: Path, rewound: bool) -> None:
     """Results of a subscription that it does not know would never come: the broker ends, and begins anew."""
     with pytest.raises(NotFound, match="such as 2"):
-        await follow(Restarted(1, rewound=rewound), {1, 2})
+        await follow(Restarted(1, rewound=rewound), {1, 2}, tmp_path)
 
 
 async def release(cluster: Cluster, *ids: int) -> list[Event]:
