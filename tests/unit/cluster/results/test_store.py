@@ -220,6 +220,7 @@ def test_numbers_are_reserved_before_they_are_given_out(tmp_path: Path) -> None:
     again = opened(tmp_path)
     with pytest.raises(HistoryRewound) as told:
         again.pull(cursor, limit_rows=10, keep=everything)
+    assert int(told.value.earliest) > cursor
     again.commit([("C", output((1, "new")))], {}, 10)
     found = again.pull(int(told.value.earliest), limit_rows=10, keep=everything)
     assert found.rows.column("payload").to_pylist() == ["new"]
