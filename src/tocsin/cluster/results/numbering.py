@@ -35,11 +35,12 @@ class Numbering:
             found = connection.scalar(sa.select(counter_table.c.value).where(counter_table.c.name == _COUNTER))
             if found is None:
                 connection.execute(counter_table.insert().values(name=_COUNTER, value=0))
-            begin = max(last, int(found or 0), number_floor(self._now_us))
-            if begin > last:
-                # Gaps after `last` are of starts that committed nothing, or of a history that is gone.
-                connection.execute(_gaps.delete().where(_gaps.c.after >= last))
-                connection.execute(_gaps.insert().values(after=last, through=begin))
+            end = _end_of_idle_starts(connection, last)
+            begin = max(end, int(found or 0), number_floor(self._now_us))
+            if begin > end:
+                # Others after it are of a history that is gone.
+                connection.execute(_gaps.delete().where(_gaps.c.after >= end))
+                connection.execute(_gaps.insert().values(after=end, through=begin))
             kept = connection.execute(sa.select(_gaps).order_by(_gaps.c.after.desc()).limit(_MOST_GAPS)).all()
             connection.execute(_gaps.delete().where(_gaps.c.after < kept[-1].after if kept else sa.false()))
             self._reserve(connection, begin)
@@ -55,3 +56,14 @@ class Numbering:
         reserved = number + _BLOCK
         connection.execute(counter_table.update().where(counter_table.c.name == _COUNTER).values(value=reserved))
         self._reserved = reserved
+
+
+def _end_of_idle_starts(connection: sa.Connection, last: int) -> int:
+    """Where the gaps end that lie one behind the other after `last`: those of starts that committed nothing. Each gave
+    out its end as a place to go on from, so it stays one."""
+    end = last
+    for row in connection.execute(sa.select(_gaps).where(_gaps.c.after >= last).order_by(_gaps.c.after)):
+        if row.after != end:
+            break
+        end = row.through
+    return end

@@ -226,6 +226,20 @@ def test_numbers_are_reserved_before_they_are_given_out(tmp_path: Path) -> None:
     assert found.rows.column("payload").to_pylist() == ["new"]
 
 
+def test_a_cursor_from_a_start_that_committed_nothing_stays_good(tmp_path: Path) -> None:
+    """A broker may have pulled, and got nothing but a cursor, before the process was killed."""
+    store = opened(tmp_path)
+    store.commit([("C", output((1, "a")))], {}, 10)
+    cursors = [store.last_sequence]
+    for turn in range(3):
+        store = opened(tmp_path, now_us=_NOW_US + turn * 10**12)
+        cursors.append(store.pull(cursors[-1], limit_rows=9, keep=everything).through)
+    store.commit([("C", output((1, "b")))], {}, 10)
+    assert len(set(cursors)) == 4
+    for cursor in cursors:
+        assert store.pull(cursor, limit_rows=9, keep=everything).rows.column("payload").to_pylist() == ["b"]
+
+
 def test_starts_that_commit_nothing_leave_one_gap(tmp_path: Path) -> None:
     """However often it was started: what was pulled before goes on after it, in one step, and nothing is told."""
     store = opened(tmp_path)
