@@ -14,6 +14,7 @@
     │   ├── Superseded              a broker of that name was started again; this one has to end
     │   ├── InvalidValue            a value is missing, of the wrong type or out of range
     │   ├── TooLarge                over a size limit
+    │   ├── SubscriptionFailed      a subscription that its channel can't be run for
     │   └── HistoryGone             the results asked for are past retention
     │       └── HistoryRewound        the position is of a history that is gone: older data were restored
     ├── Overloaded                temporary: come back after `retry_after_s`
@@ -126,6 +127,14 @@ class InvalidValue(RequestError):
 class TooLarge(RequestError):
     code = "too_large"
     http_status = 413
+
+
+class SubscriptionFailed(RequestError):
+    """The channel can't be run with these parameter values; the message says why. It is tried anew when everybody who
+    holds the subscription has let go of it."""
+
+    code = "subscription_failed"
+    http_status = 409
 
 
 class HistoryGone(RequestError):

@@ -108,6 +108,13 @@ class ClusterSettings(Settings):
     select_timeout_s: float = 60
     #: Channel runs at once.
     channel_concurrency: int = 2
+    #: How long a run may take; what makes it take longer is found and set aside.
+    channel_run_timeout_s: float = 30
+    #: Largest single result; a record with a larger one is set aside.
+    result_max_bytes: int = 1 << 20
+    #: Results that a run hands over at once; more are taken in parts. 0: a sixth of the driver's memory, since Spark
+    #: holds results up to three times while it hands them over.
+    run_max_bytes: int = 0
     #: Pause between attempts to notify a broker that does not answer: doubled from the first to the second.
     notify_retry_first_s: float = 0.2
     notify_retry_last_s: float = 30

@@ -227,16 +227,16 @@ def test_a_slow_run_delays_the_next_and_takes_its_place(live: Live) -> None:
     seat.subscribe("ChLate")
     executor, states = live.cluster.executor, live.cluster.executor.states
     begun, go_on = threading.Event(), threading.Event()
-    execute, windows = executor._execute, []
+    run, windows = executor._runs.run, []
 
-    def slowly(state: Any, window: Any) -> Any:
+    def slowly(state: Any, window: Any, *part: Any) -> Any:
         if state is states["chlate"]:
             windows.append((window.after["ChSlow"], window.through["ChSlow"]))
             begun.set()
             assert go_on.wait(20)
-        return execute(state, window)
+        return run(state, window, *part)
 
-    executor._execute = slowly  # type: ignore[method-assign]
+    executor._runs.run = slowly  # type: ignore[method-assign]
     try:
         live.publish("ch_slow", [{"id": 0}])
         assert begun.wait(20)
@@ -247,7 +247,7 @@ def test_a_slow_run_delays_the_next_and_takes_its_place(live: Live) -> None:
         assert Counter(one["payload"]["id"] for one in seat.take(6)) == Counter(range(6))
     finally:
         go_on.set()
-        executor._execute = execute  # type: ignore[method-assign]
+        executor._runs.run = run  # type: ignore[method-assign]
     assert len(windows) == 2, windows
     assert windows[0][1] == windows[1][0]
     assert live.channel("ChLate")["overruns"] == live.metric("tocsin_channel_overruns_total", channel="ChLate") >= 1
@@ -265,21 +265,21 @@ def test_a_failed_run_is_tried_again(live: Live) -> None:
     seat = live.broker("ch-fails")
     seat.subscribe("ChTried")
     executor = live.cluster.executor
-    execute, failed = executor._execute, threading.Event()
+    run, failed = executor._runs.run, threading.Event()
 
-    def fail_once(state: Any, window: Any) -> Any:
+    def fail_once(state: Any, window: Any, *part: Any) -> Any:
         if state.channel.name == "ChTried" and not failed.is_set():
             failed.set()
             raise RuntimeError("planted")
-        return execute(state, window)
+        return run(state, window, *part)
 
-    executor._execute = fail_once  # type: ignore[method-assign]
+    executor._runs.run = fail_once  # type: ignore[method-assign]
     try:
         live.publish("ch_fails", [{"id": 1}])
         assert failed.wait(20)
         assert [one["payload"]["id"] for one in seat.take(1)] == [1]
     finally:
-        executor._execute = execute  # type: ignore[method-assign]
+        executor._runs.run = run  # type: ignore[method-assign]
     assert live.metric("tocsin_channel_runs_total", channel="ChTried", outcome="failed") == 1
     assert live.channel("ChTried")["last_error"] == ""
 
@@ -422,15 +422,15 @@ def test_a_pause_waits_for_the_run_under_way(live: Live) -> None:
     seat = live.broker("ch-held")
     seat.subscribe("ChHolds")
     executor, state = live.cluster.executor, live.cluster.executor.states["chholds"]
-    begun, go_on, execute = threading.Event(), threading.Event(), live.cluster.executor._execute
+    begun, go_on, run = threading.Event(), threading.Event(), live.cluster.executor._runs.run
 
-    def slowly(one: Any, window: Any) -> Any:
+    def slowly(one: Any, window: Any, *part: Any) -> Any:
         if one is state:
             begun.set()
             assert go_on.wait(20)
-        return execute(one, window)
+        return run(one, window, *part)
 
-    executor._execute = slowly  # type: ignore[method-assign]
+    executor._runs.run = slowly  # type: ignore[method-assign]
     try:
         live.publish("ch_held", [{"id": 1}])
         assert begun.wait(20)
@@ -444,7 +444,7 @@ def test_a_pause_waits_for_the_run_under_way(live: Live) -> None:
             assert pausing.result(20)[0]["message"] == "channel ChHolds paused"
     finally:
         go_on.set()
-        executor._execute = execute  # type: ignore[method-assign]
+        executor._runs.run = run  # type: ignore[method-assign]
     assert [one["payload"]["id"] for one in seat.take(1)] == [1]
     live.publish("ch_held", [{"id": 2}])
     live.cluster.executor.run([state])

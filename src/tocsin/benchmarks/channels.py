@@ -121,7 +121,7 @@ class Workload:
         return self.cluster.store["Reports"].window(window.after["Reports"], window.through["Reports"])
 
     def run(self, channel: str) -> None:
-        self.cluster.executor.run([self.state(channel)])
+        self.cluster.executor.run([self.state(channel)], is_patient=True)
 
     def cached(self, name: str, rows: pa.Table) -> DataFrame:
         """Rows in Spark's memory, the way anyone would put them there."""

@@ -30,7 +30,7 @@ _MAX_CALLS = 50
 
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events without end: `subscribed`, `notification`, `history_gone`, `move`, `error`, `close`",
+        "description": "Events: `subscribed`, `notification`, `failed`, `history_gone`, `move`, `error`, `close`",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }

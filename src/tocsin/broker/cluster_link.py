@@ -25,7 +25,14 @@ from tocsin.errors import (
 from tocsin.model.position import Position
 from tocsin.protocol import incarnations
 from tocsin.protocol.frames import text_frame
-from tocsin.protocol.messages import MAX_MESSAGE_BYTES, decode_result, in_place_of, notification_of
+from tocsin.protocol.messages import (
+    MAX_MESSAGE_BYTES,
+    decode_result,
+    encode,
+    failure_of,
+    in_place_of,
+    notification_of,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -127,9 +134,9 @@ def _error(answer: httpx.Response) -> TocsinError:
 
 
 def _held(one: dict[str, Any]) -> Held:
-    return Held(
-        one["id"], one["channel"], one["parameters"], one["permission"], Position.parse(one["position"]).sequence
-    )
+    sequence = Position.parse(one["position"]).sequence
+    failure = one.get("failure", "")
+    return Held(one["id"], one["channel"], one["parameters"], one["permission"], sequence, failure)
 
 
 def _deliveries(lines: bytes) -> list[Delivery]:
@@ -138,9 +145,11 @@ def _deliveries(lines: bytes) -> list[Delivery]:
     for line in lines.splitlines():
         result = decode_result(line)
         sequence = int(result.position.partition("-")[2])
-        text = notification_of(line)
+        failed = failure_of(line, result)
+        text = notification_of(line) if failed is None else encode(failed)
         if len(text) > MAX_MESSAGE_BYTES:
             text = in_place_of(result, len(text))
             log.warning("a result is too large to be sent", position=result.position, size_bytes=len(line))
-        found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us))
+        failure = "" if failed is None else failed.reason
+        found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us, failure))
     return found

@@ -86,6 +86,7 @@ class DeliveryDesk:
             if known is None or subscription in self._untrusted:
                 continue
             self._cache.put(subscription, deliveries, event.now_s)
+            known.failure = deliveries[-1].failure or known.failure  # Nothing comes after it.
             wires = [one.wire for one in deliveries]
             self._pulled_bytes[subscription] = self._pulled_bytes.get(subscription, 0) + sum(map(len, wires))
             for session in known.live.values():

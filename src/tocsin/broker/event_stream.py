@@ -15,6 +15,7 @@ from tocsin.broker.events import ConnectionId
 from tocsin.errors import InvalidValue
 from tocsin.protocol.frames import text_of
 from tocsin.protocol.messages import (
+    Failed,
     FromBroker,
     HistoryGone,
     Subscribe,
@@ -70,7 +71,7 @@ class EventStream:
         if isinstance(message, Subscribed) and message.request:
             self._places[message.subscription] = message.request - 1
             self._positions[message.request - 1] = message.position
-        elif isinstance(message, HistoryGone) and message.subscription in self._places:
+        elif isinstance(message, Failed | HistoryGone) and message.subscription in self._places:
             self._positions[self._places[message.subscription]] = message.position
         kind = message.__struct_config__.tag
         self._queue(b"event: %b\n%bdata: %b\n\n" % (str(kind).encode(), self._id_line(), encode(message)))

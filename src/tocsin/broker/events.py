@@ -53,6 +53,8 @@ class Held:
     parameters: Parameters
     permission: str
     sequence: int
+    #: Why the channel can't be run for it any more, or empty.
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Delivery:
     sequence: int
     wire: bytes
     committed_at_us: int = 0
+    #: If it says that the subscription has failed, why.
+    failure: str = ""
 
 
 # Events

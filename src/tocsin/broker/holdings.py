@@ -74,6 +74,7 @@ class Holdings:
             backend = Backend(held.id, ask, held.parameters, held.sequence, next_pull)
             self._backends[held.id] = backend
             self.spell(backend, ask)
+        backend.failure = backend.failure or held.failure
         return backend
 
     def spell(self, backend: Backend, ask: Ask) -> None:

@@ -33,6 +33,8 @@ class Backend:
     release_at_s: float | None = None
     #: Not before this: somebody who has gone elsewhere may not be served there yet, or somebody is about to come.
     keep_until_s: float = 0.0
+    #: Why its channel can't be run for it any more, or empty.
+    failure: str = ""
 
 
 @dataclass(slots=True, eq=False)

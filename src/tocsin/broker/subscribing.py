@@ -16,7 +16,7 @@ from tocsin.broker.holdings import Holdings, Waiter
 from tocsin.broker.limits import Quotas
 from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Backend, Frontend, Session, describe
-from tocsin.errors import InvalidValue, NotFound, TocsinError, Unavailable
+from tocsin.errors import InvalidValue, NotFound, SubscriptionFailed, TocsinError, Unavailable
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import FromBroker, Subscribe, Unsubscribed, error_message, parse_position
 
@@ -71,6 +71,9 @@ class SubscriptionDesk:
             self._tell(session, error_message(exc, message.request))
             return
         backend = self._holdings.find(ask)
+        if backend is not None and (failure := _refusal(backend, position)) is not None:
+            self._tell(session, error_message(failure, message.request))
+            return
         is_held = backend is not None and backend.id in session.frontends
         refusal = None if is_held else self._refusal(session, position)
         if refusal is not None:
@@ -170,6 +173,9 @@ class SubscriptionDesk:
             if session.lacks(ask):  # else the session has ended meanwhile, or somebody has asked for it anew
                 self._carry_on(session, backend, ask, waiter.position, is_stored=waiter.is_stored)
             return
+        if (failure := _refusal(backend, waiter.position)) is not None:
+            self._refuse(waiter, ask, failure)
+            return
         session.waiting -= 1
         self._quotas.count_subscription(session.user, -1)
         self._subscribed(self._attach(session, backend, ask, waiter.position), waiter.request)
@@ -241,3 +247,10 @@ class SubscriptionDesk:
     def _tell(self, session: Session, message: FromBroker) -> None:
         if session.connection is not None:
             self._out.append(Send(session.connection, message))
+
+
+def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed | None:
+    """Why a subscription can't be had: it has failed. Who held it before may carry it on, to be told so."""
+    if not backend.failure or (position is not None and position.epoch == backend.id):
+        return None
+    return SubscriptionFailed(f"channel {backend.ask.channel} can't be run with these values: {backend.failure}")

@@ -16,7 +16,7 @@ from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
 from tocsin.client.accounts import Accounts
 from tocsin.client.subscriptions import OnHistoryGone
-from tocsin.errors import HistoryGone, InvalidValue, StatementError, TocsinError
+from tocsin.errors import HistoryGone, InvalidValue, StatementError, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import parse_call
 
@@ -138,11 +138,22 @@ async def _subscriber(who: _Who, tell_gone: OnHistoryGone) -> Subscriber:
 
 async def _print_all(me: Subscriber, count: int, as_json: bool) -> None:
     printed = 0
-    async for notification in me.notifications():
-        _print(notification, as_json)
-        printed += 1
-        if printed == count:
+    while True:
+        try:
+            async for notification in me.notifications():
+                _print(notification, as_json)
+                printed += 1
+                if printed == count:
+                    return
             return
+        except SubscriptionFailed as exc:
+            if not me.subscriptions:
+                raise
+            # The others go on.
+            if as_json:
+                print_json({"type": "failed", "message": exc.message})
+            else:
+                err.print(exc.message, style="red", markup=False, soft_wrap=True)
 
 
 def _print(notification: Notification, as_json: bool) -> None:

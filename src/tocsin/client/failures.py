@@ -23,6 +23,7 @@ from tocsin.errors import (
     NotFound,
     Overloaded,
     StatementError,
+    SubscriptionFailed,
     TocsinError,
     TooLarge,
     Unauthorised,
@@ -70,6 +71,7 @@ _BY_CODE: dict[str, type[TocsinError]] = {
         InvalidValue,
         NotFound,
         StatementError,
+        SubscriptionFailed,
         TooLarge,
         Unauthorised,
     )

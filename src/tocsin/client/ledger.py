@@ -13,7 +13,7 @@ from tocsin.client import events as ev
 from tocsin.client.failures import error_of
 from tocsin.client.held import Held, Key, key_of
 from tocsin.client.links import Link, LinkState
-from tocsin.errors import AlreadyExists, InvalidValue
+from tocsin.errors import AlreadyExists, InvalidValue, SubscriptionFailed
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 
@@ -168,6 +168,13 @@ class Ledger:
             # before this repeat.
             self._unsent_acks.add(held.request)
             self.plan_acks(now_s)
+
+    def failed(self, link: Link, message: messages.Failed) -> None:
+        """The last that comes of a subscription. It is held until the application has taken it and unsubscribes."""
+        held = self._held.get(link.requests.get(message.subscription, 0))
+        if held is not None and held.take(messages.parse_position(message.position)):
+            error = SubscriptionFailed(f"channel {held.channel} can't be run with these values: {message.reason}")
+            self.out.append(ev.TellRefused(held.request, error))
 
     def history_gone(self, link: Link, message: messages.HistoryGone) -> None:
         held = self._held.get(link.requests.get(message.subscription, 0))

@@ -180,6 +180,8 @@ class Session:
             case messages.Subscribed():
                 self._ledger.subscribed(link, message)
                 self._take_over_if_joined()
+            case messages.Failed():
+                self._ledger.failed(link, message)
             case messages.HistoryGone():
                 self._ledger.history_gone(link, message)
             case messages.Welcome():

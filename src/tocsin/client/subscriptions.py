@@ -112,6 +112,8 @@ class Handout:
                 return None
             case Ended(subscription, error):
                 self._driver.subscriptions.pop(subscription.request, None)
+                # If the broker still holds it, since it has failed: so that it can be asked for anew.
+                self._driver.tell(ev.UnsubscribeAsked(subscription.request))
                 raise error
             case _:
                 assert_never(item)

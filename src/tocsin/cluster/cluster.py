@@ -18,13 +18,13 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tocsin.cluster.channels.compile import CompiledChannel, compile_channel
-from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState
+from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
 from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import DatasetStore
-from tocsin.cluster.engine import start_spark
+from tocsin.cluster.engine import run_max_bytes, start_spark
 from tocsin.cluster.feeds.folder import FolderFeed
 from tocsin.cluster.feeds.ingestion import Ingestion
 from tocsin.cluster.feeds.intake import FeedIntake
@@ -110,7 +110,10 @@ class Cluster:
             self.metrics,
             self._scratch,
             concurrency=settings.channel_concurrency,
+            limits=RunLimits(settings.channel_run_timeout_s, settings.result_max_bytes, run_max_bytes(settings)),
             on_results=self._tell_results,
+            on_failed=self._fail_subscription,
+            on_given_up=self._pause_for,
         )
         self.repetitive = RepetitiveRuns(
             self.executor, self.clock, self.metrics, concurrency=settings.channel_concurrency
@@ -213,15 +216,22 @@ class Cluster:
     def pause(self, name: str) -> bool:
         """Have a channel not run any more, also after a restart; False if it was paused already.
 
-        Returns when no run of it is under way. Its bound stays where it is, so its window grows, and rows in it are
-        safe from retention."""
+        Returns when no run of it is under way, or one that takes long was cancelled. Its bound stays where it is, so
+        its window grows, and rows in it are safe from retention."""
         with self.statement_lock:
             is_changed = self.catalogue.pause_channel(name)
             state = self.executor.states[name.lower()]
             self.executor.set_paused(state, True)
         # Outside of the statements' lock: nobody else should have to wait for a run that takes long.
-        with state.lock:
-            return is_changed
+        self.executor.await_idle(state)
+        return is_changed
+
+    def _pause_for(self, state: ChannelState, reason: str) -> None:
+        """Pause a channel that can't be run, until a person has looked at the reason and resumes it."""
+        with self.statement_lock:
+            if self.executor.states.get(state.channel.name.lower()) is state:
+                self.catalogue.pause_channel(state.channel.name, reason)
+                self.executor.set_paused(state, True, self.catalogue.pause_reason(state.channel.name))
 
     def resume(self, name: str) -> bool:
         """Have a channel run again, over all that came meanwhile; False if it was not paused.
@@ -267,8 +277,21 @@ class Cluster:
     def _end(self, ended: Ended) -> int:
         for channel, ids in ended.items():
             if (state := self.executor.states.get(channel.lower())) is not None:
-                state.subscriptions.remove(ids)
+                state.subscriptions.remove([one for one in ids if one not in state.failed])
         return sum(map(len, ended.values()))
+
+    def _fail_subscription(self, state: ChannelState, one: int, reason: str) -> None:
+        """A subscription can't be run: note it, for good, and tell whoever holds it."""
+        name = state.channel.name
+        self.registry.fail(name, one, reason, self.clock.now_us())
+        self._tell_failed(name)
+
+    def _tell_failed(self, channel: str) -> None:
+        """Tell the holders of failed subscriptions, but for those who have been told."""
+        if failures := self.registry.failures(channel):
+            commit = self.results.tell_failed(channel, failures, self.clock.now_us())
+            if commit is not None:
+                self._tell_results(commit)
 
     def watch(self, feed: Feed) -> None:
         """Begin to take files from a folder feed; does nothing for other feeds."""
@@ -283,10 +306,16 @@ class Cluster:
 
     def _take_up(self, channel: Channel) -> None:
         """Put a channel to work that an earlier process knew; a paused one waits on."""
-        is_paused = self.catalogue.is_paused(channel.name)
-        state = self.executor.add(channel, self.compile(channel), is_paused=is_paused)
+        state = self.executor.add(channel, self.compile(channel))
+        self.executor.set_paused(
+            state, self.catalogue.is_paused(channel.name), self.catalogue.pause_reason(channel.name)
+        )
+        state.last_error = state.pause_reason
+        state.failed.update(self.registry.failures(channel.name))
         for subscriptions in self.registry.of_channel(channel.name):
-            state.subscriptions.add(subscriptions)
+            state.subscriptions.add([one for one in subscriptions if one.id not in state.failed])
+        # The last process may have ended before it came to that.
+        self._tell_failed(channel.name)
         self._put_on_schedule(channel)
 
     def _put_on_schedule(self, channel: Channel) -> None:

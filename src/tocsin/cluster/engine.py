@@ -65,8 +65,8 @@ def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
         SparkSession.builder.appName("tocsin")
         .master(settings.spark_master)
         .config("spark.driver.memory", settings.spark_driver_memory)
-        # A run with more results than this fails instead of taking the driver down; it is tried over half the window.
-        .config("spark.driver.maxResultSize", str(_bytes(settings.spark_driver_memory) // 6))
+        # A run with more results than this fails instead of taking the driver down, and is taken in parts.
+        .config("spark.driver.maxResultSize", str(run_max_bytes(settings)))
         .config("spark.driver.extraJavaOptions", " ".join([*_JAVA_OPTIONS, *archived, settings.spark_java_options]))
         .config("spark.local.dir", str(scratch / "spark"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
@@ -79,6 +79,11 @@ def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def run_max_bytes(settings: ClusterSettings) -> int:
+    """Results that a run may hand over at once."""
+    return settings.run_max_bytes or _bytes(settings.spark_driver_memory) // 6
 
 
 def _bytes(size: str) -> int:

@@ -41,8 +41,9 @@ def show(cluster: Cluster, listing: st.Listing) -> Answer:
             columns = ("broker", "callback_url", "push_limit_bytes")
             rows = [(one.name, one.callback_url, one.push_limit_bytes) for one in cluster.registry.brokers()]
         case st.Listing.SUBSCRIPTIONS:
-            columns = ("channel", "subscriptions")
-            rows = sorted(cluster.registry.counts().items())
+            columns = ("channel", "subscriptions", "failed")
+            failed = cluster.registry.failed_counts()
+            rows = [(name, count, failed.get(name, 0)) for name, count in cluster.registry.counts().items()]
         case _ as never:
             assert_never(never)
     return Answer(f"{len(rows)} {listing.lower()}", columns, sorted(rows))
@@ -68,11 +69,14 @@ def describe(cluster: Cluster, statement: st.Describe) -> Answer:
                 ("kind", state.channel.kind),
                 ("period_s", state.channel.period_s),
                 ("is_paused", state.is_paused),
+                ("pause_reason", state.pause_reason),
                 ("parameters", _signature(state.channel.parameters)),
                 ("datasets", ", ".join(state.compiled.datasets)),
                 ("watches", ", ".join(state.compiled.windows)),
                 ("window_lag_commits", window.lag_commits),
                 ("subscriptions", len(state.subscriptions)),
+                ("failed_subscriptions", cluster.registry.failed_counts().get(state.channel.name, 0)),
+                ("rows_set_aside", state.rows_set_aside),
                 ("runs", state.runs),
                 ("results", state.results),
                 ("overruns", state.overruns),

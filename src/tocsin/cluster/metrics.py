@@ -40,6 +40,12 @@ class Metrics:
         self._paused = Gauge(
             "tocsin_channel_paused", "1 while the channel is paused", ["channel"], registry=self.registry
         )
+        self._set_aside = Counter(
+            "tocsin_channel_set_aside",
+            "Records and subscriptions that a channel could not be run for",
+            ["channel", "what"],
+            registry=self.registry,
+        )
         self._pending = Gauge(
             "tocsin_landing_pending_bytes", "Accepted but not yet committed to tables", registry=self.registry
         )
@@ -88,6 +94,10 @@ class Metrics:
     def paused(self, channel: str, is_paused: bool) -> None:
         self._paused.labels(channel).set(is_paused)
 
+    def set_aside(self, channel: str, what: str) -> None:
+        """`what` is `record` or `subscription`."""
+        self._set_aside.labels(channel, what).inc()
+
     def landing_pending(self, size_bytes: int) -> None:
         self._pending.set(size_bytes)
 
@@ -97,7 +107,7 @@ class Metrics:
     def forget_channel(self, channel: str) -> None:
         labels = {"channel": channel}
         families = (self._runs, self._results, self._overruns, self._run_seconds, self._window_lag, self._paused)
-        for family in families:
+        for family in (*families, self._set_aside):
             family.remove_by_labels(labels)
 
     def forget_feed(self, feed: str) -> None:

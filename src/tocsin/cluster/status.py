@@ -42,13 +42,17 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
         "memory": {"driver_rss": used.own_bytes, "children_rss": used.children_bytes},
     }
     if cluster.state is ClusterState.READY:
+        failed = cluster.registry.failed_counts()
         status["channels"] = [
             {
                 "name": state.channel.name,
                 "kind": state.channel.kind,
                 "period_s": state.channel.period_s,
                 "is_paused": state.is_paused,
+                "pause_reason": state.pause_reason,
                 "subscriptions": len(state.subscriptions),
+                "failed_subscriptions": failed.get(state.channel.name, 0),
+                "rows_set_aside": state.rows_set_aside,
                 "runs": state.runs,
                 "results": state.results,
                 "overruns": state.overruns,

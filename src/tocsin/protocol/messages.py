@@ -127,6 +127,17 @@ class Notification(_Message, frozen=True, tag="notification"):
     payload: msgspec.Raw
 
 
+class Failed(_Message, frozen=True, tag="failed"):
+    """The channel can't be run for this subscription any more: it is the last that comes of it. It has a position, as
+    notifications have."""
+
+    subscription: int
+    channel: str
+    position: str
+    committed_at_us: int
+    reason: str
+
+
 class HistoryGone(_Message, frozen=True, tag="history_gone"):
     """Results between what was asked for and `position` are gone for good; what follows comes after `position`.
 
@@ -163,7 +174,7 @@ class Error(_Message, frozen=True, tag="error"):
 
 
 FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | Place | Ping
-FromBroker = Welcome | Subscribed | Unsubscribed | Notification | HistoryGone | Move | Pong | Error
+FromBroker = Welcome | Subscribed | Unsubscribed | Notification | Failed | HistoryGone | Move | Pong | Error
 
 _from_subscriber: msgspec.json.Decoder[FromSubscriber] = msgspec.json.Decoder(FromSubscriber)
 _from_broker: msgspec.json.Decoder[FromBroker] = msgspec.json.Decoder(FromBroker)
@@ -242,3 +253,17 @@ def in_place_of(result: Result, size_bytes: int) -> bytes:
     """
     text = f"the result at this position has {size_bytes} bytes, and at most {MAX_MESSAGE_BYTES} are sent"
     return encode(HistoryGone(result.subscription, result.position, text))
+
+
+def failure_of(line: bytes, result: Result) -> Failed | None:
+    """What a pulled line says instead of a result: a payload is an object, so a string in its place is the reason why
+    there will be none.
+
+    >>> line = b'{"subscription":7,"channel":"C","position":"7-1","committed_at_us":1,"payload":"no such zone"}'
+    >>> failure_of(line, decode_result(line)).reason
+    'no such zone'
+    """
+    if not line.endswith(b'"}'):
+        return None
+    reason = msgspec.json.decode(result.payload, type=str)
+    return Failed(result.subscription, result.channel, result.position, result.committed_at_us, reason)

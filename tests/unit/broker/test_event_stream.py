@@ -10,7 +10,7 @@ from tocsin.broker.connections import Connection
 from tocsin.broker.event_stream import EventStream, with_positions
 from tocsin.errors import InvalidValue
 from tocsin.protocol.frames import text_frame, text_of
-from tocsin.protocol.messages import Subscribe, Subscribed, decode_result, in_place_of
+from tocsin.protocol.messages import Failed, Subscribe, Subscribed, decode_result, encode, in_place_of
 
 
 class Listener:
@@ -44,6 +44,18 @@ def notification(subscription: int, sequence: int, text: str = "") -> bytes:
 def stream(asks: int = 2, *, max_queued_bytes: int = 10_000) -> tuple[EventStream, Listener]:
     listener = Listener()
     return EventStream(1, listener, asks, max_queued_bytes=max_queued_bytes), listener
+
+
+async def test_a_failure_is_an_event_of_its_own() -> None:
+    """Who follows by events is told that a subscription has failed, in its place among the notifications."""
+    events, _ = stream(1)
+    events.send(Subscribed(7, "C", {}, "7-3", request=1))
+    events.deliver([text_frame(encode(Failed(7, "C", "7-8", 1, "no such zone")))])
+    text = (await anext(events.events())).decode()
+    assert text.endswith(
+        'event: failed\nid: 7-8\ndata: {"type":"failed","subscription":7,"channel":"C","position":"7-8",'
+        '"committed_at_us":1,"reason":"no such zone"}\n\n'
+    )
 
 
 async def test_ids_are_positions_in_the_order_of_the_subscriptions() -> None:

@@ -130,6 +130,12 @@ class Broker:
         through = max([sequence for _, sequence in results], default=self.state.through)
         self.tell(ResultsPulled(self.pulls, deliveries, through, self.now_s))
 
+    def fail(self, one: int, sequence: int, reason: str) -> None:
+        """The cluster says that a subscription has failed."""
+        self.pulls += 1
+        delivery = Delivery(one, sequence, f"{one}-{sequence}".encode(), failure=reason)
+        self.tell(ResultsPulled(self.pulls, [delivery], sequence, self.now_s))
+
     def live(self, *users: str) -> None:
         """Users that are connected, in their order from connection 1, and live in floods, which are subscription 7."""
         for connection, user in enumerate(users, 1):
@@ -713,3 +719,33 @@ def test_whoever_asks_before_welcome_is_told_to_wait(early: Event) -> None:
     assert broker.all_of(FetchSession)
     broker.tell(early)
     assert [(one.request, "welcome" in one.message) for one in broker.messages(Error)] == [(7, True)]
+
+
+def test_a_failure_is_delivered_and_the_subscription_refused() -> None:
+    """Those who hold it get the failure as they get results; whoever asks for it then is refused with the reason, and
+    nobody waits for what will not come. Who held it before is carried on, and so gets the failure."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.fail(7, 120, "no such zone")
+    assert {(one.connection, *one.wires) for one in broker.all_of(Deliver)} == {(1, b"7-120"), (2, b"7-120")}
+    broker.arrive(3, "cat")
+    broker.subscribe(3, "flood", request=5)
+    (error,) = broker.messages(Error)
+    assert (error.code, error.request, error.temporary) == ("subscription_failed", 5, False)
+    assert "no such zone" in error.message
+    broker.subscribe(3, "flood", request=6, position="7-110")
+    assert broker.messages(Subscribed)
+    assert [one.wires for one in broker.all_of(Deliver)] == [[b"7-120"]]
+
+
+def test_what_has_failed_at_the_cluster_is_refused_here() -> None:
+    """A broker that did not hold it hears of the failure when it asks, tells the subscriber, and lets go again."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood")
+    held = Held(7, "OfType", {"etype": "flood"}, "", 100, "no such zone")
+    broker.tell(BackendsAcquired([(_FLOOD, held)], [], 1, 0.0))
+    assert [one.code for one in broker.messages(Error)] == ["subscription_failed"]
+    broker.tell(Ticked(1.0))
+    assert broker.state.frontends == 0
+    assert broker.state.backends == 0

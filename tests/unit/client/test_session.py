@@ -11,7 +11,7 @@ from tocsin.client import events as ev
 from tocsin.client.failures import ConnectionEnded, Replaced, TokenRefused
 from tocsin.client.ledger import MAX_HELLO_BYTES
 from tocsin.client.session import Session, SessionOptions
-from tocsin.errors import InvalidValue, Unauthorised, Unavailable
+from tocsin.errors import InvalidValue, SubscriptionFailed, Unauthorised, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 
@@ -71,6 +71,20 @@ def connects(instructions: Sequence[ev.Instruction]) -> list[str]:
 
 def failure(instructions: Sequence[ev.Instruction]) -> BaseException | None:
     return next((one.error for one in instructions if isinstance(one, ev.Fail)), None)
+
+
+def test_a_subscription_that_fails_is_told_once_and_left() -> None:
+    """Its failure comes after its notifications and ends it; a repeat is dropped. It is let go of when the application
+    has taken it."""
+    play = play_at()
+    failed = messages.Failed(7, "C", "7-12", 0, "no such zone")
+    assert [type(one) for one in play.notified(1, 11)] == [ev.Deliver]
+    (told,) = play.hear(1, failed)
+    assert isinstance(told, ev.TellRefused)
+    assert isinstance(told.error, SubscriptionFailed)
+    assert "no such zone" in told.error.message
+    assert play.hear(1, failed) == []
+    assert sent(play.tell(ev.UnsubscribeAsked(1))) == [messages.Unsubscribe(7, 1)]
 
 
 # ── Finding a broker ──

@@ -25,7 +25,7 @@ def cluster(tmp_path: Path) -> Iterator[Any]:
     cluster: Any = Cluster(ClusterSettings(data_dir=tmp_path / "data", scratch_dir=str(tmp_path / "scratch")))
     added: list[Any] = []
     subscriptions = SimpleNamespace(add=added.extend, remove=lambda ids: None)
-    state = SimpleNamespace(channel=CHANNEL, subscriptions=subscriptions, lock=threading.Lock())
+    state = SimpleNamespace(channel=CHANNEL, subscriptions=subscriptions, lock=threading.Lock(), failed=set())
     cluster.executor = SimpleNamespace(states={"c": state}, added=added)
     cluster.registry.put_broker(Broker("b"))
     with state.lock:

@@ -97,6 +97,7 @@ class SubscriptionAnswer(BaseModel):
     parameters: dict[str, _Value]
     permission: str
     position: str = Field(description="EPOCH-SEQUENCE: the results that follow come after it")
+    failure: str = Field(description="Why the channel can't be run for it any more, or empty")
 
 
 class SubscriptionsAnswer(BaseModel):
@@ -171,8 +172,10 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: Incar
         position = cluster.results.last_sequence
         for (name, permission), asks in by_group.items():
             done = cluster.subscribe(broker, name, [values for _, values in asks], permission)
+            failures = cluster.registry.failures(name)
             for (at, values), one in zip(asks, done.ids, strict=True):
-                answers[at] = _described(channels[name], one, values, permission, position)
+                failure = failures.get(one, "")
+                answers[at] = _described(channels[name], one, values, permission, position, failure)
     return reply({"subscriptions": answers})
 
 
@@ -188,10 +191,18 @@ def held(
     position = cluster.results.last_sequence
     page = cluster.registry.held_by(broker, after, limit)
     channels = {channel.name: channel for channel in cluster.catalogue.channels.values()}
+    failures = {name: cluster.registry.failures(name) for name in {one.channel for one in page}}
     return reply(
         {
             "subscriptions": [
-                _described(channels[one.channel], one.id, one.values, one.permission, position)
+                _described(
+                    channels[one.channel],
+                    one.id,
+                    one.values,
+                    one.permission,
+                    position,
+                    failures[one.channel].get(one.id, ""),
+                )
                 for one in page
                 if one.channel in channels  # else it is being dropped this moment
             ]
@@ -301,7 +312,7 @@ def to_messages(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def _described(
-    channel: Channel, one: int, values: tuple[ParameterValue, ...], permission: str, sequence: int
+    channel: Channel, one: int, values: tuple[ParameterValue, ...], permission: str, sequence: int, failure: str
 ) -> dict[str, Any]:
     parameters = {parameter.name: value for parameter, value in zip(channel.parameters, values, strict=True)}
     return {
@@ -310,6 +321,7 @@ def _described(
         "parameters": parameters,
         "permission": permission,
         "position": str(Position(one, sequence)),
+        "failure": failure,
     }
 
 

@@ -123,9 +123,10 @@ def ask_receipt(feed: str, receipt: str, cluster: AnyCluster) -> Response:
 def list_dead_letters(
     dataset: str, cluster: AnyCluster, limit: Annotated[int, Query(ge=1, le=1000)] = _MAX_LISTED
 ) -> Response:
-    """Records that did not fit, with the reason, newest first."""
+    """Records that did not fit, or that a channel could not be run for, with the reason, newest first."""
     letters = cluster.store[cluster.catalogue.dataset(dataset).name].dead_letters.read()
-    newest = letters.sort_by([("position", "descending"), ("line", "ascending")]).slice(0, limit)
+    order = [("_seq", "descending"), ("position", "descending"), ("line", "ascending")]
+    newest = letters.sort_by(order).slice(0, limit)
     listed = newest.drop_columns(["_seq"]).to_pylist()
     for letter in listed:
         if len(letter["raw"]) > _MAX_SHOWN_CHARACTERS:

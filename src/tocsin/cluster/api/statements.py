@@ -54,7 +54,10 @@ class ChannelStatus(BaseModel):
     kind: ChannelKind
     period_s: float | None
     is_paused: bool
-    subscriptions: int
+    pause_reason: str = Field(description="Why it was paused, if it was not a person who did it")
+    subscriptions: int = Field(description="Those that it runs for")
+    failed_subscriptions: int = Field(description="Those that it can't be run for")
+    rows_set_aside: int = Field(description="Records since the process began that it could not be run over")
     runs: int = Field(description="Since the process began, as are results and overruns")
     results: int
     overruns: int = Field(description="Runs that outlasted their period")

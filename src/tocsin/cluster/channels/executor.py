@@ -4,79 +4,48 @@ A run takes a window, the commits `(bound, now]` of each dataset that the channe
 subscriptions in one Spark job, and commits results and bounds together. A repetitive channel runs when it is due, a
 continuous one in the micro-batch that brought new rows; both find their window in the same way, so a crash, an
 overrun or a late start are nothing special: the next window is larger.
+
+A channel in trouble bothers nobody else. One that fails is run over smaller windows, and in the end in parts, in a
+thread of its own (`recovery`); one that takes long is left behind by whoever waited for it, and catches up by itself.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
 
 import pyarrow as pa
 import structlog
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.compile import CompiledChannel, Relation, RelationRole
+from tocsin.cluster.channels.compile import CompiledChannel
 from tocsin.cluster.channels.merging import SubscriptionMerging
-from tocsin.cluster.channels.radius_classes import radius_groups
+from tocsin.cluster.channels.recovery import CommitRecovery
+from tocsin.cluster.channels.runs import ChannelRuns, RunCancelled, RunFailed, RunLimits, RunTooLarge
+from tocsin.cluster.channels.splitting import SplittingFailed, Window
+from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
 from tocsin.cluster.datasets.store import DatasetStore
-from tocsin.cluster.datasets.views import MAX_INLINE_ROWS, DatasetViews
+from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import ResultStore
-from tocsin.errors import TooLarge
 from tocsin.model.catalogue import Channel, ChannelKind
-from tocsin.model.position import MAX_ROWS_PER_COMMIT
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-_EMPTY_OUTPUT = pa.table({"subscription": pa.array([], pa.int64()), "payload": pa.array([], pa.string())})
+__all__ = ["ChannelExecutor", "ChannelState", "RunLimits", "Window"]
 
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Per watched dataset, the commits `(after, through]`."""
-
-    after: Mapping[str, int]
-    through: Mapping[str, int]
-
-    @property
-    def empty(self) -> bool:
-        return self.after == self.through
-
-    def first_half(self) -> Window | None:
-        """The older half of the window, by commits; None if it is down to one."""
-        half = {name: self.after[name] + (self.through[name] - self.after[name] + 1) // 2 for name in self.after}
-        return None if half == self.through else Window(self.after, half)
-
-    @property
-    def lag_commits(self) -> int:
-        return sum(self.through[name] - self.after[name] for name in self.after)
-
-
-@dataclass(slots=True)
-class ChannelState:
-    """A channel at work."""
-
-    channel: Channel
-    compiled: CompiledChannel
-    subscriptions: ChannelSubscriptions
-    #: Runs of one channel never overlap: windows follow each other.
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    #: A paused channel stays what it is but for running: its window grows until it is resumed.
-    is_paused: bool = False
-    runs: int = 0
-    results: int = 0
-    #: Runs that outlasted their period.
-    overruns: int = 0
-    last_run_s: float = 0.0
-    last_results: int = 0
-    last_error: str = ""
+#: How long ingestion, or a statement, waits for runs before it goes on without them.
+PATIENCE_S = 5.0
+#: Channels that recover at the same time; more wait, since the others need the cores.
+_RECOVERIES = 2
+#: After trouble that is not of the channel's own making, such as a full disk.
+_RETRY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +67,12 @@ class ChannelExecutor:
         scratch: Path,
         *,
         concurrency: int,
+        limits: RunLimits,
         on_results: Callable[[int], None],
+        on_failed: Callable[[ChannelState, int, str], None],
+        on_given_up: Callable[[ChannelState, str], None],
     ) -> None:
+        """`on_failed` hears which subscription can't be run, `on_given_up` which channel; both with the reason."""
         self._spark = spark
         self._store = store
         self._results = results
@@ -107,17 +80,36 @@ class ChannelExecutor:
         self._metrics = metrics
         self._scratch = scratch
         self._on_results = on_results
+        self._on_failed = on_failed
+        self._on_given_up = on_given_up
         self.views = DatasetViews(spark, store, scratch)
+        self._runs = ChannelRuns(spark, store, self.views, limits)
+        self._recovery = CommitRecovery(
+            self._runs,
+            store,
+            results,
+            clock,
+            metrics,
+            fail=self._fail_subscription,
+            commit_part=self._commit_part,
+            commit_rest=lambda state, window, rows: self._commit([_Output(state, window, rows, state.last_run_s)]),
+        )
         self._states: dict[str, ChannelState] = {}
+        #: Held while the states change.
+        self._lock = threading.Lock()
+        self._is_closing = False
         self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="channel")
-        self._merging = SubscriptionMerging(spark, clock, lambda: list(self._states.values()))
+        self._recoveries = ThreadPoolExecutor(max_workers=_RECOVERIES, thread_name_prefix="recovery")
+        #: Has channels run that were asked for while they ran.
+        self._again = ThreadPoolExecutor(max_workers=1, thread_name_prefix="again")
+        self._merging = SubscriptionMerging(spark, clock, lambda: list(self._states.values()), self._between_runs)
 
     @property
     def states(self) -> Mapping[str, ChannelState]:
         """Channels at work, by lower-case name."""
         return self._states
 
-    def add(self, channel: Channel, compiled: CompiledChannel, *, is_paused: bool = False) -> ChannelState:
+    def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a channel to work; a new one begins at what its datasets hold now."""
         bounds = {
             (channel.name, name): self._store[name].sequence
@@ -128,14 +120,34 @@ class ChannelExecutor:
             self._results.set_bounds(bounds)
         subscriptions = ChannelSubscriptions(self._spark, channel, self._scratch, compiled.radius_parameters)
         state = ChannelState(channel, compiled, subscriptions)
-        self.set_paused(state, is_paused)
-        self._states = {**self._states, channel.name.lower(): state}
+        self.set_paused(state, False)
+        with self._lock:
+            self._states = {**self._states, channel.name.lower(): state}
         return state
 
-    def set_paused(self, state: ChannelState, is_paused: bool) -> None:
+    def set_paused(self, state: ChannelState, is_paused: bool, reason: str = "") -> None:
         """From now on no run of the channel begins, or they do again; one that is under way ends as it would have."""
         state.is_paused = is_paused
+        state.pause_reason = reason
         self._metrics.paused(state.channel.name, is_paused)
+
+    def await_idle(self, state: ChannelState) -> None:
+        """Return when no run of a paused channel is under way. One that takes too long is cancelled, and what it would
+        have done is done when the channel is resumed."""
+        if state.lock.acquire(timeout=PATIENCE_S):
+            self._release(state)
+        else:
+            self._runs.cancel(state)
+
+    @contextmanager
+    def _between_runs(self, state: ChannelState) -> Iterator[None]:
+        """Keeps runs of the channel from beginning. Raises TimeoutError if one is under way for long."""
+        if not state.lock.acquire(timeout=PATIENCE_S):
+            raise TimeoutError("a run takes long")
+        try:
+            yield
+        finally:
+            self._release(state)
 
     def begin_anew(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a newly created channel to work: whatever a former one of that name had done is past."""
@@ -143,24 +155,38 @@ class ChannelExecutor:
         return self.add(channel, compiled)
 
     def recompile(self, name: str, compiled: CompiledChannel) -> None:
-        state = self._states[name.lower()]
-        with state.lock:
-            state.compiled = compiled
+        """The next run is of this; one that is under way ends as it began."""
+        self._states[name.lower()].compiled = compiled
 
     def withdraw(self, name: str) -> ChannelState | None:
-        """From now on nobody finds the channel and no run of it begins; None if there is no such channel."""
+        """From now on nobody finds the channel, no run of it begins and nothing is committed for it. None if there is
+        no such channel."""
         state = self._states.get(name.lower())
-        self._states = {known: value for known, value in self._states.items() if known != name.lower()}
+        if state is not None:
+            with state.committing, self._lock:
+                self._states = {known: value for known, value in self._states.items() if known != name.lower()}
+            state.is_stopping = True
         return state
 
     def release(self, state: ChannelState) -> None:
-        """Let go of what a withdrawn channel has, once a run that is under way has ended."""
-        with state.lock:
-            state.subscriptions.close()
+        """Let go of what a withdrawn channel has. A run that is under way is cancelled, and lets go when it ends."""
+        self._runs.cancel(state)
+        if state.lock.acquire(blocking=False):
+            self._release(state)
         self._metrics.forget_channel(state.channel.name)
 
     def close(self) -> None:
+        """Cancel recoveries, and wait for what else is under way."""
+        self._is_closing = True
+        for state in self._states.values():
+            state.is_stopping = True
+        self._recoveries.shutdown(wait=False, cancel_futures=True)
         self._merging.stop()
+        for state in self._states.values():
+            if not state.lock.acquire(timeout=PATIENCE_S):
+                self._runs.cancel(state)
+        self._recoveries.shutdown()
+        self._again.shutdown(cancel_futures=True)
         self._pool.shutdown()
 
     def run_continuous(self, changed: Iterable[str]) -> None:
@@ -174,31 +200,33 @@ class ChannelExecutor:
         ]
         self.run(states)
 
-    def run(self, states: list[ChannelState]) -> None:
-        """Run channels over what they have not seen yet. A run that fails is logged and tried with the next window."""
-        self._run_all(states)
-        self._merging.wake()
+    def within_limits(self, sql: str) -> str:
+        """What is run for a channel's query."""
+        return self._runs.within_limits(sql)
 
-    def _run_all(self, states: list[ChannelState]) -> None:
-        with ExitStack() as held:
-            for state in sorted(states, key=lambda one: one.channel.name):
-                held.enter_context(state.lock)
-            # One that was dropped while it waited for its turn must not move the bounds of a successor.
-            at_work = [state for state in states if self._states.get(state.channel.name.lower()) is state]
-            # Of paused ones too, since that is what tells how far they are behind.
-            windows = [(state, self.window(state)) for state in at_work]
-            due = [(state, window) for state, window in windows if not window.empty and not state.is_paused]
-            while due:
-                if len(due) == 1:
-                    outputs = [self._run_safely(*due[0])]
-                else:
-                    outputs = list(self._pool.map(lambda item: self._run_safely(*item), due))
-                self._commit([output for output in outputs if output is not None])
-                due = [
-                    (state, self.window(state))
-                    for (state, window), output in zip(due, outputs, strict=True)
-                    if output is not None and output.window != window and not state.is_paused
-                ]
+    def run(self, states: list[ChannelState], *, is_patient: bool = False) -> None:
+        """Run channels over what they have not seen yet. Those in trouble, and for callers who are not patient those
+        that take long, go on without the caller; nothing of them is lost."""
+        due: dict[Future[_Output | None], ChannelState] = {}
+        for state in states:
+            state.is_due = True
+            if not state.lock.acquire(blocking=False):
+                continue  # Whoever runs it sees that it is due.
+            try:
+                window = self._take_window(state)
+            except Exception as exc:  # noqa: BLE001 - whatever it is, the others must run
+                self._note_trouble(state, exc)
+                window = None
+            if window is None:
+                self._release(state)
+            else:
+                due[self._pool.submit(self._run, state, window)] = state
+        done, late = wait(due, timeout=None if is_patient else PATIENCE_S)
+        for future in late:
+            log.info("a run takes long; going on without it", channel=due[future].channel.name)
+            future.add_done_callback(lambda ended, state=due[future]: self._end([(state, ended)]))  # type: ignore[misc]
+        self._end([(due[future], future) for future in due if future in done])
+        self._merging.wake()
 
     def window(self, state: ChannelState) -> Window:
         """What the channel has not run over yet."""
@@ -211,93 +239,153 @@ class ChannelExecutor:
         self._metrics.window_lag(state.channel.name, window.lag_commits)
         return window
 
-    def _run_safely(self, state: ChannelState, window: Window) -> _Output | None:
-        begin = self._clock.monotonic_s()
-        try:
-            rows = self._execute(state, window)
-            if rows.num_rows > MAX_ROWS_PER_COMMIT:
-                raise TooLarge(f"a run gave {rows.num_rows} results; at most {MAX_ROWS_PER_COMMIT} fit one commit")
-        except Exception as exc:
-            if _is_too_much(exc) and (half := window.first_half()) is not None:
-                log.warning("too many results at once; running over half the window", channel=state.channel.name)
-                return self._run_safely(state, half)
-            seconds = self._clock.monotonic_s() - begin
-            state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
-            self._metrics.run(state.channel.name, "failed", seconds, 0)
-            log.error("channel run failed; its window will be tried again", channel=state.channel.name, exc_info=exc)
+    def _take_window(self, state: ChannelState) -> Window | None:
+        """What to run over now; the caller holds the lock."""
+        state.is_due = False
+        # One that was dropped while it waited for its turn must not move the bounds of a successor.
+        if not self._is_at_work(state):
             return None
-        state.last_error = ""
-        return _Output(state, window, rows, self._clock.monotonic_s() - begin)
+        # Of paused ones too, since that is what tells how far they are behind.
+        window = self.window(state)
+        return None if window.empty or state.is_paused or self._is_closing else window
 
-    def _execute(self, state: ChannelState, window: Window) -> pa.Table:
-        subscriptions = state.subscriptions
-        if not len(subscriptions):
-            return _EMPTY_OUTPUT
-        with ExitStack() as leases:
-            names = {
-                relation: leases.enter_context(self._bound(relation, window))
-                for relation in state.compiled.relations
-                if relation.role is not RelationRole.SUBSCRIPTIONS
-            }
-            names[Relation(RelationRole.SUBSCRIPTIONS)] = subscriptions.view()
-            new_rows = self._new_rows(names)
-            broadcast = (new_rows or 0) <= max(MAX_INLINE_ROWS, len(subscriptions))
-            # After the view was made, so that no class of its subscriptions is missing.
-            groups = radius_groups(state.compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
-            output = self._spark.sql(state.compiled.render_groups(names, groups, broadcast=broadcast)).toArrow()
-        return subscriptions.without_removed(output)
+    def _is_at_work(self, state: ChannelState) -> bool:
+        return self._states.get(state.channel.name.lower()) is state
 
-    def _new_rows(self, names: Mapping[Relation, str]) -> int | None:
-        """Rows of the window, the side to broadcast, unless it is the larger one; None if all rows are read."""
-        rows = [self.views.rows_in(name) or 0 for one, name in names.items() if one.role is RelationRole.NEW]
-        return sum(rows) if rows else None
+    def _release(self, state: ChannelState) -> None:
+        """Let go of the lock. If somebody asked for a run meanwhile, it follows."""
+        if not self._is_at_work(state):
+            state.subscriptions.close()
+        state.lock.release()
+        if state.is_due and self._is_at_work(state) and not self._is_closing:
+            with suppress(RuntimeError):  # The cluster stops this moment.
+                self._again.submit(self.run, [state])
 
-    def _bound(self, relation: Relation, window: Window) -> AbstractContextManager[str]:
-        dataset = relation.dataset
-        match relation.role:
-            case RelationRole.NEW:
-                return self.views.new(dataset, window.after[dataset], window.through[dataset])
-            case RelationRole.FULL:
-                return self.views.full(dataset)
-            case RelationRole.FULL_MARKED:
-                return self.views.marked(dataset, window.after[dataset], window.through[dataset])
-            case RelationRole.SUBSCRIPTIONS:
-                raise AssertionError("subscriptions are bound by the caller")
-            case _ as never:
-                assert_never(never)
+    def _run(self, state: ChannelState, window: Window) -> _Output | None:
+        """A run over a whole window; None if it has to be smaller."""
+        begin_s = self._clock.monotonic_s()
+        try:
+            rows = self._runs.run(state, window)
+        except (RunFailed, RunTooLarge) as exc:
+            self._note_failure(state, exc, self._clock.monotonic_s() - begin_s)
+            return None
+        return _Output(state, window, rows, self._clock.monotonic_s() - begin_s)
+
+    def _note_failure(self, state: ChannelState, exc: Exception, seconds: float) -> None:
+        state.last_error = str(exc)[:2000] or type(exc).__name__
+        state.last_run_s = seconds
+        self._metrics.run(state.channel.name, "failed", seconds, 0)
+        log.warning("a channel run failed; trying smaller parts", channel=state.channel.name, reason=state.last_error)
+
+    def _end(self, ended: list[tuple[ChannelState, Future[_Output | None]]]) -> None:
+        """Commit what was run, and have the rest recover. The locks are let go, now or when that is done."""
+        outputs: list[_Output] = []
+        for state, future in ended:
+            if (exc := future.exception()) is not None:
+                self._note_trouble(state, exc)
+            elif (output := future.result()) is not None:
+                outputs.append(output)
+        try:
+            self._commit(outputs)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, ingestion must go on
+            for output in outputs:
+                self._note_trouble(output.state, exc)
+        for state, future in ended:
+            if future.exception() is None and future.result() is None and not self._is_closing:
+                self._recoveries.submit(self._recover, state)
+            else:
+                self._release(state)
+
+    def _note_trouble(self, state: ChannelState, exc: BaseException) -> None:
+        """Neither records nor the channel are to blame: the next run, of the same window or a larger one, may do."""
+        if isinstance(exc, RunCancelled):
+            return
+        state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
+        self._metrics.run(state.channel.name, "failed", 0.0, 0)
+        log.error("channel run failed; its window will be tried again", channel=state.channel.name, exc_info=exc)
+        self._retry_later(state)
+
+    def _retry_later(self, state: ChannelState) -> None:
+        """Nothing new may come that would have the channel run."""
+        timer = threading.Timer(_RETRY_S, self._retry, [state])
+        timer.daemon = True
+        timer.start()
+
+    def _retry(self, state: ChannelState) -> None:
+        if self._is_at_work(state) and not self._is_closing:
+            self.run([state])
+
+    def _recover(self, state: ChannelState) -> None:
+        """Run a channel over what it could not be run over as a whole, and then over all that has come meanwhile. The
+        caller has taken the lock; it is let go here."""
+        try:
+            window, has_failed = self._take_window(state), True
+            while window is not None:
+                if not has_failed and (output := self._run(state, window)) is not None:
+                    self._commit([output])
+                    window = self._take_window(state)
+                elif (half := window.first_half()) is not None:
+                    window, has_failed = half, False
+                else:
+                    self._recovery.run(state, window)
+                    window, has_failed = self._take_window(state), False
+        except SplittingFailed as exc:
+            state.last_error = str(exc)[:2000]
+            log.error("a channel can't be run", channel=state.channel.name, reason=state.last_error)
+            if exc.is_channel:
+                self._retry_later(state)
+            else:
+                self._on_given_up(state, state.last_error)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, this channel alone is the worse for it
+            self._note_trouble(state, exc)
+        finally:
+            self._release(state)
+
+    def _fail_subscription(self, state: ChannelState, subscription: int, reason: str) -> None:
+        self._on_failed(state, subscription, reason)
+        state.failed.add(subscription)
+        state.subscriptions.remove([subscription])
+
+    def _commit_part(self, state: ChannelState, rows: pa.Table, part: tuple[str, int, int]) -> None:
+        with state.committing:
+            if not self._is_at_work(state):
+                raise RunCancelled
+            commit = self._results.commit_part(state.channel.name, rows, part, self._clock.now_us())
+        state.results += rows.num_rows
+        self._tell(commit)
 
     def _commit(self, outputs: list[_Output]) -> None:
-        """Make outputs durable: all in one commit, unless together they are too many for one."""
-        group: list[_Output] = []
-        for output in outputs:
-            if group and sum(one.rows.num_rows for one in (*group, output)) > MAX_ROWS_PER_COMMIT:
-                self._commit_together(group)
-                group = []
-            group.append(output)
-        if group:
-            self._commit_together(group)
-
-    def _commit_together(self, outputs: list[_Output]) -> None:
-        bounds = {
-            (output.state.channel.name, name): through
-            for output in outputs
-            for name, through in output.window.through.items()
-        }
-        rows = [(output.state.channel.name, output.rows) for output in outputs]
-        with self._metrics.timed("tocsin_results_commit_seconds"):
-            commit = self._results.commit(rows, bounds, self._clock.now_us())
+        """Make outputs durable, all in one commit."""
+        with ExitStack() as held:
+            for output in sorted(outputs, key=lambda one: one.state.channel.name):
+                held.enter_context(output.state.committing)
+            outputs = [output for output in outputs if self._is_at_work(output.state)]
+            if not outputs:
+                return
+            bounds = {
+                (output.state.channel.name, name): through
+                for output in outputs
+                for name, through in output.window.through.items()
+            }
+            rows = [(output.state.channel.name, output.rows) for output in outputs]
+            with self._metrics.timed("tocsin_results_commit_seconds"):
+                commit = self._results.commit(rows, bounds, self._clock.now_us())
         for output in outputs:
             state = output.state
             state.runs += 1
             state.results += output.rows.num_rows
             state.last_run_s = output.seconds
             state.last_results = output.rows.num_rows
+            state.last_error = ""
+            state.set_aside_in_a_row = 0 if output.rows.num_rows else state.set_aside_in_a_row
             self._metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
             self._metrics.window_lag(state.channel.name, 0)
+        self._tell(commit)
+
+    def _tell(self, commit: int | None) -> None:
+        """Results are durable; whoever is not told of them finds them by looking."""
         if commit is not None:
-            self._on_results(commit)
-
-
-def _is_too_much(exc: Exception) -> bool:
-    """Whether a run failed because its results are more than the driver takes at once."""
-    return isinstance(exc, TooLarge) or "spark.driver.maxResultSize" in str(exc)
+            try:
+                self._on_results(commit)
+            except Exception as exc:
+                log.error("results could not be announced", commit=commit, exc_info=exc)

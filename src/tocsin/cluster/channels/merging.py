@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 from pyspark.sql import SparkSession
@@ -35,16 +36,24 @@ class MergingChannel(Protocol):
     @property
     def subscriptions(self) -> ChannelSubscriptions: ...
 
-    @property
-    def lock(self) -> threading.Lock:
-        """Held by runs of the channel."""
+
+_Channel = TypeVar("_Channel", bound=MergingChannel)
 
 
-class SubscriptionMerging:
-    def __init__(self, spark: SparkSession, clock: Clock, channels: Callable[[], Iterable[MergingChannel]]) -> None:
+class SubscriptionMerging(Generic[_Channel]):
+    """`between_runs` keeps runs of a channel from beginning, and raises if one does not end."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        clock: Clock,
+        channels: Callable[[], Iterable[_Channel]],
+        between_runs: Callable[[_Channel], AbstractContextManager[object]],
+    ) -> None:
         self._spark = spark
         self._clock = clock
         self._channels = channels
+        self._between_runs = between_runs
         self._retry_at_s: dict[str, float] = {}
         self._is_wanted = threading.Event()
         self._stopping = False
@@ -68,12 +77,12 @@ class SubscriptionMerging:
             for channel in list(self._channels()):
                 self._merge_all(channel)
 
-    def _merge_all(self, channel: MergingChannel) -> None:
+    def _merge_all(self, channel: _Channel) -> None:
         name = channel.channel.name
         if self._clock.monotonic_s() < self._retry_at_s.get(name, 0.0):
             return
         try:
-            while not self._stopping and channel.subscriptions.merge(channel.lock):
+            while not self._stopping and channel.subscriptions.merge(self._between_runs(channel)):
                 pass
             self._retry_at_s.pop(name, None)
         except Exception as exc:

@@ -75,6 +75,6 @@ class RepetitiveRuns:
         try:
             state = self._executor.states.get(channel.lower())
             if state is not None:
-                self._executor.run([state])
+                self._executor.run([state], is_patient=True)
         except Exception as exc:
             log.error("channel run failed; its window will be tried again", channel=channel, exc_info=exc)

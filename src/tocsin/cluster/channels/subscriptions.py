@@ -15,7 +15,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -180,7 +180,13 @@ class ChannelSubscriptions:
         if self._unclassed:
             self._settle_classes()
         merge = self._prepare(tiers[places.start : places.stop], gone)
-        with between_runs:
+        with ExitStack() as waiting:
+            try:
+                waiting.enter_context(between_runs)
+            except BaseException:
+                for tier in merge.after:
+                    _release(tier)
+                raise
             self._install(merge)
         return True
 

@@ -49,7 +49,13 @@ _channels = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("period_s", sa.Float),
 )
-_paused_channels = sa.Table("paused_channel", metadata, sa.Column("key", sa.String, primary_key=True))
+_paused_channels = sa.Table(
+    "paused_channel",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    #: Empty if a person paused it.
+    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+)
 
 
 class Catalogue:
@@ -62,7 +68,9 @@ class Catalogue:
             self._datasets = {row.key: _dataset(row) for row in connection.execute(sa.select(_datasets))}
             self._feeds = {row.key: _feed(row) for row in connection.execute(sa.select(_feeds))}
             self._channels = {row.key: _channel(row) for row in connection.execute(sa.select(_channels))}
-            self._paused = frozenset(connection.execute(sa.select(_paused_channels.c.key)).scalars())
+            self._paused: dict[str, str] = {
+                row.key: row.reason for row in connection.execute(sa.select(_paused_channels))
+            }
 
     @property
     def datasets(self) -> Mapping[str, Dataset]:
@@ -79,6 +87,10 @@ class Catalogue:
 
     def is_paused(self, channel: str) -> bool:
         return channel.lower() in self._paused
+
+    def pause_reason(self, channel: str) -> str:
+        """Why a channel is paused; empty if a person paused it."""
+        return self._paused.get(channel.lower(), "")
 
     def dataset(self, name: str) -> Dataset:
         return _find(self._datasets, name, "dataset")
@@ -160,26 +172,27 @@ class Catalogue:
             self._channels = {known: value for known, value in self._channels.items() if known != name.lower()}
             return channel
 
-    def pause_channel(self, name: str) -> bool:
-        """Have a channel not run any more, in this process or a later one; False if it was so already."""
+    def pause_channel(self, name: str, reason: str = "") -> bool:
+        """Have a channel not run any more, in this process or a later one; False if it was so already. `reason` says
+        why, if it is not a person who wants it."""
         with self._changing() as connection:
-            return self._set_paused(connection, self.channel(name), paused=True)
+            return self._set_paused(connection, self.channel(name), paused=True, reason=reason)
 
     def resume_channel(self, name: str) -> bool:
         """Have a channel run again; False if it was not paused."""
         with self._changing() as connection:
             return self._set_paused(connection, self.channel(name), paused=False)
 
-    def _set_paused(self, connection: sa.Connection, channel: Channel, *, paused: bool) -> bool:
+    def _set_paused(self, connection: sa.Connection, channel: Channel, *, paused: bool, reason: str = "") -> bool:
         key = channel.name.lower()
         if self.is_paused(key) == paused:
             return False
         if paused:
-            connection.execute(_paused_channels.insert().values(key=key))
-            self._paused |= {key}
+            connection.execute(_paused_channels.insert().values(key=key, reason=reason))
+            self._paused = {**self._paused, key: reason}
         else:
             connection.execute(_paused_channels.delete().where(_paused_channels.c.key == key))
-            self._paused -= {key}
+            self._paused = {known: value for known, value in self._paused.items() if known != key}
         return True
 
     @contextmanager

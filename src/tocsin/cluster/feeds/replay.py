@@ -18,12 +18,14 @@ _BATCH_ROWS = 1000
 
 
 def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: ds.Expression | None) -> dict[str, Any]:
-    """Publish the chosen dead letters again and take them out of the dead-letter table.
+    """Publish the chosen dead letters again and take them out of the dead-letter table. Those of channels stay.
 
     Each goes in under a key of its own, so a crash between the two steps doubles nothing. Those that still don't
     fit become dead letters anew.
     """
-    letters = stored.dead_letters.read(where=chosen)
+    # A channel's dead letters have no place in the landing log: their records are in the dataset.
+    published = pc.field("position") >= 0
+    letters = stored.dead_letters.read(where=published if chosen is None else published & chosen)
     receipts: list[Receipt] = []
     for start in range(0, letters.num_rows, _BATCH_ROWS):
         receipts += _publish_again(stored, intake, letters.slice(start, _BATCH_ROWS))

@@ -1,9 +1,10 @@
 """Results: what channel runs produced, durable, in positions.
 
 A run's results and the bounds of the window they came from are one commit of the results table, so a window is
-either done with all its results or not at all. A run that found nothing moves its bound in memory only; the
-bound is made durable with the next commit or by `flush`. If the process dies in between, the window is run again
-and finds nothing again.
+either done with all its results or not at all. A commit of a dataset that has more results than can be held at once
+comes in parts, by subscription; then the bound moves with the last one. A run that found nothing moves its bound in
+memory only; the bound is made durable with the next commit or by `flush`. If the process dies in between, the window
+is run again and finds nothing again.
 
 Nobody is told of a commit before it would survive a power cut; and before a bound would, the rows up to it do. Else the
 rows would come again, from the landing log, to lie below a bound where no run looks for them.
@@ -11,6 +12,7 @@ rows would come again, from the landing log, to lie below a bound where no run l
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +40,8 @@ SCHEMA = pa.schema(
     ]
 )
 _WHOSE = ["subscription", "sequence"]
+#: Payloads in one pull, whatever their number: what server and broker hold in memory for it several times over.
+_MAX_PULL_BYTES = 16 << 20
 _RETAINED_APP = "retained"
 #: How many numbers one step of a long pull reads at first; doubled while steps bring little.
 _FIRST_STRIDE = 64
@@ -98,12 +102,54 @@ class ResultStore:
         # A commit that seemed to fail may have brought it further than what is ahead.
         return committed if ahead is None else max(ahead, committed or 0)
 
+    def part_done(self, channel: str, dataset: str, commit: int) -> int:
+        """The subscription up to which the results of this commit of the dataset are there already; 0 if none are."""
+        if self._table.transaction(_part_app(channel, dataset, "commit")) != commit:
+            return 0
+        return self._table.transaction(_part_app(channel, dataset, "subscription")) or 0
+
+    def commit_part(self, channel: str, output: pa.Table, part: tuple[str, int, int], now_us: int) -> int | None:
+        """Make the results of a part durable: `part` names the dataset, its commit, and the last subscription."""
+        dataset, commit, subscription = part
+        marks = {
+            _part_app(channel, dataset, "commit"): commit,
+            _part_app(channel, dataset, "subscription"): subscription,
+        }
+        return self._commit([(channel, output)], {}, now_us, marks, [dataset])
+
+    def tell_failed(self, channel: str, reasons: Mapping[int, str], now_us: int) -> int | None:
+        """Put into the history of each subscription, once, why it has failed: the reason stands where others have
+        their payload, as a JSON string, which no payload is."""
+        untold = {one: reason for one, reason in reasons.items() if not self._table.transaction(_failed_app(one))}
+        output = pa.table(
+            {
+                "subscription": pa.array(list(untold), pa.int64()),
+                "payload": pa.array([json.dumps(reason) for reason in untold.values()], pa.string()),
+            }
+        )
+        return self._commit([(channel, output)], {}, now_us, {_failed_app(one): 1 for one in untold})
+
+    def has_results(self, subscription: int) -> bool:
+        """Whether a subscription ever had a result."""
+        behind = self._latest.behind({subscription: self.earliest_sequence})
+        return bool(behind or self._removals.find([subscription]))
+
     def commit(self, outputs: Iterable[tuple[str, pa.Table]], bounds: Bounds, now_us: int) -> int | None:
         """Make the results of one or several channels durable, together with their windows' bounds.
 
         `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many they
         are. Returns the (last) number of the commit, or None when there was nothing to write.
         """
+        return self._commit(outputs, bounds, now_us)
+
+    def _commit(
+        self,
+        outputs: Iterable[tuple[str, pa.Table]],
+        bounds: Bounds,
+        now_us: int,
+        marks: dict[str, int] | None = None,
+        datasets: Iterable[str] = (),
+    ) -> int | None:
         rows = pa.concat_tables([SCHEMA.empty_table(), *(_labelled(channel, output) for channel, output in outputs)])
         with self._lock:
             if rows.num_rows == 0:
@@ -114,7 +160,7 @@ class ResultStore:
             rows = rows.set_column(
                 4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
             )
-            number = self._append(rows, bounds)
+            number = self._append(rows, bounds, marks, datasets)
         # Without the lock, so that commits that come together share a sync.
         self._table.sync()
         return number
@@ -133,12 +179,16 @@ class ResultStore:
             self._append(SCHEMA.empty_table(), {})
         self._table.sync()
 
-    def _append(self, rows: pa.Table, bounds: Bounds) -> int:
+    def _append(
+        self, rows: pa.Table, bounds: Bounds, marks: dict[str, int] | None = None, datasets: Iterable[str] = ()
+    ) -> int:
+        """Commit rows with bounds and other application transactions, `marks`, which speak of these `datasets`."""
         everything = {**self._ahead, **bounds}
         # Bounds must never be ahead of the commits that they speak of: what comes again would be taken for run over.
-        self._sync_datasets({dataset for _, dataset in everything})
+        self._sync_datasets({dataset for _, dataset in everything} | set(datasets))
         self._latest.note(rows)
-        number = self._append_to_table(rows, {_window_app(*key): through for key, through in everything.items()})
+        transactions = {_window_app(*key): through for key, through in everything.items()}
+        number = self._append_to_table(rows, transactions | (marks or {}))
         self._ahead.clear()
         return number
 
@@ -191,20 +241,24 @@ class ResultStore:
         position = max(after, self.earliest_sequence)
         stride = _FIRST_STRIDE
         pulled: list[pa.Table] = []
-        count = 0
+        count = size_bytes = 0
         while (begin := commit_of(position + 1)) <= last and count < limit_rows:
             through = self._gaps.beyond(min(last, begin + stride))
             rows = self._table.read(begin - 1, through)
             # First what throws most away: each step copies what it leaves.
             rows = keep(rows) if rows.num_rows else rows
             rows = rows.filter(pc.greater(rows.column("sequence"), position)).sort_by("sequence")
-            if count + rows.num_rows > limit_rows:
-                rows = rows.slice(0, limit_rows - count)
-                position = rows.column("sequence")[-1].as_py()
-                pulled.append(rows)
+            fitting = _fitting(rows, limit_rows - count, _MAX_PULL_BYTES - size_bytes)
+            fitting = fitting if count else max(1, fitting)
+            if fitting < rows.num_rows:
+                if fitting:
+                    rows = rows.slice(0, fitting)
+                    position = rows.column("sequence")[-1].as_py()
+                    pulled.append(rows)
                 break
             pulled.append(rows)
             count += rows.num_rows
+            size_bytes += rows.nbytes
             position = end_of(through)
             stride *= 2
         columns = ["sequence", "subscription", "channel", "payload", "committed_at"]
@@ -283,6 +337,22 @@ def _labelled(channel: str, output: pa.Table) -> pa.Table:
         pa.nulls(count, SCHEMA.field("committed_at").type),
     ]
     return pa.table(columns, schema=SCHEMA)
+
+
+def _fitting(rows: pa.Table, limit_rows: int, limit_bytes: int) -> int:
+    """How many of the first rows are within both limits."""
+    if rows.nbytes <= limit_bytes:
+        return int(min(rows.num_rows, limit_rows))
+    ends = np.cumsum(pc.binary_length(rows.column("payload")).to_numpy())
+    return min(int(np.searchsorted(ends, limit_bytes, side="right")), limit_rows)
+
+
+def _part_app(channel: str, dataset: str, of: str) -> str:
+    return f"part/{channel.lower()}/{dataset.lower()}/{of}"
+
+
+def _failed_app(subscription: int) -> str:
+    return f"failed/{subscription}"
 
 
 def _window_app(channel: str, dataset: str) -> str:

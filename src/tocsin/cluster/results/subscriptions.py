@@ -44,6 +44,15 @@ _holds = sa.Table(
     sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
     sqlite_with_rowid=False,
 )
+#: A table rather than columns of `subscription`: of millions, a few fail.
+failure_table = sa.Table(
+    "subscription_failure",
+    metadata,
+    sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("channel", sa.String, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("failed_at_us", sa.BigInteger, nullable=False),
+)
 counter_table = sa.Table(
     "counter",
     metadata,
@@ -170,6 +179,30 @@ class SubscriptionRegistry:
         with self._lock, self._engine.begin() as connection:
             connection.execute(_holds.delete().where(_holds.c.subscription.in_(ids)))
             connection.execute(subscription_table.delete().where(subscription_table.c.channel == channel))
+            connection.execute(failure_table.delete().where(failure_table.c.channel == channel))
+
+    # Subscriptions that have failed: they are held on, so that their holders can be told, but are not run any more.
+
+    def fail(self, channel: str, one: int, reason: str, now_us: int) -> None:
+        """Note that a subscription can't be run, and why. One that has ended meanwhile is left alone."""
+        row = {"subscription": one, "channel": channel, "reason": reason, "failed_at_us": now_us}
+        with self._lock, self._engine.begin() as connection:
+            exists = connection.scalar(sa.select(subscription_table.c.id).where(subscription_table.c.id == one))
+            connection.execute(failure_table.delete().where(failure_table.c.subscription == one))
+            if exists is not None:
+                connection.execute(failure_table.insert().values(**row))
+
+    def failures(self, channel: str) -> dict[int, str]:
+        """The subscriptions of a channel that have failed, and why."""
+        query = sa.select(failure_table).where(failure_table.c.channel == channel)
+        with self._engine.connect() as connection:
+            return {row.subscription: row.reason for row in connection.execute(query)}
+
+    def failed_counts(self) -> dict[str, int]:
+        """Failed subscriptions per channel."""
+        query = sa.select(failure_table.c.channel, sa.func.count()).group_by(failure_table.c.channel)
+        with self._engine.connect() as connection:
+            return {row[0]: int(row[1]) for row in connection.execute(query)}
 
     def find(self, ids: Sequence[int]) -> dict[int, BackendSubscription]:
         found: dict[int, BackendSubscription] = {}
@@ -267,6 +300,7 @@ def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
         for row in connection.execute(sa.select(subscription_table.c.id, subscription_table.c.channel).where(these)):
             ended.setdefault(row.channel, []).append(row.id)
         connection.execute(subscription_table.delete().where(these))
+        connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
     return ended
 
 

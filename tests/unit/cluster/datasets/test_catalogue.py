@@ -110,11 +110,21 @@ def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, path: 
             change("Nowhere")
 
 
+def test_why_a_channel_was_paused_is_kept(catalogue: Catalogue, path: Path) -> None:
+    """The reason of a pause that nobody asked for survives, and goes with the pause."""
+    catalogue.pause_channel("Wake", "100 records in a row failed")
+    again = Catalogue(open_database(path))
+    assert again.pause_reason("WAKE") == "100 records in a row failed"
+    again.resume_channel("Wake")
+    again.pause_channel("Wake")
+    assert again.pause_reason("Wake") == Catalogue(open_database(path)).pause_reason("Wake") == ""
+
+
 def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:
     """If the write fails, the channel is not paused in memory either."""
     other = open_engine(path)
     with other.begin() as connection:
-        connection.execute(sa.text("INSERT INTO paused_channel VALUES ('wake')"))
+        connection.execute(sa.text("INSERT INTO paused_channel VALUES ('wake', '')"))
     other.dispose()
     with pytest.raises(sa.exc.IntegrityError):
         catalogue.pause_channel("Wake")
@@ -125,8 +135,8 @@ def test_a_catalogue_from_before_there_were_pauses_opens(catalogue: Catalogue, p
     """A file that an earlier version wrote has no table of paused channels; it gets one, and keeps what it held."""
     older = open_engine(path)
     with older.begin() as connection:
-        connection.execute(sa.text("DROP TABLE paused_channel"))
-        connection.execute(sa.text("DROP TABLE catalogue_version"))
+        for table in ("paused_channel", "subscription_failure", "catalogue_version"):
+            connection.execute(sa.text(f"DROP TABLE {table}"))
     older.dispose()
     again = Catalogue(open_database(path))
     assert again.channel("Wake") == _CHANNEL

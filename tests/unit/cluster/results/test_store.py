@@ -387,3 +387,48 @@ def test_who_has_missed_nothing_costs_no_reading(store: ResultStore, monkeypatch
     monkeypatch.setattr(store.table, "read", None)
     pulled = store.pull_subscriptions({1: position}, limit_rows=10)
     assert (pulled.rows.num_rows, pulled.through) == (0, store.last_sequence)
+
+
+def test_a_part_that_is_done_is_known_to_be(store: ResultStore, tmp_path: Path) -> None:
+    """Results of a commit that come in parts say up to which subscription they are there, also to another process; for
+    another commit that says nothing."""
+    assert store.part_done("C", "D", 5) == 0
+    assert store.commit_part("C", output((1, "a"), (2, "b")), ("D", 5, 2), 10) is not None
+    again = opened(tmp_path)
+    assert (again.part_done("c", "d", 5), again.part_done("C", "D", 6), again.bound("C", "D")) == (2, 0, None)
+    assert again.commit_part("C", output(), ("D", 5, 3), 11) is None  # Found again with nothing, like its bound.
+
+
+def test_holders_are_told_once_that_a_subscription_has_failed(store: ResultStore, tmp_path: Path) -> None:
+    """The reason is the last of its history, as a JSON string; telling again, also after a restart, adds nothing."""
+    store.commit([("C", output((1, '{"n":1}')))], {}, 10)
+    assert store.tell_failed("C", {1: 'no zone "x"'}, 11) is not None
+    assert store.tell_failed("C", {1: 'no zone "x"'}, 12) is None
+    again = opened(tmp_path)
+    assert again.tell_failed("C", {1: 'no zone "x"', 2: "late"}, 13) is not None
+    payloads = again.pull(0, limit_rows=10, keep=everything).rows.column("payload").to_pylist()
+    assert payloads == ['{"n":1}', '"no zone \\"x\\""', '"late"']
+
+
+def test_who_ever_had_a_result_is_known(tmp_path: Path) -> None:
+    """Also of results that were committed by an earlier process, or that retention has removed."""
+    opened(tmp_path).commit([("C", output((1, "a"), (2, "b")))], {}, 10)
+    store = opened(tmp_path)
+    assert [store.has_results(one) for one in (1, 2, 3)] == [True, True, False]
+    store.commit([("C", output((2, "c")))], {}, 20)
+    store.retain(15, 1 << 30)
+    assert [store.has_results(one) for one in (1, 2, 3)] == [True, True, False]
+
+
+def test_a_pull_is_bounded_in_bytes(store: ResultStore) -> None:
+    """Large results come a few at a time, and the next pull goes on after them; a larger one comes alone."""
+    sizes = [6 << 20, 6 << 20, 6 << 20, 20 << 20, 1, 1]
+    for first in (0, 3):
+        store.commit([("C", output(*((1, "x" * size) for size in sizes[first : first + 3])))], {}, 10)
+    position = 0
+    pulls: list[list[int]] = []
+    while position < store.last_sequence:
+        pulled = store.pull(position, limit_rows=10, keep=everything)
+        pulls.append([len(payload) for payload in pulled.rows.column("payload").to_pylist()])
+        position = pulled.through
+    assert pulls == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:]]

@@ -86,3 +86,21 @@ def test_values_come_back_as_they_went_in(registry: SubscriptionRegistry) -> Non
     registry.subscribe("a", "C", values)
     assert [one.values for chunk in registry.of_channel("C") for one in chunk] == values
     assert [one.values for one in registry.held_by("a", after=1, limit=1)] == values[1:]
+
+
+def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegistry, path: Path) -> None:
+    """Its reason is there for whoever asks, also after a restart, and goes with its last holder or its channel."""
+    registry.subscribe("a", "C", [(1,), (2,)])
+    registry.subscribe("b", "C", [(1,)])
+    registry.subscribe("a", "Other", [(1,)])
+    for one, channel in ((1, "C"), (2, "C"), (3, "Other"), (9, "C")):
+        registry.fail(channel, one, f"why {one}", 7)
+    registry.fail("C", 2, "why else", 8)
+    again = SubscriptionRegistry(open_database(path))
+    assert again.failures("C") == {1: "why 1", 2: "why else"}  # The one that had ended is left alone.
+    assert again.failed_counts() == {"C": 2, "Other": 1}
+    again.unsubscribe("a", [1, 2])
+    assert again.failures("C") == {1: "why 1"}
+    again.remove_broker("b")
+    again.remove_channel("Other")
+    assert again.failed_counts() == {}

@@ -1,0 +1,247 @@
+"""One run of a channel: a Spark job over a window, or a part of one, with bounds of time and size.
+
+What a run fails with is told apart: more results than can be taken at once, a failure that comes from the data or from
+the query, and everything else, which is Spark's or the machine's own trouble and proves nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import assert_never
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from tocsin.cluster.channels.compile import Relation, RelationRole
+from tocsin.cluster.channels.dialect import quote_name, quote_string
+from tocsin.cluster.channels.radius_classes import radius_groups
+from tocsin.cluster.channels.splitting import Window
+from tocsin.cluster.channels.state import ChannelState
+from tocsin.cluster.channels.subscriptions import SUBSCRIPTION_COLUMN
+from tocsin.cluster.channels.windows import IS_NEW_COLUMN
+from tocsin.cluster.datasets.store import DatasetStore
+from tocsin.cluster.datasets.views import MAX_INLINE_ROWS, DatasetViews
+from tocsin.cluster.failures import SPARK_ERRORS, reason_of
+from tocsin.model.schema import SEQUENCE_COLUMN
+
+_EMPTY_OUTPUT = pa.table({"subscription": pa.array([], pa.int64()), "payload": pa.array([], pa.string())})
+
+_TOO_MUCH = "more results than one run may hand over at once"
+#: What Spark says when a run is too large, rather than wrong.
+_SIGNS_OF_TOO_MUCH = (
+    _TOO_MUCH,
+    "spark.driver.maxResultSize",
+    "OutOfMemoryError",
+    "UNABLE_TO_ACQUIRE_MEMORY",
+    "Not enough memory to build and broadcast",
+    "Cannot broadcast the table",
+)
+#: What Spark says when it is not the run's fault.
+_SIGNS_OF_TROUBLE = ("No space left on device", "SparkContext was shut down", "stopped SparkContext")
+_MAX_REASON_CHARACTERS = 500
+#: The lower bits of `monotonically_increasing_id`: the number of a row within its task.
+_ROW_IN_TASK = (1 << 33) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """For a run: how long it takes, how large one result is, and how large are all it hands over."""
+
+    timeout_s: float
+    result_max_bytes: int
+    run_max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a commit with some subscriptions: those with ids from `first` to `last`, but for `without`."""
+
+    rows: pa.Table
+    #: The other rows of the commit. They are hidden from the run, also where it looks at all rows there are.
+    left_out: pa.Table
+    first: int
+    last: int
+    without: frozenset[int]
+
+
+class RunFailed(Exception):
+    """The data or the query made it fail, or it took too long."""
+
+
+class RunTooLarge(Exception):
+    """It has more results than can be taken at once."""
+
+
+class RunCancelled(Exception):
+    """Its channel was dropped or paused, or the cluster stops."""
+
+
+class ChannelRuns:
+    def __init__(self, spark: SparkSession, store: DatasetStore, views: DatasetViews, limits: RunLimits) -> None:
+        self._spark = spark
+        self._store = store
+        self._views = views
+        self._limits = limits
+        self._task_max_bytes = limits.run_max_bytes // spark.sparkContext.defaultParallelism
+        self._numbers = itertools.count(1)
+        self._cancelled: set[str] = set()
+
+    def run(self, state: ChannelState, window: Window, part: Part | None = None) -> pa.Table:
+        """The results: `subscription` and `payload`. Raises RunFailed, RunTooLarge, RunCancelled, or what else came."""
+        subscriptions = state.subscriptions
+        if not len(subscriptions) and part is None:
+            return _EMPTY_OUTPUT
+        if state.is_stopping or (part is not None and state.is_paused):
+            raise RunCancelled
+        compiled = state.compiled
+        with ExitStack() as leases:
+            names = {
+                relation: leases.enter_context(self._bound(relation, window, part))
+                for relation in compiled.relations
+                if relation.role is not RelationRole.SUBSCRIPTIONS
+            }
+            new_rows = self._new_rows(names, part)
+            broadcast = (new_rows or 0) <= max(MAX_INLINE_ROWS, len(subscriptions))
+            names[Relation(RelationRole.SUBSCRIPTIONS)] = _subscribed(subscriptions.view(), state.failed, part)
+            # After the view was made, so that no class of its subscriptions is missing.
+            groups = radius_groups(compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
+            sql = self.within_limits(compiled.render_groups(names, groups, broadcast=broadcast))
+            with self._group(state) as group, self._time_limit(group) as is_late:
+                try:
+                    output = self._spark.sql(sql).toArrow()
+                except SPARK_ERRORS as exc:
+                    if is_late.is_set():
+                        raise RunFailed(f"took longer than {self._limits.timeout_s:g} s") from exc
+                    if group in self._cancelled:
+                        raise RunCancelled from exc
+                    if (found := _verdict(exc)) is None:
+                        raise
+                    raise found from exc
+        return subscriptions.without_removed(output)
+
+    def _new_rows(self, names: Mapping[Relation, str], part: Part | None) -> int | None:
+        """Rows of the window, the side to broadcast, unless it is the larger one; None if all rows are read."""
+        new = [name for one, name in names.items() if one.role is RelationRole.NEW]
+        if not new:
+            return None
+        return sum(self._views.rows_in(name) or 0 for name in new) if part is None else part.rows.num_rows
+
+    def subscription_ids(self, state: ChannelState) -> list[int]:
+        """The subscriptions that runs join with, sorted."""
+        view = state.subscriptions.view()
+        ids = self._spark.sql(f"SELECT {SUBSCRIPTION_COLUMN} AS subscription FROM {view}").toArrow()
+        return sorted(set(state.subscriptions.without_removed(ids).column(0).to_pylist()) - state.failed)
+
+    def cancel(self, state: ChannelState) -> None:
+        """End the run under way, if there is one."""
+        if group := state.job_group:
+            self._cancelled.add(group)
+            self._cancel(group)
+
+    @contextmanager
+    def _group(self, state: ChannelState) -> Iterator[str]:
+        context = self._spark.sparkContext
+        group = f"channel-{state.channel.name}-{next(self._numbers)}"
+        context.setJobGroup(group, f"channel {state.channel.name}", interruptOnCancel=True)
+        state.job_group = group
+        try:
+            yield group
+        finally:
+            state.job_group = ""
+            self._cancelled.discard(group)
+            # Else what this thread asks of Spark next would be cancelled together with the run.
+            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+    @contextmanager
+    def _time_limit(self, group: str) -> Iterator[threading.Event]:
+        is_late = threading.Event()
+
+        def end_it() -> None:
+            is_late.set()
+            self._cancel(group)
+
+        timer = threading.Timer(self._limits.timeout_s, end_it)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield is_late
+        finally:
+            timer.cancel()
+
+    def _cancel(self, group: str) -> None:
+        # Those that the query has yet to start too; Python's own method ends only the ones that run.
+        self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+
+    def within_limits(self, sql: str) -> str:
+        """A task that has too much fails while it still can: Spark would run out of memory for what it hands over, and
+        end its process for that.
+
+        Spark has no sum that runs along with the rows of a task, but a number for each. So the number times the size of
+        the result there stands for all up to there; it is right if they are of one size, as when one record has results
+        for everybody, and too careful if a large one comes late.
+        """
+        limits = self._limits
+        too_large = quote_string(f"a result may have {limits.result_max_bytes} bytes at most")
+        return (
+            f"SELECT subscription, CASE WHEN octet_length(payload) > {limits.result_max_bytes}"
+            f" THEN raise_error({too_large})"
+            f" WHEN (monotonically_increasing_id() & {_ROW_IN_TASK}) * octet_length(payload) > {self._task_max_bytes}"
+            f" THEN raise_error({quote_string(_TOO_MUCH)}) ELSE payload END AS payload\nFROM (\n{sql}\n)"
+        )
+
+    @contextmanager
+    def _bound(self, relation: Relation, window: Window, part: Part | None) -> Iterator[str]:
+        """The relation's name, or a query in brackets."""
+        dataset = relation.dataset
+        with ExitStack() as leases:
+            # A part is of the one dataset that has commits in the window.
+            is_split = part is not None and dataset in window.changed
+            after, through = window.after.get(dataset, 0), window.through.get(dataset, 0)
+            match relation.role:
+                case RelationRole.NEW if is_split and part is not None:
+                    yield leases.enter_context(self._views.of_arrow(part.rows))
+                case RelationRole.NEW:
+                    yield leases.enter_context(self._views.new(dataset, after, through))
+                case RelationRole.FULL | RelationRole.FULL_MARKED:
+                    marked = relation.role is RelationRole.FULL_MARKED
+                    view = self._views.marked(dataset, after, through) if marked else self._views.full(dataset)
+                    name = leases.enter_context(view)
+                    if is_split and part is not None and part.left_out.num_rows:
+                        hidden = leases.enter_context(self._views.of_arrow(part.left_out))
+                        name = self._without(dataset, name, hidden, marked=marked)
+                    yield name
+                case RelationRole.SUBSCRIPTIONS:
+                    raise AssertionError("subscriptions are bound by the caller")
+                case _ as never:
+                    assert_never(never)
+
+    def _without(self, dataset: str, name: str, hidden: str, *, marked: bool) -> str:
+        """All rows but the hidden ones; equal rows of one commit are hidden together."""
+        schema = self._store[dataset].dataset.schema
+        columns = (SEQUENCE_COLUMN, *(schema.primary_key or schema.names))
+        same = " AND ".join(f"f.{quote_name(one)} <=> h.{quote_name(one)}" for one in columns)
+        chosen = [*schema.names, SEQUENCE_COLUMN, *([IS_NEW_COLUMN] if marked else [])]
+        listed = ", ".join(f"f.{quote_name(one)}" for one in chosen)
+        return f"(SELECT {listed} FROM {name} AS f LEFT ANTI JOIN {hidden} AS h ON {same})"
+
+
+def _subscribed(view: str, failed: set[int], part: Part | None) -> str:
+    """The subscriptions to run for: the view's name, or a query in brackets."""
+    without = sorted(failed | (part.without if part is not None else frozenset()))
+    conditions = [f"{SUBSCRIPTION_COLUMN} NOT IN ({', '.join(map(str, without))})"] if without else []
+    if part is not None:
+        conditions.append(f"{SUBSCRIPTION_COLUMN} BETWEEN {part.first} AND {part.last}")
+    return f"(SELECT * FROM {view} WHERE {' AND '.join(conditions)})" if conditions else view
+
+
+def _verdict(exc: Exception) -> RunFailed | RunTooLarge | None:
+    """What the error says of the run; None if it says nothing."""
+    text = str(exc)
+    if any(sign in text for sign in _SIGNS_OF_TROUBLE):
+        return None
+    reason = reason_of(exc)[:_MAX_REASON_CHARACTERS]
+    return RunTooLarge(reason) if any(sign in text for sign in _SIGNS_OF_TOO_MUCH) else RunFailed(reason)

@@ -1,0 +1,47 @@
+"""A channel at work: what it runs, for whom, and how that went."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tocsin.cluster.channels.compile import CompiledChannel
+from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
+from tocsin.model.catalogue import Channel
+
+
+@dataclass(slots=True)
+class ChannelState:
+    channel: Channel
+    compiled: CompiledChannel
+    subscriptions: ChannelSubscriptions
+    #: Held by whoever runs the channel: windows follow each other. Nobody else waits for it without a limit.
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    #: Held for as long as a commit takes, so that nothing is committed for a channel that was dropped before.
+    committing: threading.Lock = field(default_factory=threading.Lock)
+    #: Somebody asked for a run; whoever runs the channel looks again before the lock is let go.
+    is_due: bool = False
+    #: A paused channel stays what it is but for running: its window grows until it is resumed.
+    is_paused: bool = False
+    #: Why the channel was paused, if it was not a person who paused it.
+    pause_reason: str = ""
+    #: It was dropped, or the cluster stops: no part of a run begins any more.
+    is_stopping: bool = False
+    #: Spark's name for the job under way, to cancel it by.
+    job_group: str = ""
+    #: Subscriptions that have failed: they may still be in the view that runs join with.
+    failed: set[int] = field(default_factory=set)
+    #: Rows that failed with one subscription, by subscription.
+    strikes: Counter[int] = field(default_factory=Counter)
+    #: Rows that failed with all subscriptions since the last run that had results.
+    set_aside_in_a_row: int = 0
+    runs: int = 0
+    results: int = 0
+    #: Runs that outlasted their period.
+    overruns: int = 0
+    #: Records that this channel skipped, for some or for all of its subscriptions.
+    rows_set_aside: int = 0
+    last_run_s: float = 0.0
+    last_results: int = 0
+    last_error: str = ""
