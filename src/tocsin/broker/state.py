@@ -127,6 +127,9 @@ class BrokerState:
         self._places = PlaceDesk(self._out, publishes=publishes_places)
         #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
         self._adopting: set[SubscriberId] = set()
+        #: Let go of while our claim was on its way, with its generation: their former broker lets go of them now, so
+        #: what was kept for them has to be carried on here.
+        self._orphans: dict[SubscriberId, int] = {}
         self._sessions: dict[SubscriberId, Session] = {}
         self._connections: dict[ConnectionId, Session] = {}
         self._congested: dict[Session, None] = {}
@@ -321,6 +324,7 @@ class BrokerState:
 
     def _begin(self, session: Session) -> None:
         self._sessions[session.subscriber] = session
+        self._orphans.pop(session.subscriber, None)
         self._quotas.hold_session(session)
         self._presence[session.subscriber] = None
 
@@ -340,11 +344,12 @@ class BrokerState:
             if arrival is not None:
                 self._door.send_away(arrival, refusal)
             return
+        generation = self._orphaned(event)
         is_adopted = event.subscriber in self._adopting and event.is_certain and event.session is not None
         self._adopting.discard(event.subscriber)
-        if arrival is None and not is_adopted:
+        if arrival is None and not is_adopted and not generation:
             return
-        session = Session(event.subscriber, is_unconfirmed=not event.is_certain, left_at_s=event.now_s)
+        session = Session(event.subscriber, generation, is_unconfirmed=not event.is_certain, left_at_s=event.now_s)
         self._has_unconfirmed = self._has_unconfirmed or session.is_unconfirmed
         self._begin(session)
         self._out.append(StoreSession(session.subscriber, session.generation))
@@ -354,6 +359,13 @@ class BrokerState:
             self._connect(session, arrival)
         else:
             self._claim_when_whole(session)
+
+    def _orphaned(self, event: SessionFetched) -> int:
+        """The generation with which we own a session that we had let go of; 0 if we do not, or not any more."""
+        if not event.is_certain:
+            return 0  # Asked again with the next report.
+        generation = self._orphans.pop(event.subscriber, 0)
+        return generation if event.session is not None and event.session.generation == generation else 0
 
     def _confirm(self, session: Session, event: SessionFetched) -> None:
         """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
@@ -567,6 +579,7 @@ class BrokerState:
             unconfirmed = [one for one in self._sessions.values() if one.is_unconfirmed]
             self._has_unconfirmed = bool(unconfirmed)
             self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
+        self._out.extend(FetchSession(one) for one in list(self._orphans)[:_MAX_CONFIRMED])
         pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._relocation.prepared()
         self._out.append(self._reports.next_report(pulled_bytes, prepared, self._places.unreported()))
 
@@ -575,6 +588,9 @@ class BrokerState:
             if (session := self._sessions.get(subscriber)) is not None:
                 self._reports.claimed(session, generation)
                 self._out.append(StoreSession(subscriber, generation))
+            else:
+                self._orphans[subscriber] = generation
+                self._out.append(FetchSession(subscriber))
 
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))

@@ -190,3 +190,23 @@ def test_nothing_begins_anew_while_it_may_be_kept_elsewhere() -> None:
     assert [one.position for one in broker.messages(Subscribed)] == ["7-95"]
     broker.tell(SubscribeAsked(1, _asked("storm", "", 2), 0.0))
     assert len(broker.all_of(Acquire)) == 1
+
+
+def test_a_claim_that_outlives_its_session_is_made_good() -> None:
+    """Who only passed by may have been claimed all the same, and the former broker lets go then: so what was kept is
+    fetched, until the coordinator answers, and carried on here."""
+    broker = _Broker()
+    broker.arrive(1)
+    broker.fetched(KeptSession("ann/d", 2, []))
+    assert broker.report().claims == ["ann/d"]
+    broker.tell(ConnectionLost(1, 1.0))
+    broker.tell(Claimed({"ann/d": 3}))
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=2.0))
+    broker.tell(ReportDue())
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    broker.fetched(KeptSession("ann/d", 3, [Kept(_FLOOD, Position(7, 90))]))
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
+    broker.acquire_floods()
+    (_, _, session) = broker.report().changed["ann/d"]
+    assert session == KeptSession("ann/d", 3, [Kept(_FLOOD, Position(7, 90))])
