@@ -1,0 +1,79 @@
+"""`python -m histories`: draws histories of cluster, brokers, coordinator and subscribers, and checks them.
+
+The same seed draws the same histories; `--count 1 --seed N` replays the one that was found to be bad.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+from histories.drawing import Outcome, live_through
+from histories.planted import BUGS
+
+#: Histories that one task of a process lives through.
+_CHUNK = 25
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="histories", description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000, help="how many histories")
+    parser.add_argument("--seed", type=int, default=0, help="of the first; the next ones follow")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--bug", default="", choices=("", *BUGS), help="have this bug in it, which is to be found")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    options = parser.parse_args()
+    begin_s = time.monotonic()
+    handed, bad, kinds = 0, [], Counter[str]()
+    for outcome in _outcomes(options):
+        handed += outcome.handed
+        if outcome.violations:
+            bad.append(outcome.seed)
+            kinds.update({str(one.kind) for one in outcome.violations})
+            if not options.json:
+                print(f"seed {outcome.seed}: {outcome.violations[0].kind}: {outcome.violations[0].what}", flush=True)
+    report = {
+        "histories": options.count,
+        "seed": options.seed,
+        "bug": options.bug,
+        "notifications": handed,
+        "bad": len(bad),
+        "bad_by_kind": dict(kinds),
+        "bad_seeds": bad[:100],
+        "seconds": round(time.monotonic() - begin_s, 1),
+    }
+    if options.json:
+        print(json.dumps(report))
+    else:
+        print(f"{options.count} histories, {handed} notifications, {len(bad)} bad {dict(kinds) or ''}")
+    return 0 if bool(bad) == bool(options.bug) else 1
+
+
+def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
+    seeds = range(options.seed, options.seed + options.count)
+    chunks = [seeds[start : start + _CHUNK] for start in range(0, len(seeds), _CHUNK)]
+    live = partial(_live_through_all, options.bug)
+    if options.processes == 1 or len(chunks) == 1:
+        for chunk in chunks:
+            yield from live(chunk)
+        return
+    with ProcessPoolExecutor(options.processes) as pool:
+        for outcomes in pool.map(live, chunks):
+            yield from outcomes
+
+
+def _live_through_all(bug: str, seeds: range) -> list[Outcome]:
+    if not bug:
+        return [live_through(seed) for seed in seeds]
+    with BUGS[bug].planted():
+        return [live_through(seed) for seed in seeds]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

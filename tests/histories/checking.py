@@ -1,0 +1,76 @@
+"""What must not be in a finished history: results that were lost, doubled, out of order, or somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from histories.subscribers import Tenure
+from histories.world import World
+
+
+class Kind(StrEnum):
+    LOST = "lost"
+    DOUBLED = "doubled"
+    REORDERED = "reordered"
+    MISDELIVERED = "misdelivered"
+    HISTORY_GONE = "history gone"
+    NEVER_CALM = "never calm"
+    MISBEHAVED = "misbehaved"
+
+
+class Violation(NamedTuple):
+    kind: Kind
+    what: str
+
+
+def check(world: World, *, is_calm: bool) -> list[Violation]:
+    found = [Violation(Kind.MISBEHAVED, one) for one in world.noticed]
+    if not is_calm:
+        missing = [str(one) for one in world.missing()]
+        found.append(Violation(Kind.NEVER_CALM, f"after all was up for long, last records are missing: {missing}"))
+    by_subscription: dict[int, list[tuple[int, int]]] = {}
+    for one in world.cluster.results.all():
+        by_subscription.setdefault(one.subscription, []).append((one.sequence, one.record))
+    for device in world.devices:
+        for tenure in device.tenures:
+            found += _check_tenure(world, tenure, by_subscription)
+    return found
+
+
+def _check_tenure(
+    world: World, tenure: Tenure, by_subscription: dict[int, list[tuple[int, int]]]
+) -> Iterator[Violation]:
+    if not tenure.lives:
+        return
+    begin = tenure.lives[0].begin
+    if tenure.gaps or any(life.begin.epoch != begin.epoch for life in tenure.lives):
+        yield Violation(Kind.HISTORY_GONE, f"{tenure}: its history ended, though its device never left")
+        return
+    ask = world.cluster.registry.ever[begin.epoch]
+    if ask != tenure.ask:
+        yield Violation(Kind.MISDELIVERED, f"{tenure} holds {ask}")
+    seen: set[int] = set()
+    last = begin.sequence
+    for number, life in enumerate(tenure.lives):
+        if number and not life.brought:
+            last = life.begin.sequence
+        for position, record in life.got:
+            if position.epoch != begin.epoch or not record or world.cluster.records[record - 1] != tenure.topic:
+                yield Violation(Kind.MISDELIVERED, f"{tenure} got {position}, record {record}")
+            elif position.sequence <= last:
+                kind = Kind.DOUBLED if position.sequence in seen else Kind.REORDERED
+                yield Violation(kind, f"{tenure} got {position} in life {number + 1}, having had {last}")
+            else:
+                last = position.sequence
+            seen.add(position.sequence)
+    lasts = not tenure.has_left
+    for sequence, record in by_subscription.get(begin.epoch, []):
+        if sequence > begin.sequence and sequence not in seen and (lasts or sequence < max(seen, default=0)):
+            yield Violation(Kind.LOST, f"{tenure} of {begin} did not get {sequence}, record {record}")
+    if lasts:
+        got = {record for life in tenure.lives for _, record in life.got}
+        for record, topic in enumerate(world.cluster.records, 1):
+            if topic == tenure.topic and record > tenure.records_before and record not in got:
+                yield Violation(Kind.LOST, f"{tenure} did not get record {record}, published after `subscribed`")

@@ -1,0 +1,187 @@
+"""Bugs that drawn histories must be able to find, each in one place, and only for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from histories.checking import Kind
+
+#: Puts something bad in the place of what is there: owner, name, what is bad.
+Substitute = Callable[[Any, str, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    name: str
+    what: str
+    plant: Callable[[Substitute], None]
+    #: Any of these shows that it was found.
+    kinds: frozenset[Kind]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        before: list[tuple[Any, str, Any]] = []
+
+        def substitute(owner: Any, name: str, bad: Any) -> None:
+            # As it is written there: a static method has to be put back as one.
+            before.append((owner, name, vars(owner)[name]))
+            setattr(owner, name, bad)
+
+        self.plant(substitute)
+        try:
+            yield
+        finally:
+            for owner, name, good in reversed(before):
+                setattr(owner, name, good)
+
+
+def _forget_positions(substitute: Substitute) -> None:
+    from tocsin.broker.subscribing import SubscriptionDesk
+    from tocsin.model.position import Position
+
+    restore = SubscriptionDesk.restore
+
+    def forgetful(self: Any, session: Any, kept: Any, **more: Any) -> None:
+        now = self._deliveries.through
+        subscriptions = [
+            replace(one, position=Position(one.position.epoch, max(one.position.sequence, now)))
+            for one in kept.subscriptions
+        ]
+        restore(self, session, replace(kept, subscriptions=subscriptions), **more)
+
+    substitute(SubscriptionDesk, "restore", forgetful)
+
+
+def _live_before_caught_up(substitute: Substitute) -> None:
+    from tocsin.broker.delivery import DeliveryDesk
+
+    need_history = DeliveryDesk._need_history
+
+    def hasty(self: Any, frontend: Any) -> None:
+        need_history(self, frontend)
+        if frontend.session.connection is not None:
+            frontend.live = True
+            frontend.backend.live[frontend.session.connection] = frontend.session
+
+    substitute(DeliveryDesk, "_need_history", hasty)
+
+
+def _trust_every_pull(substitute: Substitute) -> None:
+    from tocsin.broker.delivery import DeliveryDesk
+
+    def open_at_once(self: Any, backend: Any) -> None:
+        self._cache.open(backend.id, self.through)
+
+    substitute(DeliveryDesk, "open", open_at_once)
+
+
+def _catch_up_skips_one(substitute: Substitute) -> None:
+    from tocsin.broker import delivery
+
+    add = delivery._add
+
+    def skipping(frontend: Any, found: Any, wires: list[bytes], room_bytes: int) -> int:
+        found = list(found)
+        return add(frontend, found[1:] if len(found) > 1 else found, wires, room_bytes)
+
+    substitute(delivery, "_add", skipping)
+
+
+def _claim_in_part(substitute: Substitute) -> None:
+    from tocsin.broker.sessions import Session
+
+    def without_what_is_brought(self: Any) -> bool:
+        return not self.restoring
+
+    def only_what_is_held(self: Any) -> Any:
+        return replace(
+            kept(self), subscriptions=[one for one in kept(self).subscriptions if one.ask not in self.brought]
+        )
+
+    kept = Session.kept
+    substitute(Session, "is_whole", property(without_what_is_brought))
+    substitute(Session, "kept", only_what_is_held)
+
+
+def _believe_old_copies(substitute: Substitute) -> None:
+    from tocsin.broker import state
+
+    substitute(state, "brings_all", lambda _arrival: True)
+
+
+def _claim_before_holding(substitute: Substitute) -> None:
+    from tocsin.broker import state
+
+    def claim(self: Any, session: Any) -> None:
+        if session.generation:
+            self._reports.changed(session)
+        else:
+            self._reports.claim(session)
+
+    substitute(state, "_LINGER_S", 0.0)
+    substitute(state.BrokerState, "_claim_when_whole", claim)
+
+
+def _keep_repeats(substitute: Substitute) -> None:
+    from tocsin.client.held import Held
+
+    def gullible(self: Any, position: Any) -> bool:
+        last = self.received
+        if last is None or position.epoch != last.epoch:
+            return False
+        self.received = max(position, last, key=lambda one: one.sequence)
+        return True
+
+    substitute(Held, "take", gullible)
+
+
+def _ignore_permission(substitute: Substitute) -> None:
+    from tocsin.broker.events import Ask
+
+    of = Ask.of
+    substitute(Ask, "of", staticmethod(lambda channel, parameters, _permission: of(channel, parameters, "")))
+
+
+def _cursor_too_far(substitute: Substitute) -> None:
+    from histories import cluster_side
+    from tocsin.model.position import MAX_ROWS_PER_COMMIT
+
+    pull = cluster_side.ClusterSide.pull
+
+    def hasty(self: Any, broker: str, after: int, limit: int) -> Any:
+        pulled = pull(self, broker, after, limit)
+        return replace(pulled, through=max(pulled.through, self.results.last_sequence) + MAX_ROWS_PER_COMMIT)
+
+    substitute(cluster_side.ClusterSide, "pull", hasty)
+
+
+def _forget_bound(substitute: Substitute) -> None:
+    from histories import cluster_side
+
+    substitute(cluster_side.ClusterSide, "_bound", lambda self: self._ahead or self.results.bound // 2)
+
+
+_LOST = frozenset({Kind.LOST})
+_GONE = frozenset({Kind.LOST, Kind.HISTORY_GONE})
+
+BUGS = {
+    bug.name: bug
+    for bug in (
+        Bug("forget-positions", "what was kept goes on from now", _forget_positions, _LOST),
+        Bug("live-before-caught-up", "live results before history", _live_before_caught_up, _LOST),
+        Bug("trust-every-pull", "a pull that was under way is trusted", _trust_every_pull, _LOST),
+        Bug("catch-up-skips-one", "the first missed result is not sent", _catch_up_skips_one, _LOST),
+        Bug("claim-in-part", "claims without what the subscriber brought", _claim_in_part, _GONE),
+        Bug("believe-old-copies", "nobody is asked whether a copy is current", _believe_old_copies, _LOST),
+        Bug("claim-before-holding", "claims what it does not hold yet", _claim_before_holding, _GONE),
+        Bug("keep-repeats", "the client drops no repeats", _keep_repeats, frozenset({Kind.DOUBLED})),
+        Bug(
+            "ignore-permission", "permission classes share results", _ignore_permission, frozenset({Kind.MISDELIVERED})
+        ),
+        Bug("cursor-too-far", "the cluster's cursor passes what is not committed", _cursor_too_far, _LOST),
+        Bug("forget-bound", "windows are run twice", _forget_bound, frozenset({Kind.DOUBLED})),
+    )
+}

@@ -1,0 +1,274 @@
+"""Subscribers: devices that hold subscriptions, and programs that run there, one after the other.
+
+What a device holds lasts from `subscribed` until it unsubscribes, over any number of programs; that is a *tenure*.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from histories.cluster_side import CHANNEL, ask_for
+from histories.wires import End, Wire
+from tocsin.broker.events import Ask
+from tocsin.client import events as ev
+from tocsin.client.failures import Replaced
+from tocsin.client.session import Session, SessionOptions
+from tocsin.errors import Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.messages import FromBroker
+
+if TYPE_CHECKING:
+    from histories.world import World
+
+
+@dataclass(slots=True)
+class Life:
+    """From `subscribed` on, as long as one program ran. `brought`: it brought its own position."""
+
+    begin: Position
+    brought: bool
+    got: list[tuple[Position, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Tenure:
+    device: Device
+    topic: str
+    lives: list[Life] = field(default_factory=list)
+    #: The coordinator has it on disk: a program that brings no position may rely on that.
+    is_reported: bool = False
+    #: When it was first told `subscribed`, as the number of records there were.
+    records_before: int = 0
+    has_left: bool = False
+    gaps: int = 0
+
+    @property
+    def ask(self) -> Ask:
+        return ask_for(self.topic, self.device.permission)
+
+    @property
+    def position(self) -> str:
+        """Of what was handed out last."""
+        for life in reversed(self.lives):
+            return str(life.got[-1][0] if life.got else life.begin)
+        return ""
+
+    def __str__(self) -> str:
+        return f"{self.device.name} {self.topic}"
+
+    def has(self, record: int) -> bool:
+        return any(got == record for life in self.lives for _, got in life.got)
+
+
+class Device:
+    def __init__(self, world: World, number: int) -> None:
+        self._world = world
+        self.user = f"user{number}"
+        self.name = f"{self.user}/d"
+        self.permission = "secret" if number == 1 else ""
+        self.holds: list[Tenure] = []
+        self.tenures: list[Tenure] = []
+        self.program: Program | None = None
+
+    def want(self, topic: str) -> Tenure | None:
+        if any(one.topic == topic for one in self.holds):
+            return None
+        tenure = Tenure(self, topic)
+        self.holds.append(tenure)
+        self.tenures.append(tenure)
+        return tenure
+
+    def begin(self, rng: random.Random) -> None:
+        """A new program asks for all that the device holds."""
+        if self.program is None:
+            brings = rng.random() < 0.2 or not all(one.is_reported for one in self.holds)
+            self.program = Program(self._world, self, brings=brings)
+            self.program.tell(ev.Started())
+            if rng.random() < 0.5:
+                self.program.ask_for_all()
+
+    @property
+    def is_settled(self) -> bool:
+        """A program runs, and has been told `subscribed` of all that the device holds."""
+        return self.program is not None and all(one in self.program.told for one in self.holds)
+
+    def note_reported(self) -> None:
+        """What the coordinator has on disk as of the broker where the device is."""
+        program = self.program
+        if (
+            program is not None
+            and self.is_settled
+            and self._world.coordinator.has_on_disk(self.name, program.broker, [one.ask for one in self.holds])
+        ):
+            for one in self.holds:
+                one.is_reported = True
+
+
+class Program:
+    """One life of a device: the client's session machine, and what a driver does for it."""
+
+    def __init__(self, world: World, device: Device, *, brings: bool) -> None:
+        self._world = world
+        self.device = device
+        self._brings = brings
+        options = SessionOptions(device="d", token="t", has_coordinator=True)
+        self._session = Session(options, world.rng.random)
+        self._requests = 0
+        self._tenures: dict[int, Tenure] = {}
+        self._to_ask = deque(device.holds)
+        #: Those that it has been told `subscribed` of.
+        self.told: set[Tenure] = set()
+        self.broker = ""
+        self._opening: dict[int, str] = {}
+        self.wires: dict[int, Wire] = {}
+        self._placing: ev.Place | None = None
+        self._placing_life = 0
+        self.inbox: deque[ev.Deliver | ev.TellGap] = deque()
+        self._handed: dict[int, Position] = {}
+        self.is_dead = False
+
+    # What the application does
+
+    def ask_for_all(self) -> None:
+        """That the device holds: before there is a connection, or as soon as there is one."""
+        while self._to_ask:
+            tenure = self._to_ask.popleft()
+            self._subscribe(tenure, tenure.position if self._brings else "")
+
+    def subscribe(self, topic: str) -> None:
+        if (tenure := self.device.want(topic)) is not None:
+            self._subscribe(tenure, "")
+
+    def unsubscribe(self, tenure: Tenure) -> None:
+        if tenure not in self.told:
+            return
+        self.device.holds.remove(tenure)
+        tenure.has_left = True
+        request = next(one for one, held in self._tenures.items() if held is tenure)
+        del self._tenures[request]
+        self.inbox = deque(one for one in self.inbox if one.request != request)
+        self.tell(ev.UnsubscribeAsked(request))
+
+    def take(self) -> None:
+        """The application is handed the next notification."""
+        if not self.inbox:
+            return
+        item = self.inbox.popleft()
+        tenure = self._tenures.get(item.request)
+        if tenure is None:
+            return
+        if isinstance(item, ev.TellGap):
+            tenure.gaps += 1
+            return
+        tenure.lives[-1].got.append((item.position, self._world.record_at(item.position)))
+        self._handed[item.request] = item.position
+
+    def acknowledge(self) -> None:
+        for request, position in self._handed.items():
+            self.tell(ev.Acknowledged(request, position))
+        self._handed.clear()
+
+    def die(self) -> None:
+        """Killed: nothing is said to anybody, and what was not handed out is gone."""
+        self.is_dead = True
+        self.device.program = None
+        for wire in self.wires.values():
+            wire.die_at_client()
+
+    def leave(self) -> None:
+        self.tell(ev.CloseAsked())
+        self.is_dead = True
+        self.device.program = None
+
+    # What happens to it
+
+    def go_on(self) -> None:
+        """An attempt to connect, or to be placed, comes to something."""
+        world = self._world
+        if self._opening:
+            link, url = self._opening.popitem()
+            broker = next(one for one in world.brokers if url.endswith(one.name))
+            if broker.is_up:
+                wire = world.connect(link, self, broker)
+                self.wires[link] = wire
+                self.tell(ev.Opened(link))
+            else:
+                self.tell(ev.OpenFailed(link, "refused"))
+        elif self._placing is not None:
+            asked, self._placing = self._placing, None
+            if not world.coordinator.is_up:
+                self.tell(ev.PlacementFailed("down"))
+                return
+            placed = world.coordinator.place(self.device.user, "d", asked.avoid, world.now_s)
+            if placed is None:
+                self.tell(ev.PlacementFailed("nobody", Unavailable("nobody", retry_after_s=1)))
+            else:
+                self.tell(ev.Placed(*placed))
+
+    def received(self, wire: Wire, message: FromBroker | End) -> None:
+        if self.is_dead or self.wires.get(wire.link) is not wire:
+            return
+        if isinstance(message, End):
+            del self.wires[wire.link]
+            # Ours to close too; the broker may have noticed long ago.
+            self.tell(ev.Closed(wire.link, message.code))
+        else:
+            self.tell(ev.Received(wire.link, message))
+
+    def tick(self) -> None:
+        wake_s = self._session.wake_at_s()
+        if wake_s is not None and wake_s <= self._world.now_s:
+            self.tell(ev.TimePassed())
+
+    def tell(self, event: ev.Event) -> None:
+        if self.is_dead:
+            return
+        for instruction in self._session.handle(event, self._world.now_s):
+            self._perform(instruction)
+        if self.broker and self._to_ask:
+            self.ask_for_all()
+
+    def _perform(self, instruction: ev.Instruction) -> None:
+        match instruction:
+            case ev.Connect(link, url):
+                self._opening[link] = url
+            case ev.Send(link, message):
+                if (wire := self.wires.get(link)) is not None:
+                    wire.to_broker.append(message)
+            case ev.Disconnect(link):
+                self._opening.pop(link, None)
+                if (wire := self.wires.pop(link, None)) is not None:
+                    wire.closed_by_client()
+            case ev.Place():
+                self._placing = instruction
+            case ev.Deliver() | ev.TellGap():
+                self.inbox.append(instruction)
+            case ev.TellSubscribed(request, position):
+                self._subscribed(request, position)
+            case ev.TellConnected(_, _, broker):
+                self.broker = broker
+            case ev.TellRefused(request, error):
+                self._world.note(f"{self._tenures.get(request)} was refused: {error}")
+            case ev.Fail(error):
+                if not isinstance(error, Replaced):
+                    self._world.note(f"{self.device.name} failed: {error}")
+                self.die()
+            case ev.TellUnsubscribed() | ev.RenewToken():
+                pass
+
+    def _subscribed(self, request: int, position: Position) -> None:
+        tenure = self._tenures.get(request)
+        if tenure is None:
+            return
+        if not tenure.lives:
+            tenure.records_before = len(self._world.cluster.records)
+        tenure.lives.append(Life(position, self._brings and bool(tenure.lives)))
+        self.told.add(tenure)
+
+    def _subscribe(self, tenure: Tenure, position: str) -> None:
+        self._requests += 1
+        self._tenures[self._requests] = tenure
+        self.tell(ev.SubscribeAsked(self._requests, CHANNEL, {"topic": tenure.topic}, position))
