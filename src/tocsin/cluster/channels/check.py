@@ -15,7 +15,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tocsin.cluster.channels import functions
-from tocsin.cluster.channels.dialect import Source, function_name, is_name, offset_of, parse_query, tokenize
+from tocsin.cluster.channels.dialect import (
+    Source,
+    function_name,
+    is_name,
+    offset_of,
+    parse_query,
+    read_number,
+    tokenize,
+)
+from tocsin.cluster.channels.patterns import UnsupportedPattern, check_pattern
 from tocsin.cluster.channels.resolve import Output, resolve
 from tocsin.model.catalogue import Dataset, Parameter
 from tocsin.model.schema import SEQUENCE_COLUMN
@@ -25,7 +34,10 @@ MAX_QUERY_LENGTH = 100_000
 #: some four Python frames for each level of a nest, and Spark's parser recurses as deeply.
 MAX_CHAIN = 300
 MAX_NESTING = 64
-MAX_LIKE_WILDCARDS = 3
+#: For LIMIT and OFFSET: Spark counts rows in 32 bits, and both are added.
+MAX_COUNT = 1_000_000_000
+#: More than a DECIMAL's 38 digits, and any DOUBLE in full.
+MAX_NUMBER_LENGTH = 64
 
 #: Every node class a query may hold, and which of its parts may be filled.
 NODES: dict[type[exp.Expr], frozenset[str]] = {
@@ -242,14 +254,28 @@ class _Checker:
             raise self._error(node, f"{name} takes {wanted} argument{'s' if wanted > 1 else ''}, not {len(arguments)}")
         if name == functions.IS_NEW and not self.channel:
             raise self._error(node, "is_new is allowed in channels only")
-        if name in functions.PADDING:
-            length = arguments[1] if len(arguments) > 1 else None
-            if not (isinstance(length, exp.Literal) and length.is_int and int(length.this) <= functions.MAX_PADDING):
-                raise self._error(node, f"{name} needs a length that is a number up to {functions.MAX_PADDING}")
+        self.check_bounds(node, name)
         if any(isinstance(argument, exp.Alias) for argument in arguments) and name != "struct":
             raise self._error(node, "AS is not allowed inside a function's arguments")
         if any(isinstance(argument, exp.Select | exp.SetOperation) for argument in arguments):
             raise self._error(node, "a subquery as an argument needs its own parentheses")
+
+    def check_bounds(self, node: exp.Anonymous, name: str) -> None:
+        arguments = node.expressions
+        place, low, high = functions.BOUNDED_NUMBERS.get(name, (len(arguments), 0, 0))
+        if len(arguments) > place or name in functions.NEED_NUMBER:
+            value = _literal_number(arguments[place]) if len(arguments) > place else None
+            if value is None or not low <= value <= high:
+                what = f"argument {place + 1} of {name} must be a number between {low:,} and {high:,}"
+                raise self._error(node, f"{what}, written as such")
+        for place in functions.REPEATED_TEXTS.get(name, ()):
+            text = arguments[place] if len(arguments) > place else None
+            if text is None:
+                continue
+            literal = isinstance(text, exp.Literal) and text.is_string
+            if not literal or len(text.name) > functions.MAX_REPEATED_TEXT:
+                what = f"argument {place + 1} of {name} must be a string literal"
+                raise self._error(node, f"{what} of at most {functions.MAX_REPEATED_TEXT} characters")
 
     def check_identifier(self, node: exp.Identifier) -> None:
         name = node.this
@@ -287,7 +313,11 @@ class _Checker:
             raise self._error(parent, "* is allowed only in a SELECT list and in count(*)")
 
     def check_literal(self, node: exp.Literal) -> None:
-        if not node.is_string and not _is_number(node.this):
+        if node.is_string:
+            return
+        if len(node.this) > MAX_NUMBER_LENGTH:
+            raise self._error(node, f"a number may have at most {MAX_NUMBER_LENGTH} characters")
+        if not _is_number(node.this):
             raise self._forbidden(node, f"{node.this!r} is not a number that is allowed here")
 
     def check_type(self, node: exp.DataType) -> None:
@@ -308,8 +338,10 @@ class _Checker:
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
             raise self._error(node, "LIKE needs its pattern as a string literal; see also contains and startswith")
-        if pattern.this.count("%") > MAX_LIKE_WILDCARDS:
-            raise self._error(pattern, f"a LIKE pattern may hold at most {MAX_LIKE_WILDCARDS} % signs")
+        try:
+            check_pattern(pattern.this)
+        except UnsupportedPattern as reason:
+            raise self._error(node, str(reason)) from None
 
     def check_join(self, node: exp.Join) -> None:
         kind, side = (str(node.args.get(part) or "").upper() for part in ("kind", "side"))
@@ -319,9 +351,9 @@ class _Checker:
             raise self._error(node, "this JOIN needs ON")
 
     def check_count(self, node: exp.Expr) -> None:
-        count = node.expression
-        if not (isinstance(count, exp.Literal) and count.is_int):
-            raise self._error(node, f"{_spoken(node)} needs a whole number")
+        count = _literal_number(node.expression)
+        if not isinstance(count, int) or not 0 <= count <= MAX_COUNT:
+            raise self._error(node, f"{_spoken(node)} needs a whole number up to {MAX_COUNT:,}")
 
     def _error(self, node: exp.Expr, message: str) -> Exception:
         return self.source.error(message, offset_of(node))
@@ -353,6 +385,17 @@ _CHECKS: dict[type[exp.Expr], Callable[[_Checker, Any], None]] = {
     exp.Distinct: _Checker.check_distinct,
     exp.WindowSpec: _Checker.check_window_spec,
 }
+
+
+def _literal_number(node: exp.Expr) -> int | float | None:
+    """The value of a number that is written as such, with or without a minus; None for anything else."""
+    sign, literal = (-1, node.this) if isinstance(node, exp.Neg) else (1, node)
+    if not isinstance(literal, exp.Literal) or literal.is_string or len(literal.this) > MAX_NUMBER_LENGTH:
+        return None
+    try:
+        return sign * read_number(literal.this)
+    except ValueError:
+        return None
 
 
 def _is_number(text: object) -> bool:

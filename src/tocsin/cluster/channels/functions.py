@@ -8,6 +8,12 @@ take a function are left out for simplicity.
 
 from __future__ import annotations
 
+import math
+
+from sqlglot import exp
+
+from tocsin.cluster.channels.dialect import function_name
+
 #: Tocsin's own.
 IS_NEW = "is_new"
 DISTANCE = "distance"
@@ -69,6 +75,38 @@ AGGREGATES = frozenset(AGGREGATE_NAMES.split())
 WINDOW_ONLY = frozenset(WINDOW_NAMES.split())
 ALLOWED = SCALARS | AGGREGATES | WINDOW_ONLY | OWN_ARGUMENTS.keys()
 
-#: These grow their result to a length given as their second argument, so it must be a small literal.
-PADDING = frozenset({"lpad", "rpad"})
-MAX_PADDING = 1_000
+#: Numbers that decide how much a function makes or how long it takes: which argument, and what it may be. They must be
+#: literals, so that it is known before a run.
+BOUNDED_NUMBERS: dict[str, tuple[int, float, float]] = {
+    "lpad": (1, 0, 1_000),
+    "rpad": (1, 0, 1_000),
+    # As many digits as a DECIMAL has.
+    "round": (1, -38, 38),
+    "bround": (1, -38, 38),
+    "ceil": (1, -38, 38),
+    "ceiling": (1, -38, 38),
+    "floor": (1, -38, 38),
+    "format_number": (1, 0, 38),
+    # The relative error: half of it needs four times the memory, and Spark generates code for each word of it.
+    "approx_count_distinct": (1, 0.02, 1),
+    "approx_percentile": (2, 1, 100_000),
+    "percentile_approx": (2, 1, 100_000),
+}
+#: Those that do nothing without it.
+NEED_NUMBER = frozenset({"lpad", "rpad", "format_number"})
+
+#: Texts that are written again and again, and so must be literals: which arguments.
+REPEATED_TEXTS: dict[str, tuple[int, ...]] = {"replace": (2,), "array_join": (1, 2), "concat_ws": (0,)}
+MAX_REPEATED_TEXT = 100
+
+#: How many times as long as its argument a function's result can be.
+_GROWTH = {"hex": 2, "base64": 2, "url_encode": 3}
+
+
+def growth(node: exp.Expr) -> int:
+    """How many times as large as its arguments the result of a function can be."""
+    name = function_name(node)
+    if name == "replace" and len(node.expressions) == 3:
+        found, written = (len(text.name) if isinstance(text, exp.Literal) else 1 for text in node.expressions[1:])
+        return max(1, math.ceil(written / max(1, found)))
+    return _GROWTH.get(name, 1)

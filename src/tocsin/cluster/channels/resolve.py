@@ -14,21 +14,22 @@ from sqlglot import exp
 
 from tocsin.cluster.channels import functions
 from tocsin.cluster.channels.dialect import Source, column_of, function_name, offset_of
+from tocsin.cluster.channels.patterns import bounded_levenshtein, copies_of_text, spell_out_pattern
+from tocsin.cluster.channels.size import SIZE, Budget, size_of
 from tocsin.model.catalogue import Dataset, DatasetKind
 from tocsin.model.schema import SEQUENCE_COLUMN, ColumnType
-
-#: WITH clauses that use one another twice grow without bound when expanded.
-MAX_NODES = 5_000
 
 NUMBERS = frozenset({ColumnType.INT, ColumnType.BIGINT, ColumnType.DOUBLE})
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column that a query gives; the type only where it is that of a dataset's column or a parameter."""
+    """One column that a query gives; the type only where it is that of a dataset's column or a parameter.
+    `size` is that of the expression it stands for."""
 
     name: str
     type: ColumnType | None = None
+    size: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,9 @@ class _Scope:
 def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]) -> tuple[exp.Expr, tuple[Output, ...]]:
     while isinstance(tree, exp.Subquery):
         tree = tree.this
-    query, outputs = _Resolver(source, datasets).query(tree, _Scope({}), named=True)
+    budget = Budget(source)
+    budget.charge(size_of(tree))
+    query, outputs = _Resolver(source, datasets, budget).query(tree, _Scope({}), named=True)
     return query, tuple(outputs)
 
 
@@ -71,8 +74,8 @@ def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]) -> 
 class _Resolver:
     source: Source
     datasets: Mapping[str, Dataset]
+    budget: Budget
     aliases: set[str] = field(default_factory=set)
-    expanded_nodes: int = 0
 
     def query(self, node: exp.Expr, scope: _Scope, *, named: bool) -> tuple[exp.Expr, list[Output]]:
         """Resolve a query whose surroundings are `scope`; `named` if its outputs must have distinct names."""
@@ -110,7 +113,7 @@ class _Resolver:
             message = f"both sides need the same number of columns; they have {len(outputs)} and {len(others)}"
             raise self._error(node, message)
         outputs = [
-            Output(one.name, one.type if one.type == two.type else None)
+            Output(one.name, one.type if one.type == two.type else None, max(one.size, two.size))
             for one, two in zip(outputs, others, strict=True)
         ]
         for ordered in _ordered(node):
@@ -148,6 +151,7 @@ class _Resolver:
             having.set("this", self._expression(having.this, scope, named_items, strict=True))
         for ordered in _ordered(select):
             ordered.set("this", self._ordering(ordered.this, outputs, scope, named_items))
+        self.budget.check(size_of(select))
         return outputs
 
     def _grouping(
@@ -156,7 +160,7 @@ class _Resolver:
         if isinstance(key, exp.Literal) and key.is_int:
             if not 1 <= int(key.this) <= len(items):
                 raise self._error(key, f"GROUP BY {key.this}: the SELECT list has {len(items)} items")
-            key = items[int(key.this) - 1].this.copy()
+            key = self._copied(items[int(key.this) - 1].this)
         else:
             key = self._expression(key, scope, named)
         if isinstance(key.unnest(), exp.Literal):
@@ -167,7 +171,10 @@ class _Resolver:
     def _ordering(self, key: exp.Expr, outputs: list[Output], scope: _Scope, named: Mapping[str, exp.Expr]) -> exp.Expr:
         bare_output = isinstance(key, exp.Column) and not key.table and key.name.lower() in named
         if bare_output or (isinstance(key, exp.Literal) and key.is_int):
-            return self._output_reference(key, outputs)
+            reference = self._output_reference(key, outputs)
+            # A rank within each subscription writes it out.
+            self.budget.charge(size_of(named[reference.name.lower()]))
+            return reference
         return self._expression(key, scope, named, strict=True)
 
     def _select_list(self, select: exp.Expr, scope: _Scope, *, named: bool) -> tuple[list[exp.Alias], list[Output]]:
@@ -182,7 +189,7 @@ class _Resolver:
                     raise self.source.error(message, place)
                 seen.setdefault(name.lower(), expression)
                 items.append(exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True)))
-                outputs.append(Output(name, expression.meta.get("type")))
+                outputs.append(Output(name, expression.meta.get("type"), size_of(expression)))
         select.set("expressions", items)
         return items, outputs
 
@@ -192,9 +199,9 @@ class _Resolver:
         if isinstance(written, exp.Star):
             if not scope.relations:
                 raise self._error(written, "* needs a FROM")
-            return [pair for relation in scope.relations for pair in _all_columns(relation)]
+            return [pair for relation in scope.relations for pair in self._all_columns(relation)]
         if isinstance(written, exp.Column) and isinstance(written.this, exp.Star):
-            return _all_columns(self._find_relation(written, written.table, scope))
+            return self._all_columns(self._find_relation(written, written.table, scope))
         if isinstance(written, exp.Alias):
             return [(self._expression(written.this, scope, seen), written.alias)]
         name = written.name if isinstance(written, exp.Column) else function_name(written) or f"column{number}"
@@ -205,6 +212,7 @@ class _Resolver:
 
     def _relation(self, node: exp.Expr, scope: _Scope) -> exp.Expr:
         """Add what FROM or JOIN names to the scope; a name from WITH becomes the subquery it stands for."""
+        self.budget.charge_relation(node)
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
         if not alias:
             raise self._error(node, "a subquery in FROM needs a name: (SELECT ...) AS name")
@@ -214,9 +222,8 @@ class _Resolver:
         unique = self._unique(alias)
         if isinstance(node, exp.Table):
             if (table := scope.common.get(node.name.lower())) is not None:
-                self._count(table.query)
                 inner = _Scope(table.visible)
-                node, columns = exp.Subquery(this=table.query.copy()), table.columns
+                node, columns = exp.Subquery(this=self._copied(table.query)), table.columns
             else:
                 return self._dataset(node, alias, unique, scope)
         elif isinstance(node, exp.Lateral):
@@ -259,7 +266,7 @@ class _Resolver:
             raise self._error(node, "column names in parentheses can't be given to a query with ORDER BY; use AS")
         for item, name in zip(query.expressions, names, strict=True):
             item.set("alias", exp.to_identifier(name, quoted=True))
-        return [Output(name, output.type) for name, output in zip(names, outputs, strict=True)]
+        return [Output(name, output.type, output.size) for name, output in zip(names, outputs, strict=True)]
 
     def _unique(self, alias: str) -> str:
         unique, number = alias, 1
@@ -269,10 +276,13 @@ class _Resolver:
         self.aliases.add(unique.lower())
         return unique
 
-    def _count(self, query: exp.Expr) -> None:
-        self.expanded_nodes += sum(1 for _ in query.walk())
-        if self.expanded_nodes > MAX_NODES:
-            raise self.source.error("the WITH clauses grow too large when expanded", offset_of(query))
+    def _copied(self, node: exp.Expr) -> exp.Expr:
+        self.budget.charge(size_of(node))
+        return node.copy()
+
+    def _all_columns(self, relation: _Relation) -> list[tuple[exp.Expr, str]]:
+        self.budget.charge(len(relation.columns))
+        return [(_qualified(output, relation), output.name) for output in relation.columns.values()]
 
     # Expressions
 
@@ -300,6 +310,12 @@ class _Resolver:
                 node.set(key, children)
         if function_name(node) in {functions.DISTANCE, functions.WITHIN}:
             self._check_numbers(node)
+        if isinstance(node, exp.Like | exp.ILike):
+            self.budget.charge(size_of(node.this) * copies_of_text(node))
+            return spell_out_pattern(node)
+        if function_name(node) == "levenshtein":
+            self.budget.charge(sum(map(size_of, node.expressions)))
+            return bounded_levenshtein(node)
         return node
 
     def _column(self, node: exp.Column, scope: _Scope, named: Mapping[str, exp.Expr], *, strict: bool) -> exp.Expr:
@@ -324,7 +340,7 @@ class _Resolver:
                 raise self._error(node, f"{message} or rename the output")
             return column
         if meaning is not None:
-            copy = meaning.copy()
+            copy = self._copied(meaning)
             return copy if isinstance(copy, exp.Column | exp.Literal | exp.Anonymous) else exp.Paren(this=copy)
         outer = scope.outer
         while outer is not None:
@@ -379,15 +395,12 @@ def _qualified(output: Output, relation: _Relation, offset: int = -1) -> exp.Col
     if offset >= 0:
         column.meta["start"] = offset
     column.meta["type"] = output.type
+    column.meta[SIZE] = output.size
     return column
 
 
 def _output_column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
-
-
-def _all_columns(relation: _Relation) -> list[tuple[exp.Expr, str]]:
-    return [(_qualified(output, relation), output.name) for output in relation.columns.values()]
 
 
 def _ordered(query: exp.Expr) -> list[exp.Expr]:

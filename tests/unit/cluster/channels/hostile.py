@@ -145,7 +145,7 @@ BODIES: tuple[str, ...] = (
     "SELECT id FROM Shelters WHERE regexp_like(id, '(a+)+$')",
     "SELECT regexp_replace(id, '(a+)+$', '') FROM Shelters",
     "SELECT split(id, '(a+)+$') FROM Shelters",
-    "SELECT id FROM Shelters WHERE id LIKE '%a%a%a%a%a%a%b'",
+    "SELECT id FROM Shelters WHERE id LIKE '%a%a%a%a%a%a%a%a%b'",
     "SELECT id FROM Shelters WHERE id LIKE name",
     "SELECT transform(array(1), v -> reflect('a', 'b')) FROM Shelters",
     "SELECT filter(array(1), v -> v > 0) FROM Shelters",
