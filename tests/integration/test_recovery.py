@@ -6,6 +6,8 @@ process that died at that moment would have left. Real kills are the chaos harne
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import threading
 from collections import Counter
@@ -18,6 +20,8 @@ import pytest
 
 from integration.conftest import settings_for
 from integration.live import Live, serving, wait_until
+from tocsin.cluster.datasets import tables
+from tocsin.cluster.feeds import ingestion
 from tocsin.cluster.feeds.ingestion import Ingestion
 
 if TYPE_CHECKING:
@@ -256,3 +260,30 @@ def test_a_stream_that_died_is_noticed(spark: SparkSession, tmp_path: Path, monk
     with serving(settings_for(tmp_path), spark) as live:
         live.publish("records", [{"id": 2, "k": 1}])
         assert live.client.receipt("records", receipt)["accepted"] == 1
+
+
+def test_a_full_disk_is_waited_out(
+    serve: Callable[..., AbstractContextManager[Live]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While tables can't be written, records are accepted and wait; when there is room, each is there once."""
+    attempted = threading.Event()
+    write = tables.pq.write_table
+
+    def full(*_: Any, **__: Any) -> None:
+        attempted.set()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(ingestion, "_ROOM_PAUSE_S", 0.1)
+    with serve() as live:
+        live.sql(_SCHEMA)
+        seat = live.broker("b")
+        seat.subscribe("Wake", k=1)
+        monkeypatch.setattr(tables.pq, "write_table", full)
+        live.client.publish("records", [{"id": 1, "k": 1}])
+        assert attempted.wait(30)
+        live.client.publish("records", [{"id": 2, "k": 1}])
+        wait_until(lambda: not live.cluster.ingestion._query.isActive, "the stream ends")
+        monkeypatch.setattr(tables.pq, "write_table", write)
+        assert {one["payload"]["id"] for one in seat.take(2)} == {1, 2}
+        assert live.rows("SELECT id FROM Records ORDER BY id") == [{"id": 1}, {"id": 2}]
+        assert not live.failures

@@ -9,6 +9,15 @@ from pyspark.errors import PySparkException
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
+#: What Python, Java, Arrow and delta-rs call it when a disk or a quota is full, or a file may not grow.
+_OUT_OF_ROOM = ("No space left on device", "Disk quota exceeded", "File too large", "os error 28)", "os error 122)")
+
+
+def is_out_of_room(reason: str) -> bool:
+    """Whether something failed because nothing more could be written: it passes when somebody makes room."""
+    return any(words in reason for words in _OUT_OF_ROOM)
+
+
 def reason_of(error: Exception) -> str:
     """The first line of what the error says, or of what caused it."""
     if isinstance(error, PySparkException):

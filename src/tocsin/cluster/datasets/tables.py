@@ -22,7 +22,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -201,11 +201,12 @@ class Table:
     def _write_file(self, name: str, rows: pa.Table, commits: tuple[int, int], *, is_change: bool) -> AddAction:
         """A data file of rows from these commits. Its pages carry checksums that every reader verifies, and the whole
         file has one in the sync log."""
-        target = ChecksummedFile(self.path / name)
         try:
-            pq.write_table(rows, target, compression="snappy", row_group_size=1 << 17, write_page_checksum=True)
-        finally:
-            target.close()
+            with closing(ChecksummedFile(self.path / name)) as target:
+                pq.write_table(rows, target, compression="snappy", row_group_size=1 << 17, write_page_checksum=True)
+        except OSError as exc:
+            (self.path / name).unlink(missing_ok=True)  # Half a file on a disk that is full would keep it full.
+            raise ClusterFailure(f"commit {commits[1]} of table {self.path.name} failed: {exc}") from exc
         self._files.note_written(name, target.check)
         stats = {
             "numRecords": rows.num_rows,

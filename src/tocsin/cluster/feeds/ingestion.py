@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,11 +24,13 @@ from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.cluster.datasets.store import LANDING_APP, DatasetStore
+from tocsin.cluster.failures import is_out_of_room
 from tocsin.cluster.feeds.frames import FrameHeader
 from tocsin.cluster.feeds.landing import LandingLog
-from tocsin.cluster.feeds.parsing import parse_frames, separate
+from tocsin.cluster.feeds.parsing import Parsed, parse_frames, separate
 from tocsin.cluster.feeds.source import LandingSource
 from tocsin.cluster.metrics import Metrics
+from tocsin.errors import ClusterFailure
 from tocsin.runtime.clock import Clock
 from tocsin.settings import ClusterSettings
 
@@ -38,6 +40,8 @@ log = structlog.get_logger(__name__)
 _WORKER_WAS_LATE = "Python worker failed to connect back"
 #: As often in a row the stream is started again; then something else is wrong.
 _MOST_RESTARTS = 5
+#: How long the stream waits for room on a full disk before it is started again; it takes a second to find out.
+_ROOM_PAUSE_S = 5.0
 #: Batches smaller than this are parsed by one task: a shuffle would cost more than a second core saves.
 _SPREAD_OVER_CORES_BYTES = 1 << 20
 
@@ -70,6 +74,9 @@ class Ingestion:
         self._query: StreamingQuery | None = None
         self._stopped = False
         self._restarts = 0
+        self._restart_at_s = 0.0
+        #: Datasets whose new rows `on_commit` has yet to hear of, for it failed.
+        self._untold: frozenset[str] = frozenset()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
         self._position = landing.read_mark()
         #: Held while a batch is under way; whoever changes a schema takes it first.
@@ -98,17 +105,39 @@ class Ingestion:
         )
 
     def keep_running(self) -> str | None:
-        """Why the stream has ended and can't go on, or None. One whose Python process was late is started again: like a
-        restart of the cluster, it goes on where the tables are."""
+        """Why the stream has ended and can't go on, or None. One whose Python process was late is started again, and so
+        is one that found the disk full, as often as it takes: like a restart of the cluster, it goes on where the
+        tables are. Meanwhile records are accepted as long as there is room for them."""
         reason = self._ended_because()
+        if reason is not None and is_out_of_room(reason):
+            self._start_when_there_is_room(reason)
+            return None
         if reason is None or _WORKER_WAS_LATE not in reason or self._restarts == _MOST_RESTARTS:
             return reason
         self._restarts += 1
         log.warning("Spark's Python process took more than 10 s to start; starting the stream again")
+        self._start_again()
+        return None
+
+    def _start_when_there_is_room(self, reason: str) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s < self._restart_at_s:
+            return
+        self._restart_at_s = now_s + _ROOM_PAUSE_S
+        last_line = reason.strip().splitlines()[-1]
+        log.error("the disk is full; records wait in the landing log", pause_s=_ROOM_PAUSE_S, reason=last_line)
+        try:
+            self._start_again()
+        except Exception as exc:
+            if not is_out_of_room(str(exc)):
+                raise
+            log.error("the disk is still full", exc_info=exc)
+
+    def _start_again(self) -> None:
         with self.batch_lock:
             if not self._stopped:
+                self._tell_commits()  # Nothing may come that would tell them.
                 self.start()
-        return None
 
     def _ended_because(self) -> str | None:
         if self._query is None:
@@ -135,6 +164,8 @@ class Ingestion:
                 return
             end = self._batch_end(batch_id)
             headers = list(self._landing.headers_between(self._position, end))
+            if (headers[-1].end if headers else self._position) != end:
+                raise ClusterFailure(f"the landing log does not hold all frames from {self._position} to {end}")
             by_dataset: dict[str, list[FrameHeader]] = {}
             for header in headers:
                 if header.count:
@@ -149,8 +180,13 @@ class Ingestion:
             self._position = end
             self._restarts = 0
             self._on_ingested(end)
-            if changed:
-                self._on_commit(changed)
+            self._untold |= changed
+            self._tell_commits()
+
+    def _tell_commits(self) -> None:
+        if self._untold:
+            self._on_commit(self._untold)
+            self._untold = frozenset()
 
     def _batch_end(self, batch_id: int) -> int:
         """Where the batch ends: Spark writes it down before it runs the batch."""
@@ -181,6 +217,7 @@ class Ingestion:
             table = parse_frames(frames, stored.dataset, limit, ordered=spread)
         feed_of = {header.position: header.feed for header in missing}
         parsed = separate(table, stored.dataset, feed_of, limit, self._clock.now_us())
+        _refuse_incomplete(stored.dataset.name, missing, parsed)
         self._count(parsed.positions, feed_of, parsed.rejected)
         letters = _at_or_after(parsed.rejected, parsed.rejected.column("position"), letters_from)
         if letters.num_rows:
@@ -200,6 +237,19 @@ class Ingestion:
             self._metrics.feed_records(feed_of[one["values"]], "accepted", one["counts"])
         for one in pc.value_counts(rejected.column("feed")).to_pylist():
             self._metrics.feed_records(one["values"], "rejected", one["counts"])
+
+
+def _refuse_incomplete(dataset: str, headers: Sequence[FrameHeader], parsed: Parsed) -> None:
+    """Every record that was acknowledged becomes a row or a dead letter. If Spark was given fewer, for a file was not
+    there or a process read another, the batch fails before anything is committed: publishers are told that what was
+    committed is in the table, and the log lets go of it."""
+    promised = sum(header.count for header in headers)
+    found = parsed.rows.num_rows + parsed.rejected.num_rows
+    if found != promised:
+        raise ClusterFailure(
+            f"the landing log's frames from {headers[0].position} to {headers[-1].end} promise {promised} records for "
+            f"{dataset}, but {found} came out of them; nothing of them was committed"
+        )
 
 
 def _at_or_after(rows: pa.Table, positions: pa.ChunkedArray, first: int) -> pa.Table:

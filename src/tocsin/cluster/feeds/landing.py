@@ -85,7 +85,7 @@ class LandingLog:
         lock = lock_folder(directory, "the landing log")
         durable = os.open(directory / DURABLE_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            end = _recover(directory, read_durable(durable))
+            end = _recover(directory, read_durable(durable) or 0)
             os.pwrite(durable, DURABLE_VALUE.pack(end), 0)
             log = LandingLog(directory, segment_bytes, lock, durable, end)
             log._resume_segment()

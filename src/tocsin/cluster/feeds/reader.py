@@ -48,9 +48,10 @@ def segment_starts(directory: Path) -> list[int]:
     return sorted(int(path.stem) for path in files if path.stem.isdecimal())
 
 
-def read_durable(descriptor: int) -> int:
+def read_durable(descriptor: int) -> int | None:
+    """How far the log is durable; None if nothing was ever written there."""
     value = os.pread(descriptor, DURABLE_VALUE.size, 0)
-    return int(DURABLE_VALUE.unpack(value)[0]) if len(value) == DURABLE_VALUE.size else 0
+    return int(DURABLE_VALUE.unpack(value)[0]) if len(value) == DURABLE_VALUE.size else None
 
 
 class LandingReader:
@@ -63,13 +64,19 @@ class LandingReader:
 
     @property
     def end(self) -> int:
-        """The durable end of the log: one small read, however much or little is new."""
+        """The durable end of the log: one small read, however much or little is new.
+
+        Raises `ClusterFailure` if there is no log: whoever took that for an empty one would let records go.
+        """
         if self._durable is None:
             try:
                 self._durable = os.open(self._directory / DURABLE_FILE, os.O_RDONLY)
-            except FileNotFoundError:
-                return 0
-        return read_durable(self._durable)
+            except FileNotFoundError as exc:
+                raise self._gone() from exc
+        end = read_durable(self._durable)
+        if end is None:
+            raise self._gone()
+        return end
 
     @property
     def first_position(self) -> int:
@@ -80,9 +87,9 @@ class LandingReader:
         """Whole frames from `start` up to the durable end, or `end_limit` if that comes first.
 
         They come to `max_bytes` at most, but there is at least one if any is there. `start` must be where a
-        frame begins. Raises `ClusterFailure` if it has been removed or is damaged.
+        frame begins. Raises `ClusterFailure` if it has been removed, is damaged or was never written.
         """
-        durable = self.end
+        durable = self._end_after(start)
         limit = durable if end_limit is None else min(durable, end_limit)
         frames: list[Frame] = []
         position, budget = start, max_bytes
@@ -108,7 +115,7 @@ class LandingReader:
 
     def headers_between(self, start: int, end: int) -> Iterator[FrameHeader]:
         """The headers of the frames that begin in [start, end), bodies neither read nor checked."""
-        limit = min(self.end, end)
+        limit = min(self._end_after(start), end)
         position = start
         while position < limit:
             segment, stop = self._segment_at(position, limit)
@@ -119,6 +126,16 @@ class LandingReader:
                     position = header.end
                 if position == first:
                     raise damaged(segment_path(self._directory, segment).name, segment, position)
+
+    def _end_after(self, start: int) -> int:
+        if start > (end := self.end):
+            raise ClusterFailure(
+                f"the landing log {self._directory} ends at position {end}, before {start}, where reading goes on"
+            )
+        return end
+
+    def _gone(self) -> ClusterFailure:
+        return ClusterFailure(f"the landing log {self._directory} is not there: {DURABLE_FILE} is missing or empty")
 
     def close(self) -> None:
         if self._durable is not None:

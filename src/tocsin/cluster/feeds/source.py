@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from tocsin.cluster.feeds.landing import LandingReader
+from tocsin.errors import ClusterFailure
 
 _Row = tuple[int, str, bytes]
 
@@ -62,5 +63,8 @@ class LandingStreamReader(SimpleDataSourceStreamReader):
     def readBetweenOffsets(  # noqa: N802 - Spark's name
         self, start: dict[str, int], end: dict[str, int]
     ) -> Iterator[_Row]:
-        frames = self._reader.read_frames(int(start["position"]), int(end["position"]), 1 << 62)
+        first, last = int(start["position"]), int(end["position"])
+        frames = self._reader.read_frames(first, last, 1 << 62)
+        if (frames[-1].end if frames else first) != last:
+            raise ClusterFailure(f"the landing log no longer holds all frames from position {first} to {last}")
         return iter([(frame.position, frame.dataset, frame.body) for frame in frames])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
+from tocsin.cluster.datasets import tables
+from tocsin.cluster.datasets.table_files import ChecksummedFile
 from tocsin.cluster.datasets.tables import Table
 from tocsin.errors import ClusterFailure
 
@@ -245,3 +249,25 @@ def test_a_reader_that_sees_a_number_sees_its_rows(tmp_path: Path) -> None:
         stop.set()
         reader.join()
     assert not missing
+
+
+def _full(*_: Any, **__: Any) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_commit_that_finds_no_room_changes_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a file is removed, and when there is room again the same number is given out, once."""
+    table.append(rows(1), {"landing": 10})
+
+    def half_a_file(_: pa.Table, target: ChecksummedFile, **__: Any) -> None:
+        target.write(b"PAR1")
+        _full()
+
+    before = sorted(table.path.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(tables.pq, "write_table", half_a_file)
+        with pytest.raises(ClusterFailure, match="No space left"):
+            table.append(rows(2), {"landing": 20})
+    assert (sorted(table.path.iterdir()), table.sequence, table.transaction("landing")) == (before, 1, 10)
+    assert table.append(rows(3), {"landing": 20}) == 2
+    assert numbers(table.read()) == [1, 3]

@@ -13,7 +13,7 @@ import pytest
 
 from tocsin.cluster.feeds.frames import PreparedFrame, prepare_frame
 from tocsin.cluster.feeds.landing import LandingLog, LandingReader
-from tocsin.cluster.feeds.reader import segment_path, segment_starts
+from tocsin.cluster.feeds.reader import DURABLE_FILE, segment_path, segment_starts
 from tocsin.errors import ClusterFailure, Overloaded
 
 SEGMENT_BYTES = 1000
@@ -120,15 +120,30 @@ def test_reading_is_bounded_but_never_stuck(log: LandingLog) -> None:
     assert log.read_frames(log.end) == []
 
 
-def test_a_reader_may_come_before_the_log(tmp_path: Path) -> None:
-    """The stream and the server start in any order."""
+def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """Read as an empty one, it would have publishers told that their records are in tables."""
     reader = LandingReader(tmp_path / "log")
-    assert (reader.end, reader.read_frames(0)) == (0, [])
+    for read in (lambda: reader.end, lambda: reader.read_frames(0), lambda: list(reader.headers_between(0, 10))):
+        with pytest.raises(ClusterFailure, match="is not there"):
+            read()
     log = LandingLog.open(tmp_path / "log", SEGMENT_BYTES)
     append(log, b"x")
     assert bodies(reader) == [b"x"]
     log.close()
     reader.close()
+
+
+def test_a_log_that_ends_before_the_place_asked_for_is_an_error(log: LandingLog) -> None:
+    """One that was emptied, or replaced, is not taken for one in which nothing is new."""
+    append(log, b"x")
+    reader = LandingReader(log.directory)
+    for read in (lambda: reader.read_frames(log.end + 1), lambda: list(reader.headers_between(log.end + 1, 1 << 40))):
+        with pytest.raises(ClusterFailure, match="ends at position"):
+            read()
+    reader.close()
+    (log.directory / DURABLE_FILE).write_bytes(b"")
+    with pytest.raises(ClusterFailure, match="is not there"):
+        LandingReader(log.directory).read_frames(0)
 
 
 def test_reopening_goes_on_where_it_ended(tmp_path: Path) -> None:
