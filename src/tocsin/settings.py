@@ -73,7 +73,7 @@ class ClusterSettings(Settings):
     #: More options for the driver's JVM, after Tocsin's own.
     spark_java_options: str = ""
     #: Where subscriptions and keyed snapshots are handed to Spark; memory-backed if it can be. Empty: /dev/shm
-    #: where there is one, else inside data_dir.
+    #: where there is one, else inside data_dir. A folder of the process's own is made in it.
     scratch_dir: str = ""
     #: LOAD and FOLDER feeds may read only below these; `imports` inside data_dir always counts.
     import_folders: tuple[Path, ...] = ()

@@ -31,6 +31,7 @@ from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.runtime import digests
 from tocsin.runtime.clock import SystemClock
+from tocsin.runtime.files import make_private
 from tocsin.runtime.versions import Versions
 
 log = structlog.get_logger(__name__)
@@ -64,7 +65,7 @@ class SessionStore:
     """`now_us` is the time of day: how long somebody has been away is known after a restart too."""
 
     def __init__(self, folder: Path, now_us: Callable[[], int] = _CLOCK.now_us) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         self._now_us = now_us
         self._folder = folder
         file = folder / "broker.sqlite"

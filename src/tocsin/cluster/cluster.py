@@ -6,8 +6,6 @@ table and channel had come, and goes on from there. There is no recovery procedu
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 import threading
 from collections.abc import Callable, Sequence
@@ -35,9 +33,11 @@ from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.cluster.results.subscriptions import Ended, Subscribed, SubscriptionRegistry
+from tocsin.cluster.scratch import fresh_scratch
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, ParameterValue
 from tocsin.runtime.clock import Clock, SystemClock
+from tocsin.runtime.files import make_private
 from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
@@ -62,7 +62,8 @@ class Cluster:
         #: Called with the number of each results commit, in the thread that made it.
         self.on_results: Callable[[int], None] = lambda _commit: None
         data_dir = settings.data_dir
-        (data_dir / "imports").mkdir(parents=True, exist_ok=True)
+        make_private(data_dir)
+        (data_dir / "imports").mkdir(exist_ok=True)
         self.intake = FeedIntake.open(settings)
         self._database = open_database(data_dir / "catalogue.sqlite")
         self.catalogue = Catalogue(self._database)
@@ -79,7 +80,7 @@ class Cluster:
         )
         for dataset in self.catalogue.datasets.values():
             self.store.open(dataset)
-        self._scratch = _fresh_scratch(settings)
+        self._scratch = fresh_scratch(data_dir, settings.scratch_dir)
         self._folder_feeds: dict[str, FolderFeed] = {}
         #: Held by whoever changes what exists: statements come one at a time.
         self.statement_lock = threading.RLock()
@@ -322,22 +323,3 @@ class Cluster:
         if channel.kind is ChannelKind.REPETITIVE:
             assert channel.period_s is not None, "the parser gives every repetitive channel a period"
             self.repetitive.add(channel.name, channel.period_s)
-
-
-def _fresh_scratch(settings: ClusterSettings) -> Path:
-    """An empty folder for this process alone; what earlier processes left is removed.
-
-    Each process has its own, since the Java process of one that was killed may live for another second.
-    """
-    shared = Path("/dev/shm")  # noqa: S108 - the folder below it is named after the data directory
-    if settings.scratch_dir:
-        root = Path(settings.scratch_dir)
-    elif shared.is_dir() and os.access(shared, os.W_OK):
-        identity = hashlib.sha256(str(settings.data_dir.resolve()).encode()).hexdigest()[:16]
-        root = shared / f"tocsin-{identity}"
-    else:
-        root = settings.data_dir / "scratch"
-    shutil.rmtree(root, ignore_errors=True)
-    scratch = root / f"run-{os.getpid()}"
-    scratch.mkdir(parents=True, exist_ok=True)
-    return scratch

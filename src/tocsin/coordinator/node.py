@@ -42,6 +42,7 @@ from tocsin.coordinator.users import Users
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
+from tocsin.runtime.files import make_private
 from tocsin.settings import CoordinatorSettings
 
 log = structlog.get_logger(__name__)
@@ -67,7 +68,7 @@ class CoordinatorNode:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private(settings.data_dir)
         database = open_database(settings.database_url or settings.data_dir / _DATABASE_FILE)
         self._store = Store(database, self.clock)
         announce_s = max(_ANNOUNCE_S, _ANNOUNCE_HEARTBEATS * settings.heartbeat_every_s)

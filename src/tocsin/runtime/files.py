@@ -1,9 +1,10 @@
-"""How many files, and so connections, this process may have open."""
+"""What this process may have open, and who may look into its folders."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from pathlib import Path
 
 
 def raise_open_files() -> int:
@@ -16,3 +17,14 @@ def raise_open_files() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         return hard
     return sys.maxsize
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that holds people's data or keys, for this user alone. One that is there already loses what it
+    grants to everybody; its group, which somebody has chosen, keeps what it has."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    mode = folder.stat().st_mode & 0o777
+    if mode & 0o007:
+        with contextlib.suppress(PermissionError):  # Somebody else's, who has let this process in.
+            folder.chmod(mode & ~0o007)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tocsin.errors import ClusterFailure
+from tocsin.runtime.files import make_private
 
 
 def lock_folder(folder: Path, title: str) -> int:
@@ -25,7 +26,7 @@ def lock_folder(folder: Path, title: str) -> int:
 @contextmanager
 def locked_folder(folder: Path, title: str) -> Iterator[None]:
     """The same, for as long as it is entered. The folder is made if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     lock = lock_folder(folder, title)
     try:
         yield

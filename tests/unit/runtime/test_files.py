@@ -1,0 +1,27 @@
+"""Folders that hold people's data are for their owner alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tocsin.runtime.files import make_private
+
+
+def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    """Whatever the umask says."""
+    before = os.umask(0)
+    try:
+        make_private(tmp_path / "some" / "data")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "some" / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_was_open_to_everybody_is_closed(tmp_path: Path) -> None:
+    """One from an earlier version; what its group may do is somebody's choice."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o755)
+    make_private(folder)
+    assert folder.stat().st_mode & 0o777 == 0o750
