@@ -13,6 +13,7 @@
     │   ├── InUse                   something else depends on it
     │   ├── Superseded              a broker of that name was started again; this one has to end
     │   ├── InvalidValue            a value is missing, of the wrong type or out of range
+    │   │   └── WrongEntries        some of many entries are wrong; says which
     │   ├── TooLarge                over a size limit
     │   ├── SubscriptionFailed      a subscription that its channel can't be run for
     │   └── HistoryGone             the results asked for are past retention
@@ -26,6 +27,7 @@ On the wire an error is `{"error": {"code", "message", "temporary", ...details}}
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 
@@ -122,6 +124,20 @@ class Superseded(RequestError):
 class InvalidValue(RequestError):
     code = "invalid_value"
     http_status = 422
+
+
+class WrongEntries(InvalidValue):
+    """Some of many entries are wrong, so nothing was done; `wrong` says which, counted from 0, and why."""
+
+    code = "wrong_entries"
+
+    def __init__(self, message: str, wrong: Mapping[int, TocsinError] | None = None) -> None:
+        super().__init__(message)
+        self.wrong = dict(wrong or {})
+
+    def details(self) -> dict[str, Any]:
+        listed = self.wrong.items()
+        return {"wrong": [{"index": at, "code": error.code, "message": error.message} for at, error in listed]}
 
 
 class TooLarge(RequestError):

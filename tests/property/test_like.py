@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Characters of each length in UTF-8, those that lower case makes longer, and those that patterns are made of.
 ALPHABET = "abA%_\\é\N{MATHEMATICAL FRAKTUR SMALL A}İΣς\n"
-PATTERNS = 240
+PATTERNS = 120
 
 
 def _patterns() -> list[str]:
@@ -51,7 +51,7 @@ def _patterns() -> list[str]:
 def _texts() -> list[str | None]:
     chance = random.Random(8)
     short = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]
-    mixed = ["".join(chance.choice(ALPHABET) for _ in range(chance.randint(1, 8))) for _ in range(400)]
+    mixed = ["".join(chance.choice(ALPHABET) for _ in range(chance.randint(1, 8))) for _ in range(200)]
     return [None, *short, *mixed]
 
 

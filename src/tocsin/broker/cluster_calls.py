@@ -27,7 +27,7 @@ from tocsin.broker.events import (
 )
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
-from tocsin.errors import HistoryGone, HistoryRewound, NotFound, TocsinError, Unavailable
+from tocsin.errors import HistoryGone, HistoryRewound, NotFound, TocsinError, Unavailable, WrongEntries
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -152,27 +152,37 @@ class ClusterCalls:
     async def _acquire_or_split(
         self, asks: list[Ask], deadline_s: float
     ) -> tuple[list[tuple[Ask, Held]], list[tuple[Ask, TocsinError]]]:
-        """Hold all that can be held: the cluster takes all or none, so the wrong ones are found by halving."""
+        """Hold all that can be held: the cluster takes all or none and says which are wrong. Where it doesn't, for it
+        refuses the call as a whole, they are found by halving."""
         pause_s = _FIRST_PAUSE_S
-        while True:
+        refused: list[tuple[Ask, TocsinError]] = []
+        while asks:
             try:
                 held = await self._link.acquire(asks)
-                return list(zip(asks, held, strict=True)), []
+                return list(zip(asks, held, strict=True)), refused
+            except WrongEntries as exc:
+                wrong = {at: error for at, error in exc.wrong.items() if 0 <= at < len(asks)}
+                if not wrong:
+                    break
+                refused += [(asks[at], error) for at, error in wrong.items()]
+                asks = [ask for at, ask in enumerate(asks) if at not in wrong]
             except Unavailable as exc:
                 if self._now_s() >= deadline_s:
-                    return [], [(ask, exc) for ask in asks]
+                    return [], [*refused, *((ask, exc) for ask in asks)]
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
             except ENDING:
                 raise
             except TocsinError as exc:
                 if len(asks) == 1:
-                    return [], [(asks[0], exc)]
+                    return [], [*refused, (asks[0], exc)]
                 break
+        if not asks:
+            return [], refused
         middle = len(asks) // 2
         first = await self._acquire_or_split(asks[:middle], deadline_s)
         second = await self._acquire_or_split(asks[middle:], deadline_s)
-        return first[0] + second[0], first[1] + second[1]
+        return first[0] + second[0], refused + first[1] + second[1]
 
     async def _until_answered(self, call: Callable[[], Awaitable[_Answer]], what: str) -> _Answer:
         """The answer to `call`, however long the cluster is away."""

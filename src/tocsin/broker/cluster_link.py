@@ -21,6 +21,7 @@ from tocsin.errors import (
     Superseded,
     TocsinError,
     Unavailable,
+    WrongEntries,
 )
 from tocsin.model.position import Position
 from tocsin.protocol import incarnations
@@ -125,6 +126,10 @@ def _error(answer: httpx.Response) -> TocsinError:
         return kind(message, earliest=str(error.get("earliest", "")))
     if answer.status_code in (429, 503) or answer.is_server_error:
         return Unavailable(message, retry_after_s=float(error.get("retry_after_s", 1)))
+    if error.get("code") == WrongEntries.code:
+        kinds = {refusal.code: refusal for refusal in (NotFound, InvalidValue)}
+        wrong = {int(one["index"]): kinds.get(one["code"], RequestError)(one["message"]) for one in error["wrong"]}
+        return WrongEntries(message, wrong)
     for refusal in (NotFound, InvalidValue):
         if answer.status_code == refusal.http_status:
             return refusal(message)

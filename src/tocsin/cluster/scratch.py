@@ -1,4 +1,4 @@
-"""A folder for what a cluster need not keep: Spark's temporary files, the stream's checkpoint, rows on the way to Spark.
+"""A folder for what a cluster need not keep: Spark's temporary files, the checkpoint, rows on their way to Spark.
 
 It lies in a folder that others may use too, such as shared memory, so its name can't be guessed and nobody else may
 look inside. Nothing but what earlier processes of the same cluster left there is ever removed.

@@ -10,10 +10,20 @@ import pytest
 
 from tocsin.broker.cluster_calls import ClusterCalls
 from tocsin.broker.cluster_link import ClusterLink
-from tocsin.broker.events import BackendsReleased, CursorLost, Delivery, Event, Held, ResultsPulled, Started
+from tocsin.broker.events import (
+    Ask,
+    BackendsAcquired,
+    BackendsReleased,
+    CursorLost,
+    Delivery,
+    Event,
+    Held,
+    ResultsPulled,
+    Started,
+)
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
-from tocsin.errors import HistoryRewound, NotFound
+from tocsin.errors import HistoryRewound, InvalidValue, NotFound, TocsinError, WrongEntries
 from tocsin.runtime.clock import SystemClock
 
 
@@ -29,6 +39,15 @@ class Cluster:
         if missing := [one for one in ids if one not in self.ids]:
             raise NotFound(f"subscription {missing[0]} is not held")
         self.ids -= set(ids)
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+        self.calls += 1
+        wrong: dict[int, TocsinError] = {
+            at: InvalidValue(f"{ask.parameters} is no number") for at, ask in enumerate(asks) if ask.channel == "Wrong"
+        }
+        if wrong:
+            raise WrongEntries(f"{len(wrong)} are wrong", wrong)
+        return [Held(at, ask.channel, {}, "", 0) for at, ask in enumerate(asks)]
 
     async def held(self) -> list[Held]:
         self.calls += 1
@@ -119,3 +138,19 @@ async def test_what_has_ended_by_itself_keeps_nothing_else_held() -> None:
     assert isinstance(event, BackendsReleased)
     assert cluster.ids == {3}
     assert len(await release(cluster, 7, 8)) == 1
+
+
+async def test_wrong_ones_among_many_cost_one_more_call() -> None:
+    """Whoever asks for something wrong is told why, and delays nobody: the cluster says which ones are wrong."""
+    cluster = Cluster()
+    asks = [Ask("Wrong" if number % 100 == 7 else "Right", f"[{number}]", "") for number in range(1_000)]
+    happened: list[Event] = []
+    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    await calls.acquire(asks)
+    (event,) = happened
+    assert isinstance(event, BackendsAcquired)
+    assert cluster.calls == 2
+    assert [ask for ask, _ in event.acquired] == [ask for ask in asks if ask.channel == "Right"]
+    assert {ask.parameters: str(error) for ask, error in event.refused} == {
+        ask.parameters: f"{ask.parameters} is no number" for ask in asks if ask.channel == "Wrong"
+    }

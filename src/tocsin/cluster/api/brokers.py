@@ -18,7 +18,7 @@ from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
-from tocsin.errors import HistoryGone, InvalidValue, TocsinError
+from tocsin.errors import HistoryGone, InvalidValue, NotFound, TocsinError, WrongEntries
 from tocsin.model.catalogue import Broker, Channel, ParameterValue
 from tocsin.model.position import Position
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
@@ -152,7 +152,8 @@ def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
 
 @router.post("/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"])
 def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
-    """Hold backend subscriptions for a broker; all of them, or, if one is wrong, none."""
+    """Hold backend subscriptions for a broker; all of them, or, if some are wrong, none. The error then lists all that
+    are, so that the rest can be asked for at once."""
     cluster.registry.broker(broker)
     by_group: dict[tuple[str, str], list[tuple[int, tuple[ParameterValue, ...]]]] = {}
     channels: dict[str, Channel] = {}
@@ -160,15 +161,18 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: Incar
     # Until all are held, none of their channels may be dropped.
     with cluster.subscription_lock:
         cluster.incarnations.check(broker, incarnation)
+        wrong: dict[int, TocsinError] = {}
         for at, ask in enumerate(body.subscriptions):
-            cluster.catalogue.channel(ask.channel)  # Its error lists what there is.
-            channel = cluster.channel_at_work(ask.channel).channel
-            channels[channel.name] = channel
             try:
+                cluster.catalogue.channel(ask.channel)  # Its error lists what there is.
+                channel = cluster.channel_at_work(ask.channel).channel
                 values = check_values(channel, ask.parameters)
-            except InvalidValue as exc:
-                raise InvalidValue(f"subscription {at + 1} of {len(body.subscriptions)}: {exc}") from exc
+            except (NotFound, InvalidValue) as exc:
+                wrong[at] = exc
+                continue
+            channels[channel.name] = channel
             by_group.setdefault((channel.name, ask.permission), []).append((at, values))
+        _refuse_wrong(wrong, len(body.subscriptions))
         position = cluster.results.last_sequence
         for (name, permission), asks in by_group.items():
             done = cluster.subscribe(broker, name, [values for _, values in asks], permission)
@@ -273,6 +277,16 @@ def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated
             raise HistoryGone(f"position {text} is of another epoch than subscription {one}", earliest=f"{one}-0")
         starts[one] = position.sequence
     return _encoded(cluster.results.pull_subscriptions(starts, limit_rows=body.limit), accept)
+
+
+def _refuse_wrong(wrong: dict[int, TocsinError], count: int) -> None:
+    if not wrong:
+        return
+    first, error = next(iter(wrong.items()))
+    if count == 1:
+        raise error
+    others = f"; {len(wrong) - 1} more are wrong" if len(wrong) > 1 else ""
+    raise WrongEntries(f"none is held: subscription {first + 1} of {count}: {error}{others}", wrong)
 
 
 def _held_by(cluster: Cluster, broker: str) -> Callable[[pa.Table], pa.Table]:

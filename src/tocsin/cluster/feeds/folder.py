@@ -6,12 +6,17 @@ size, so a crash between publishing and moving doubles nothing while keys are re
 
 Files whose content can't be published ever (broken JSON, an endless line) are moved to `failed/` with the reason
 beside them; what may pass (no permission, disk errors) is tried again, ever more slowly. Nothing is deleted.
+
+Whoever may put files into the folder may put links there too, at any moment. None is followed, neither for reading nor
+for writing: they would lead out of what the operator has allowed.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import stat
 import threading
 import time
 from codecs import BOM_UTF8
@@ -140,6 +145,8 @@ class FolderFeed:
     def poll(self) -> int:
         """Looks once and publishes what is ready; returns how many files were moved to `done/`."""
         try:
+            if self.folder.resolve() != self.folder.absolute():
+                raise OSError(errno.ELOOP, "a link stands on the way to it; links are not followed")
             listing = list(_list_files(self.folder))
         except OSError as exc:
             self._report(str(self.folder), f"the folder can't be read: {exc}")
@@ -166,21 +173,29 @@ class FolderFeed:
             self._published.add(file)
             _move_into(self.folder / "done", path)
         except RequestError as exc:
-            self._report(file.name, f"moved to failed/: {exc}")
-            moved = _move_into(self.folder / "failed", path)
-            moved.with_name(f"{moved.name}.reason.txt").write_text(f"{exc}\n")
+            self._set_aside(path, file, exc)
             return False
         except (OSError, TocsinError) as exc:
-            pause_s = self._state.failed(file, self._monotonic_s())
-            self._report(file.name, f"can't be published or moved, next attempt in {pause_s:g} s: {exc}")
+            self._try_later(file, exc)
             return False
         self._published.discard(file)
         self.problems.pop(file.name, None)
         return True
 
+    def _set_aside(self, path: Path, file: FileSeen, reason: RequestError) -> None:
+        self._report(file.name, f"moved to failed/: {reason}")
+        try:
+            _move_into(self.folder / "failed", path, f"{reason}\n")
+        except OSError as exc:
+            self._try_later(file, exc)
+
+    def _try_later(self, file: FileSeen, reason: Exception) -> None:
+        pause_s = self._state.failed(file, self._monotonic_s())
+        self._report(file.name, f"can't be published or moved, next attempt in {pause_s:g} s: {reason}")
+
     def _publish(self, path: Path, file: FileSeen) -> bool:
         """True when every part is on disk; False if it was stopped or the file changed under it."""
-        with path.open("rb") as opened:
+        with _open_file(path) as opened:
             parts = _json_parts if path.suffix == _JSON_SUFFIX else _line_parts
             for number, ndjson in enumerate(parts(opened, self._part_bytes)):
                 now_there = os.fstat(opened.fileno())
@@ -221,7 +236,6 @@ def _is_candidate(name: str) -> bool:
 def _list_files(folder: Path) -> Iterator[FileSeen]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            # Links aren't followed: they would lead out of the folder that the operator allowed.
             if entry.is_file(follow_symlinks=False):
                 try:
                     status = entry.stat(follow_symlinks=False)
@@ -252,11 +266,33 @@ def _json_parts(file: BinaryIO, part_bytes: int) -> Iterator[bytes]:
     yield from _line_parts(BytesIO(records.ndjson), part_bytes)
 
 
-def _move_into(folder: Path, path: Path) -> Path:
-    """Moves a file into `folder` under its name, or the first `name.N` that is free."""
+def _open_file(path: Path) -> BinaryIO:
+    """A file that was in the listing; what has taken its place since is refused if it is a link, a pipe or a device."""
+    # Opening a pipe that nobody writes to would wait for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not an ordinary file any more")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _move_into(folder: Path, path: Path, reason: str = "") -> None:
+    """Moves a file into `folder` under its name, or the first `name.N` that is free, with the reason beside it."""
     folder.mkdir(exist_ok=True)
-    target, number = folder / path.name, 0
-    while target.exists():
-        number += 1
-        target = folder / f"{path.name}.{number}"
-    return path.rename(target)
+    target = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        there = set(os.listdir(target))  # noqa: PTH208 - of the folder that is open, whatever its name leads to now
+        name, number = path.name, 0
+        while name in there or (reason and f"{name}.reason.txt" in there):
+            number += 1
+            name = f"{path.name}.{number}"
+        os.rename(path, name, dst_dir_fd=target)
+        if reason:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(f"{name}.reason.txt", flags, 0o644, dir_fd=target), "w") as beside:
+                beside.write(reason)
+    finally:
+        os.close(target)

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -228,6 +229,57 @@ def test_links_are_not_followed(folder: Path, cluster: Cluster, tmp_path: Path) 
     (folder / "a.json").symlink_to(tmp_path / "secret.json")
     assert feed_of(folder, cluster).poll() == 0
     assert cluster.calls == 0
+
+
+def test_a_link_that_takes_a_files_place_is_not_followed(
+    folder: Path, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be put there between the look and the reading, with the size and time of the file it leads to."""
+    secret = tmp_path / "secret.json"
+    secret.write_bytes(b'{"a": 1}')
+    (folder / "a.json").write_bytes(b'{"b": 2}')
+    os.utime(folder / "a.json", ns=(secret.stat().st_atime_ns, secret.stat().st_mtime_ns))
+    observe = FolderState.observe
+
+    def swap(self: FolderState, listing: Iterable[FileSeen], now: float) -> list[FileSeen]:
+        (folder / "a.json").unlink()
+        (folder / "a.json").symlink_to(secret)
+        return observe(self, listing, now)
+
+    monkeypatch.setattr(FolderState, "observe", swap)
+    feed = feed_of(folder, cluster)
+    assert (feed.poll(), cluster.calls) == (0, 0)
+    assert "can't be published" in feed.problems["a.json"]
+
+
+@pytest.mark.parametrize("inside", ["done", "failed"])
+def test_nothing_is_moved_or_written_through_a_link(
+    folder: Path, cluster: Cluster, tmp_path: Path, inside: str
+) -> None:
+    """Neither through a link in place of done/ or failed/, nor through one where a reason is to be written."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder / inside).symlink_to(elsewhere)
+    (folder / "a.json").write_bytes(b"{}" if inside == "done" else b"{")
+    feed = feed_of(folder, cluster)
+    assert feed.poll() == 0
+    assert (list(elsewhere.iterdir()), (folder / "a.json").exists()) == ([], True)
+    (folder / inside).unlink()
+    (folder / inside).mkdir()
+    (folder / inside / "a.json.reason.txt").symlink_to(elsewhere / "overwritten")
+    feed_of(folder, cluster).poll()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_link_on_the_way_to_the_folder_is_not_followed(folder: Path, cluster: Cluster, tmp_path: Path) -> None:
+    """The folder was looked at when the feed was created; what took its place since was not."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "a.json").write_bytes(b"{}")
+    folder.rmdir()
+    folder.symlink_to(tmp_path / "private")
+    feed = feed_of(folder, cluster)
+    assert (feed.poll(), cluster.calls) == (0, 0)
+    assert "links are not followed" in feed.problems[str(folder)]
 
 
 def test_a_missing_folder_and_unknown_kinds_are_reported_once(
