@@ -66,6 +66,8 @@ class ClusterSettings(Settings):
     port: int = 8600
     #: When given, every HTTP call must carry it as a bearer token.
     api_token: str = ""
+    #: Whether `host` may be one that other machines reach though there is no api_token.
+    open_to_network: bool = False
     #: Spark master; `local[*]` runs Spark inside this process's JVM.
     spark_master: str = "local[*]"
     #: Heap of the driver's JVM. 4 GB holds about 20 million subscriptions.
@@ -135,6 +137,8 @@ class CoordinatorSettings(Settings):
     port: int = 8500
     #: What brokers and operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
     api_token: str = ""
+    #: Whether `host` may be one that other machines reach though there is no api_token.
+    open_to_network: bool = False
     #: Whoever shows this instead may look at everything and change nothing. Empty: there is no such role.
     viewer_token: str = ""
     #: The data cluster, for the dashboard to show and to have channels paused; empty: it is left out.

@@ -102,6 +102,9 @@ def make_app(
         version=__version__,
         description="Subscribers connect here: by WebSocket at /v1/connect, or by Server-Sent Events.",
         lifespan=lifespan,
+        # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.node = node
     app.state.settings = settings

@@ -294,7 +294,7 @@ def rejections(cluster: Cluster, dataset: str, position: int, end: int) -> list[
     """Line and reason of each record between two log positions that became a dead letter."""
     letters = cluster.store[dataset].dead_letters
     where = (pc.field("position") >= position) & (pc.field("position") < end)
-    found = letters.read(where=where).select(["line", "reason"]).sort_by("line")
+    found = letters.read(where=where, columns=["line", "reason"]).sort_by("line")
     rows: list[dict[str, Any]] = found.to_pylist()
     return rows
 

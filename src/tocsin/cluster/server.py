@@ -21,6 +21,7 @@ from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up
 from tocsin.model.position import end_of
 from tocsin.runtime.connections import bounded_http
+from tocsin.runtime.exposure import check_exposure
 from tocsin.runtime.http import LimitBodies, NameRun, RequireToken, answer_errors
 from tocsin.settings import ClusterSettings
 
@@ -68,15 +69,16 @@ def make_app(
         version=__version__,
         description="Datasets, feeds, channels and results. People subscribe to queries, not topics.",
         lifespan=lifespan,
+        # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.cluster = cluster
     app.state.receiving = Receiving()
     answer_errors(app)
     for module in (statements, catalogue, feeds, brokers):
         app.include_router(module.router)
-    app.add_middleware(
-        LimitBodies, max_bytes=MAX_BODY_BYTES, except_suffix="/records"
-    )  # feeds have a limit of their own
+    app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES, except_path=feeds.RECORDS_PATH)
     app.add_middleware(NameRun, header=brokers.RUN_HEADER)
     if cluster.settings.api_token:
         app.add_middleware(RequireToken, token=cluster.settings.api_token)
@@ -125,6 +127,7 @@ async def _watch(cluster: Cluster, on_failure: Callable[[str], None]) -> None:
 
 def serve(settings: ClusterSettings) -> None:
     """Run a cluster until it is told to stop."""
+    check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
     cluster = Cluster(settings)
     uvicorn.run(
         make_app(cluster),

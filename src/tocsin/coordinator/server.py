@@ -52,6 +52,9 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces
         version=__version__,
         description="Users and their tokens, brokers and their states, and which subscriber goes where.",
         lifespan=lifespan,
+        # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.node = node
     answer_errors(app)
@@ -65,7 +68,7 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces
 def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
     """Run a coordinator until it is told to stop."""
     check_tls(settings.tls_certificate, settings.tls_key)
-    check_exposure(settings.host, settings.api_token)
+    check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
     with locked_folder(settings.data_dir, "the coordinator's data folder"):
         uvicorn.run(
             make_app(settings, faces=faces),

@@ -19,10 +19,11 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def check_exposure(host: str, api_token: str) -> None:
-    """Raises InvalidValue if anybody on the network could do everything."""
-    if not api_token and not is_loopback(host):
+def check_exposure(host: str, api_token: str, *, is_meant: bool) -> None:
+    """Raises InvalidValue if anybody on the network could do everything, unless somebody has said that this is meant."""
+    if not api_token and not is_meant and not is_loopback(host):
         raise InvalidValue(
             f"setting host: {host!r} can be reached from other machines, and without api_token everybody there may do "
-            "everything; set api_token, or listen on 127.0.0.1"
+            "everything; set api_token, or listen on 127.0.0.1, or set open_to_network if something in front keeps "
+            "strangers out"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import math
+import re
 import secrets
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -70,16 +71,18 @@ def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Re
 
 
 class LimitBodies:
-    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that end in `except_suffix`.
-    A function says it for each request, by who asks for what."""
+    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that match `except_path`, which have a
+    limit of their own. A function says how many for each request, by who asks for what."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int | Callable[[Scope], int], except_suffix: str | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, max_bytes: int | Callable[[Scope], int], except_path: re.Pattern[str] | None = None
+    ) -> None:
         self._app = app
         self._max_bytes = max_bytes
-        self._except_suffix = except_suffix
+        self._except_path = except_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or (self._except_suffix and scope["path"].endswith(self._except_suffix)):
+        if scope["type"] != "http" or (self._except_path and self._except_path.fullmatch(scope["path"])):
             await self._app(scope, receive, send)
             return
         max_bytes = self._max_bytes if isinstance(self._max_bytes, int) else self._max_bytes(scope)
@@ -155,7 +158,7 @@ def answer_errors(app: FastAPI) -> None:
     def http_error(request: Request, exc: Exception) -> Response:
         assert isinstance(exc, HTTPException)
         if exc.status_code == 404:
-            return reply_error(NotFound(f"no route {request.url.path}; see /docs"))
+            return reply_error(NotFound(f"no route {request.url.path}; see /openapi.json"))
         error = {"code": "http", "message": str(exc.detail), "temporary": False}
         return reply({"error": error}, exc.status_code, dict(exc.headers or {}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Annotated, Any, Literal
 
 import pyarrow.compute as pc
@@ -12,6 +13,7 @@ from pydantic import BaseModel, Field
 from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.feeds.bodies import decode_body
+from tocsin.cluster.feeds.dead_letters import newest_letters
 from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.cluster.feeds.replay import replay_dead_letters
 from tocsin.cluster.interpreter import rejections
@@ -20,6 +22,9 @@ from tocsin.model.catalogue import FeedSource
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
+
+#: Where records come in. Their bodies are received by a reader that has limits of its own.
+RECORDS_PATH = re.compile(r"/v1/feeds/[^/]+/records")
 
 #: How many rejections an answer lists; all of them are in the dead-letter table.
 _MAX_LISTED = 100
@@ -124,14 +129,13 @@ def list_dead_letters(
     dataset: str, cluster: AnyCluster, limit: Annotated[int, Query(ge=1, le=1000)] = _MAX_LISTED
 ) -> Response:
     """Records that did not fit, or that a channel could not be run for, with the reason, newest first."""
-    letters = cluster.store[cluster.catalogue.dataset(dataset).name].dead_letters.read()
-    order = [("_seq", "descending"), ("position", "descending"), ("line", "ascending")]
-    newest = letters.sort_by(order).slice(0, limit)
-    listed = newest.drop_columns(["_seq"]).to_pylist()
+    letters = cluster.store[cluster.catalogue.dataset(dataset).name].dead_letters
+    listed = newest_letters(letters, limit)
     for letter in listed:
+        del letter["_seq"]
         if len(letter["raw"]) > _MAX_SHOWN_CHARACTERS:
             letter["raw"] = letter["raw"][:_MAX_SHOWN_CHARACTERS] + "…"
-    return reply({"total": letters.num_rows, "dead_letters": listed})
+    return reply({"total": letters.count(), "dead_letters": listed})
 
 
 @router.post("/datasets/{dataset}/dead-letters/replay", response_model=ReplayAnswer, tags=["feeds"])

@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.dead_letters import in_parts
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.model.catalogue import Feed, FeedSource
@@ -25,17 +26,18 @@ def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: ds.Ex
     """
     # A channel's dead letters have no place in the landing log: their records are in the dataset.
     published = pc.field("position") >= 0
-    letters = stored.dead_letters.read(where=published if chosen is None else published & chosen)
-    receipts: list[Receipt] = []
-    for start in range(0, letters.num_rows, _BATCH_ROWS):
-        receipts += _publish_again(stored, intake, letters.slice(start, _BATCH_ROWS))
-    positions = pc.unique(letters.column("position")).to_pylist()
-    # The letters of a position came in one commit, so all of them have been published.
-    for start in range(0, len(positions), _BATCH_ROWS):
-        listed = ", ".join(map(str, positions[start : start + _BATCH_ROWS]))
-        stored.dead_letters.delete(f"position IN ({listed})")
-    again = stored.dead_letters.read(where=pc.field("position").isin([receipt.position for receipt in receipts]))
-    return {"replayed": letters.num_rows, "accepted": letters.num_rows - again.num_rows, "rejected": again.num_rows}
+    where = published if chosen is None else published & chosen
+    replayed = rejected = 0
+    for positions, letters in in_parts(stored.dead_letters, where, _BATCH_ROWS):
+        receipts: list[Receipt] = []
+        for start in range(0, letters.num_rows, _BATCH_ROWS):
+            receipts += _publish_again(stored, intake, letters.slice(start, _BATCH_ROWS))
+        # The letters of a position came in one commit, so all of them have been published.
+        stored.dead_letters.delete(f"position IN ({', '.join(map(str, positions))})")
+        anew = pc.field("position").isin([receipt.position for receipt in receipts])
+        rejected += stored.dead_letters.read(where=anew, columns=["position"]).num_rows
+        replayed += letters.num_rows
+    return {"replayed": replayed, "accepted": replayed - rejected, "rejected": rejected}
 
 
 def _publish_again(stored: StoredDataset, intake: FeedIntake, letters: pa.Table) -> list[Receipt]:
