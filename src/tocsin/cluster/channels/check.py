@@ -26,10 +26,13 @@ from tocsin.cluster.channels.dialect import (
 )
 from tocsin.cluster.channels.patterns import UnsupportedPattern, check_pattern
 from tocsin.cluster.channels.resolve import Output, resolve
+from tocsin.cluster.channels.size import MAX_SIZE
 from tocsin.model.catalogue import Dataset, Parameter
 from tocsin.model.schema import SEQUENCE_COLUMN
 
 MAX_QUERY_LENGTH = 100_000
+#: A query within its bounds has some four words and signs for each of its parts; parsing this many takes half a second.
+MAX_TOKENS = 5 * MAX_SIZE
 #: How many binary operators (AND, +, ...) a chain may have, and how deeply all else may be nested. Generating SQL takes
 #: some four Python frames for each level of a nest, and Spark's parser recurses as deeply.
 MAX_CHAIN = 300
@@ -158,6 +161,10 @@ def check_query(
     tokens = tokenize(source)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
+    if len(tokens) > MAX_TOKENS:
+        raise source.error(
+            f"the query is too large: it has {len(tokens):,} words and signs; {MAX_TOKENS:,} are allowed"
+        )
     try:
         tree = parse_query(source, tokens)
         _refuse_deep(tree, source)
