@@ -20,7 +20,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(host: str, api_token: str, *, is_meant: bool) -> None:
-    """Raises InvalidValue if anybody on the network could do everything, unless somebody has said that this is meant."""
+    """Raises InvalidValue if anybody on the network could do everything, unless somebody has said that it is meant."""
     if not api_token and not is_meant and not is_loopback(host):
         raise InvalidValue(
             f"setting host: {host!r} can be reached from other machines, and without api_token everybody there may do "

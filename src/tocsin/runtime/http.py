@@ -71,8 +71,8 @@ def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Re
 
 
 class LimitBodies:
-    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that match `except_path`, which have a
-    limit of their own. A function says how many for each request, by who asks for what."""
+    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that match `except_path`, which have
+    a limit of their own. A function says how many for each request, by who asks for what."""
 
     def __init__(
         self, app: ASGIApp, max_bytes: int | Callable[[Scope], int], except_path: re.Pattern[str] | None = None

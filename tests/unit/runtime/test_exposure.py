@@ -11,7 +11,7 @@ from tocsin.runtime.exposure import check_exposure
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "cluster.example"])
 def test_a_server_that_others_reach_needs_a_token(host: str) -> None:
     """It is refused before it listens, with what would be allowed; whoever means it can say so."""
-    with pytest.raises(InvalidValue, match="set api_token, .* or set open_to_network"):
+    with pytest.raises(InvalidValue, match=r"set api_token, .* or set open_to_network"):
         check_exposure(host, "", is_meant=False)
     check_exposure(host, "secret", is_meant=False)
     check_exposure(host, "", is_meant=True)
