@@ -147,6 +147,7 @@ class DeliveryDesk:
         if event.is_rewound:
             # The cluster knows whether it has the places of those who seem to be ahead.
             for frontend in self._ahead:
+                frontend.is_placed = False
                 self._need_history(frontend)
             self._ahead.clear()
         return missing
@@ -178,7 +179,10 @@ class DeliveryDesk:
             if frontend.live or room_bytes <= 0:
                 continue
             if frontend.sent > self.through:
-                self._ahead[frontend] = None
+                if frontend.is_placed:
+                    self._ahead[frontend] = None
+                else:
+                    self._need_history(frontend)  # If there is no such place, the cluster says so.
                 continue
             if frontend.backend.id in self._untrusted and frontend.sent == self.through:
                 # Nothing is missing yet; whether the next pull can be trusted shows when it comes.
@@ -192,6 +196,8 @@ class DeliveryDesk:
             if not found or frontend.sent == found[-1].sequence:
                 frontend.live = True
                 frontend.backend.live[connection] = session
+                # History that was asked for before, and is still on its way, would come a second time.
+                self._missed.get(frontend.backend.id, {}).pop(frontend, None)
         if wires:
             session.confirming = True
             self._write(session, wires, confirm=True)
@@ -228,6 +234,7 @@ class DeliveryDesk:
                 if frontend.sent < after:
                     self._need_history(frontend)  # It came when this was already under way.
                     continue
+                frontend.is_placed = True
                 if not session.takes_more:
                     continue  # It is brought forward when it is back, or has read.
                 wires = sessions.setdefault(session, [])
@@ -242,8 +249,9 @@ class DeliveryDesk:
             else:
                 self.bring_forward(session)
 
-    def lose_history(self, event: HistoryLost) -> None:
-        """Tell those who asked that results are gone, and go on with what is left."""
+    def lose_history(self, event: HistoryLost) -> list[Frontend]:
+        """Tell those who asked that results are gone, and go on with what is left; returns whom it was told."""
+        concerned = []
         for subscription, after in event.after.items():
             self._fetching.discard(subscription)
             for frontend in list(self._missed.pop(subscription, {})):
@@ -253,13 +261,16 @@ class DeliveryDesk:
                 is_concerned = frontend.sent < event.earliest or event.is_rewound
                 if after <= frontend.sent and is_concerned:
                     self.tell_gone(frontend, event.earliest, is_rewound=event.is_rewound)
+                    concerned.append(frontend)
                 self.bring_forward(session)
+        return concerned
 
     def tell_gone(self, frontend: Frontend, earliest: int, *, is_rewound: bool = False) -> None:
         """Have a subscriber go on from `earliest`; back to there, if its history is gone."""
         self.told_gone += 1
         frontend.sent = earliest if is_rewound else max(frontend.sent, earliest)
         frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
+        frontend.is_placed = True
         if frontend.session.connection is not None:
             position = str(Position(frontend.backend.id, earliest))
             text = _REWOUND if is_rewound else _REMOVED

@@ -31,12 +31,16 @@ class Door:
 
     def keep_waiting(self, subscriber: SubscriberId, arrival: SubscriberArrived) -> None:
         """Ask what is kept for it, here or elsewhere."""
-        if (earlier := self._waiting.get(subscriber)) is not None:
-            self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
-        else:
+        if subscriber not in self._waiting:
             self._out.append(FetchSession(subscriber))
-            self._quotas.count_connection(arrival.user, 1)
+        self.turn_away_earlier(subscriber)
+        self._quotas.count_connection(arrival.user, 1)
         self._waiting[subscriber] = arrival
+
+    def turn_away_earlier(self, subscriber: SubscriberId) -> None:
+        """The same subscriber has come over another connection: the one that waits must not take its place later."""
+        if (earlier := self._pop(subscriber)) is not None:
+            self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
 
     def take(self, subscriber: SubscriberId, *, is_certain: bool) -> SubscriberArrived | None:
         """The one who waits, who is let in now; None if it has gone again, or has to come again later.

@@ -358,10 +358,8 @@ class BrokerNode:
             return
         try:
             self._metrics.bytes_out += known.deliver(wires)
-        except Exception as exc:
-            log.error("a connection could not be written to", exc_info=exc)
-            self._events.append(ConnectionLost(connection, self._now_s()))
-            self._connections.pop(connection, None)
+        except Exception as exc:  # noqa: BLE001 it is logged
+            self._failed(known, exc)
             return
         if confirm and not known.is_congested():
             self._events.append(ConnectionFlushed(connection))

@@ -52,6 +52,9 @@ class Frontend:
     sent: int
     live: bool = False
     recovered: bool = True
+    #: The cluster has a place such as `sent`: if that lies ahead of our cursor, the pulls will come up with it. Of a
+    #: position that was brought, nobody knows before the cluster was asked.
+    is_placed: bool = True
 
 
 @dataclass(slots=True, eq=False)

@@ -154,7 +154,7 @@ class BrokerState:
             ResultsPulled: self._deliveries.take,
             CursorLost: self._cursor_lost,
             HistoryPulled: self._history_pulled,
-            HistoryLost: self._deliveries.lose_history,
+            HistoryLost: self._history_lost,
             ReportDue: self._report_due,
             Claimed: self._claimed,
             Reported: self._reported,
@@ -308,6 +308,7 @@ class BrokerState:
             self._door.send_away(event, refusal)
             return
         if session is not None and brings_all(event):
+            self._door.turn_away_earlier(subscriber)
             self._connect(session, event)
         else:
             # What we keep for it may be old: another broker may have carried it on since, and we not have heard of it.
@@ -567,6 +568,10 @@ class BrokerState:
 
     def _history_pulled(self, event: HistoryPulled) -> None:
         self._deliveries.take_history(event, self._now_s)
+
+    def _history_lost(self, event: HistoryLost) -> None:
+        for frontend in self._deliveries.lose_history(event):
+            self._acked[frontend] = None
 
     def _cursor_lost(self, event: CursorLost) -> None:
         for frontend in self._deliveries.lose_cursor(event):

@@ -18,7 +18,14 @@ from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Backend, Frontend, Session, describe
 from tocsin.errors import InvalidValue, NotFound, SubscriptionFailed, TocsinError, Unavailable
 from tocsin.model.position import Position, commit_of
-from tocsin.protocol.messages import FromBroker, Subscribe, Unsubscribed, error_message, parse_position
+from tocsin.protocol.messages import (
+    MAX_CHANNEL_LENGTH,
+    FromBroker,
+    Subscribe,
+    Unsubscribed,
+    error_message,
+    parse_position,
+)
 
 #: A position that is further ahead of us than this was never given out. A cluster that is started again skips 200
 #: numbers for each second since it was started before, so that some years of it are so many.
@@ -65,6 +72,7 @@ class SubscriptionDesk:
         assert session.arrival is not None
         ask = Ask.of(message.channel, message.parameters, session.arrival.permission)
         try:
+            _check_channel(message.channel)
             position = parse_position(message.position) if message.position else None
             self._check_reach(position)
         except InvalidValue as exc:
@@ -228,6 +236,7 @@ class SubscriptionDesk:
             frontend.sent = frontend.acked  # What it is told is what follows, whatever was sent before it asked again.
         if position is not None and position.epoch == backend.id:
             frontend.acked = frontend.sent = position.sequence
+            frontend.is_placed = False
             self.resumed += 1
         elif position is not None:
             frontend.recovered = False
@@ -247,6 +256,12 @@ class SubscriptionDesk:
     def _tell(self, session: Session, message: FromBroker) -> None:
         if session.connection is not None:
             self._out.append(Send(session.connection, message))
+
+
+def _check_channel(name: str) -> None:
+    """What nobody could be told of must not be kept either."""
+    if len(name) > MAX_CHANNEL_LENGTH:
+        raise InvalidValue(f"channel: {len(name)} characters, at most {MAX_CHANNEL_LENGTH} are allowed")
 
 
 def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed | None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.latencies import BUCKETS
+from tocsin.protocol.messages import MAX_CHANNEL_LENGTH
 
 NAME_PATTERN = r"^[A-Za-z0-9_.@~-]{1,64}$"
 
@@ -59,7 +60,7 @@ class BrokerWelcome(BaseModel):
 class BackendSubscription(BaseModel):
     """What makes two subscriptions the same."""
 
-    channel: str = Field(max_length=255)
+    channel: str = Field(max_length=MAX_CHANNEL_LENGTH)
     parameters: dict[str, ParameterValue] = {}
     permission: str = Field("", max_length=255)
 

@@ -31,6 +31,9 @@ CLOSE_TOO_MUCH = 4102
 #: is one row; what is larger than this is no row that anyone meant to be told about.
 MAX_MESSAGE_BYTES = 16 << 20
 
+#: The longest name of a channel that brokers and the coordinator tell one another; channels have at most 64 characters.
+MAX_CHANNEL_LENGTH = 255
+
 #: Metres on the plane that channels reckon with; bounded, so that no sum of them overflows.
 MAX_COORDINATE_M = 1e9
 Coordinate = Annotated[float, msgspec.Meta(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]

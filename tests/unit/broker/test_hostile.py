@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.events import Ask, Delivery, ResultsPulled, StoreSubscription
+from tocsin.broker.coordinator_link import to_wire
+from tocsin.broker.events import Ask, Claimed, Delivery, ResultsPulled, StoreSubscription
+from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_FAILED, Error, Pong, Subscribed, Welcome
-from unit.broker.nodes import Broker, Line
+from unit.broker.nodes import Broker, Cluster, Line
 
 _SUBSCRIBE = '{"type":"subscribe","channel":"C","request":3}'
 
@@ -82,6 +84,32 @@ async def test_a_mistake_with_one_connection_ends_that_connection(broker: Broker
     again = await broker.line("eve")
     (welcome,) = [one for one in again.sent if isinstance(one, Welcome)]
     assert [one.channel for one in welcome.subscriptions] == ["C"]
+
+
+async def test_whatever_a_subscriber_asks_for_can_be_reported(broker: Broker) -> None:
+    """What the coordinator would not take as a channel is refused; else no heartbeat could be made any more."""
+    eve = await broker.line("eve")
+    broker.node.happened(Claimed({"eve/d": 1}))
+    with patch.object(Cluster, "acquire", side_effect=Unavailable("starting", retry_after_s=1)):
+        await broker.say(eve, json.dumps({"type": "subscribe", "channel": "C" * 256, "position": "1-90", "request": 3}))
+        for session in broker.state.kept():
+            to_wire(session, connected=True)
+    assert isinstance(eve.last(), Error)
+    assert (eve.last().code, eve.last().request) == ("invalid_value", 3)
+
+
+async def test_who_can_not_be_written_to_is_closed(broker: Broker) -> None:
+    """To leave it open would be worse: nothing would come, and pings would be answered."""
+    ann, eve = await broker.line("ann"), await broker.line("eve")
+    await broker.say(ann, _SUBSCRIBE)
+    await broker.say(eve, _SUBSCRIBE)
+    broker.node.happened(ResultsPulled(1, [], 100, 0.0))
+    with patch.object(eve, "deliver", side_effect=ZeroDivisionError):
+        broker.node.happened(ResultsPulled(2, [Delivery(1, 101, b"x")], 101, 0.0))
+    assert ann.wires == [b"x"]
+    assert eve.closed is not None
+    assert eve.closed[0] == CLOSE_FAILED
+    assert broker.state.connections == 1
 
 
 _NUMBERS = st.integers() | st.floats() | st.sampled_from([0, 1, 2**53, 2**63 - 1, 2**63, 2**64, -1, 10**400])

@@ -252,6 +252,20 @@ def test_devices_of_one_user_are_bounded() -> None:
     assert broker.messages(Welcome)
 
 
+def test_who_comes_last_stays() -> None:
+    """A connection that still waits to be let in does not replace the one that was opened after it."""
+    broker = Broker()
+    broker.live("ann")
+    broker.tell(SubscriberArrived(2, "ann", "d", "", 1000, 3600.0, [], 0.0))
+    broker.tell(
+        SubscriberArrived(3, "ann", "d", "", 1000, 3600.0, [Subscribe("OfType", {"etype": "flood"}, "7-90")], 0.0)
+    )
+    assert {one.connection for one in broker.all_of(Close)} == {1, 2}
+    broker.tell(SessionFetched("ann/d", None, is_certain=True, now_s=0.0))
+    assert broker.all_of(Close) == []
+    assert broker.state.connection_of("ann/d") == 3
+
+
 def test_those_who_wait_at_the_door_count() -> None:
     """A user who opens connections faster than the coordinator answers gets no more of them than others."""
     broker = Broker(Limits(max_connections_per_user=2, max_connections=3))
@@ -400,6 +414,7 @@ def test_who_waits_ahead_is_checked_when_history_was_rewound() -> None:
     broker = Broker()
     broker.live("ann")
     broker.arrive(2, "bob", Subscribe("OfType", {"etype": "flood"}, "7-130", 1))
+    broker.tell(HistoryPulled({7: 130}, [], 130))
     assert not broker.all_of(FetchHistory)
     broker.tell(CursorLost(120, 1.0, is_rewound=True))
     assert broker.all_of(FetchHistory) == [FetchHistory({7: 130})]
@@ -408,6 +423,48 @@ def test_who_waits_ahead_is_checked_when_history_was_rewound() -> None:
     broker.pull()
     broker.pull((7, 121))
     assert set(broker.wires()) == {1, 2}
+
+
+def test_who_seems_to_be_ahead_is_asked_about_once() -> None:
+    """The cluster knows whether there is such a place: if so, what comes after it comes, each once; what was pulled
+    meanwhile is not asked for again."""
+    broker = Broker()
+    broker.live("ann")
+    broker.arrive(2, "bob", Subscribe("OfType", {"etype": "flood"}, "7-130", 1))
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 130})]
+    broker.tell(HistoryPulled({7: 130}, [Delivery(7, 140, b"7-140")], 145))
+    assert broker.wires() == {2: [b"7-140"]}
+    broker.tell(ConnectionFlushed(2))
+    assert not broker.all_of(FetchHistory)
+    broker.pull((7, 120), (7, 130), (7, 140))
+    assert broker.wires() == {1: [b"7-120", b"7-130", b"7-140"]}
+    assert not broker.all_of(FetchHistory)
+    broker.pull((7, 150))
+    assert broker.wires() == {1: [b"7-150"], 2: [b"7-150"]}
+
+
+def test_a_position_just_beyond_the_end_is_answered() -> None:
+    """Nobody waits for years, without a word, for numbers to come up with a place that was never given out."""
+    broker = Broker()
+    broker.live("ann")
+    broker.arrive(2, "eve", Subscribe("OfType", {"etype": "flood"}, f"7-{1 << 40}", 1))
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 1 << 40})]
+    broker.tell(HistoryLost({7: 1 << 40}, 100, is_rewound=True))
+    assert [(one.position, one.rewound) for one in broker.messages(HistoryGone)] == [("7-100", True)]
+    broker.pull((7, 101))
+    assert broker.wires() == {1: [b"7-101"], 2: [b"7-101"]}
+
+
+@pytest.mark.parametrize("is_rewound", [False, True])
+def test_a_gap_that_was_told_is_stored(is_rewound: bool) -> None:
+    """A broker that is started again, or another one, does not tell it a second time."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", position="7-40")
+    broker.acquired(flood=7)
+    broker.tell(HistoryLost({7: 40}, 80, is_rewound))
+    broker.tell(Ticked(1.0))
+    assert broker.all_of(StorePositions) == [StorePositions([("ann/d", _FLOOD, Position(7, 80))])]
 
 
 def test_live_results_that_are_gone_are_told() -> None:
