@@ -247,7 +247,18 @@ class ChannelExecutor:
             return None
         # Of paused ones too, since that is what tells how far they are behind.
         window = self.window(state)
-        return None if window.empty or state.is_paused or self._is_closing else window
+        if window.empty or state.is_paused or self._is_closing:
+            return None
+        return self._begun_in_parts(state, window) or window
+
+    def _begun_in_parts(self, state: ChannelState, window: Window) -> Window | None:
+        """The commit that some subscriptions have their results of already; None if there is none. It can be ended only
+        in parts, by a recovery: a run over all of the window would give them their results again."""
+        for name in window.changed:
+            begun = window.first_commit(name)
+            if self._results.part_done(state.channel.name, name, begun.through[name]):
+                return begun
+        return None
 
     def _is_at_work(self, state: ChannelState) -> bool:
         return self._states.get(state.channel.name.lower()) is state
@@ -263,6 +274,8 @@ class ChannelExecutor:
 
     def _run(self, state: ChannelState, window: Window) -> _Output | None:
         """A run over a whole window; None if it has to be smaller."""
+        if self._begun_in_parts(state, window) is not None:
+            return None
         begin_s = self._clock.monotonic_s()
         try:
             rows = self._runs.run(state, window)

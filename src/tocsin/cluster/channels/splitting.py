@@ -61,6 +61,10 @@ class Window:
         """The datasets that have commits in the window."""
         return [name for name in self.after if self.through[name] > self.after[name]]
 
+    def first_commit(self, name: str) -> Window:
+        """The oldest commit of one of the datasets, and nothing else."""
+        return Window(self.after, {**self.after, name: self.after[name] + 1})
+
     def first_half(self) -> Window | None:
         """The older half of the window, by commits, and then by datasets; None if it is down to one commit of one."""
         half = {name: self.after[name] + (self.through[name] - self.after[name] + 1) // 2 for name in self.after}

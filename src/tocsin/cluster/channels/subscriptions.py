@@ -48,6 +48,10 @@ _LOOK_AGAIN = 1.1
 
 _Ids = npt.NDArray[np.int64]
 
+#: For names of views, files and folders. One count for all channels: a run of a channel that was dropped may end when
+#: another one of its name is at work, and must not take anything of it along.
+_numbers = itertools.count(1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tier:
@@ -79,8 +83,7 @@ class ChannelSubscriptions:
         self._cores = spark.sparkContext.defaultParallelism
         self._channel = channel
         self._radius_parameters = tuple(radius_parameters)
-        self._folder = scratch / "subscriptions" / channel.name.lower()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = scratch / "subscriptions" / f"{channel.name.lower()}-{next(_numbers)}"
         self._folder.mkdir(parents=True)
         self._schema = pa.schema(
             [
@@ -88,7 +91,6 @@ class ChannelSubscriptions:
                 *((parameter.name, ARROW_TYPES[parameter.type]) for parameter in channel.parameters),
             ]
         )
-        self._numbers = itertools.count(1)
         #: Guards what is in this paragraph: who came and who left.
         self._lock = threading.Lock()
         self._pending: list[pa.Table] = []
@@ -227,7 +229,7 @@ class ChannelSubscriptions:
         frame = newcomers_frame
         for tier in reversed(tiers):
             frame = tier.frame.unionAll(frame)
-        name = f"tocsin_subscriptions_{self._channel.name}_{next(self._numbers)}"
+        name = f"tocsin_subscriptions_{self._channel.name}_{next(_numbers)}"
         frame.createOrReplaceTempView(name)
         self._former_view, self._view = self._view, name
         self._tiers, self._newcomers, self._newcomers_frame = tiers, newcomers, newcomers_frame
@@ -244,7 +246,7 @@ class ChannelSubscriptions:
         count = 0
         try:
             for part in _in_parts(tables, -(-rows // self._file_count(rows))):
-                files.append(self._folder / f"{next(self._numbers):06d}.parquet")
+                files.append(self._folder / f"{next(_numbers):06d}.parquet")
                 write_for_spark(part, files[-1], self._cores)
                 bounds = pc.min_max(part.column(SUBSCRIPTION_COLUMN)).as_py()
                 first_ids.append(bounds["min"])

@@ -255,3 +255,23 @@ def test_a_channel_that_fails_with_everything_is_paused(setup: Setup) -> None:
     setup.executor.set_paused(setup.state, False)
     setup.executor.run_continuous(["reports"])
     assert setup.settle() == everything(*range(150))
+
+
+def test_a_window_begun_in_parts_is_ended_in_parts(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was too much at once may not be later: other subscriptions, other tasks. Those who have their part get no
+    second one, also when more commits have come meanwhile."""
+    commit_part, calls = ResultStore.commit_part, [0]
+
+    def sometimes(*arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 2:
+            setup.most_results = 10**9
+            setup.commit(2)
+            raise OSError("no room")
+        return commit_part(*arguments)
+
+    monkeypatch.setattr(ResultStore, "commit_part", sometimes)
+    setup.most_results = 1
+    setup.commit(1)
+    setup.executor.run_continuous(["reports"])
+    assert setup.settle() == everything(1, 2)

@@ -117,7 +117,7 @@ def test_a_failed_run_neither_forgets_nor_doubles_subscriptions(
         assert set(shown(spark, subscriptions)) <= set(expected)
         assert len(shown(spark, subscriptions)) == len(set(shown(spark, subscriptions))) == len(subscriptions)
     assert len(spark.cached) == len(subscriptions._tiers)
-    assert len(list((tmp_path / "subscriptions" / "c").iterdir())) == sum(len(t.files) for t in subscriptions._tiers)
+    assert len(list(subscriptions._folder.iterdir())) == sum(len(t.files) for t in subscriptions._tiers)
 
 
 @pytest.mark.parametrize("call", CALLS[1:])
@@ -137,7 +137,7 @@ def test_a_failed_merge_changes_nothing_and_is_tried_again(spark: Any, tmp_path:
         pass
     assert shown(spark, subscriptions) == [one for one in expected if one not in (2, 12)]
     assert len(spark.cached) == len(subscriptions._tiers) == 1
-    assert len(list((tmp_path / "subscriptions" / "c").iterdir())) == 1
+    assert len(list(subscriptions._folder.iterdir())) == 1
 
 
 def test_those_who_left_get_no_results_before_and_after_a_merge(spark: Any, tmp_path: Path) -> None:
@@ -241,3 +241,19 @@ def test_ids_that_do_not_ascend_are_merged_once(spark: Any, tmp_path: Path) -> N
         merges += 1
         assert merges < 5
     assert set(shown(spark, subscriptions)) >= {*range(1, 11), *range(1000, 1011), 503}
+
+
+def test_a_dropped_channel_takes_nothing_of_its_successor_along(spark: Any, tmp_path: Path) -> None:
+    """A run of the former channel may end long after another one of its name was created."""
+    former = ChannelSubscriptions(spark, CHANNEL, tmp_path)
+    former.add(asked(1, 8))
+    former.view()
+    successor = ChannelSubscriptions(spark, CHANNEL, tmp_path)
+    successor.add(asked(11, 18))
+    assert shown(spark, successor) == list(range(11, 19))
+    former.close()
+    assert shown(spark, successor) == list(range(11, 19))
+    successor.add(asked(21, 28))
+    assert shown(spark, successor) == [*range(11, 19), *range(21, 29)]
+    assert successor.merge(nullcontext())
+    assert shown(spark, successor) == [*range(11, 19), *range(21, 29)]
