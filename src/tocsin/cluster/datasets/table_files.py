@@ -218,12 +218,12 @@ class TableFiles:
     def note_checkpoint(self, version: int) -> None:
         self._checkpoints.add(version)
 
-    def verify(self, names: Iterable[str]) -> None:
-        """That these data files are as they were written; each is looked at once."""
+    def verify(self, names: Iterable[str], *, again: bool = False) -> None:
+        """That these data files are as they were written; each is looked at once, unless `again` is asked for."""
         for name in names:
-            if name in self._verified:
+            if name in self._verified and not again:
                 continue
-            check = self._state.files.get(name)
+            check = self._state.files.get(name) or self._written.get(name)
             if check is None:  # Written by a rewrite since the last sync: the sync will take its checksum.
                 continue
             if not _is_as_written(self._path / name, check):
@@ -243,11 +243,14 @@ class TableFiles:
             try:
                 self._sync(version)
             except OSError as exc:
-                self._failure = f"table {self._path} can't be forced to the disk: {exc}"
-                raise ClusterFailure(self._failure) from exc
+                raise ClusterFailure(self._note_failure(exc)) from exc
+
+    def _note_failure(self, exc: OSError) -> str:
+        self._failure = f"table {self._path} can't be forced to the disk: {exc}"
+        return self._failure
 
     def _sync(self, version: int) -> None:
-        checkpoints = sorted(one for one in self._checkpoints if one <= version)
+        checkpoints = sorted(one for one in self._checkpoints.copy() if one <= version)
         texts = {one: self._read_entry(one) for one in range(self._state.version + 1, version + 1)}
         line = SyncLine(texts)
         for name in live_files(line):
@@ -323,13 +326,24 @@ class TableFiles:
         target, new = self._path / SYNC_LOG, self._path / f"{SYNC_LOG}.new"
         new.write_bytes(content)
         sync_file(new)
-        new.replace(target)
-        sync_folder(self._path)
+        # Opened before it takes its place: what follows must never go to a file that has lost its name.
+        descriptor = os.open(new, os.O_RDWR)
+        try:
+            new.replace(target)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self.close()
+        self._file = descriptor
         state = SyncedState()
         state.apply(line)
         self._state = state
         self._end = self._rewritten_bytes = len(content)
-        self._open_log()
+        try:
+            sync_folder(self._path)
+        except OSError as exc:
+            self._note_failure(exc)
+            raise
 
     @property
     def _descriptor(self) -> int:

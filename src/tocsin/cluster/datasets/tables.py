@@ -148,6 +148,12 @@ class Table:
                 self._transactions[app] = self._delta.transaction_version(app)
             return self._transactions[app]
 
+    def next_number(self) -> int:
+        """The number that the next commit takes, whatever has become of one that failed."""
+        with self._lock:
+            self._settle()
+            return self._sequence + 1
+
     def skip_to(self, number: int) -> None:
         """Give out no number up to `number` any more; the next commit takes one above it."""
         with self._lock:
@@ -362,14 +368,28 @@ class Table:
 
     def delete(self, predicate: str) -> None:
         """Remove the rows for which the SQL `predicate` holds; the commit sequence stays as it is."""
+        self._delete(predicate, ds.scalar(True))
+
+    def _delete(self, predicate: str, is_rewritten: ds.Expression) -> None:
         with self._changing():
+            self._verify_to_rewrite(self._delta, is_rewritten)
             self._delta.delete(predicate, post_commithook_properties=_NO_HOOKS)
             self._delta.update_incremental()
             self.recent.clear(since=self._sequence)
 
     def delete_through(self, sequence: int) -> None:
         """Retention: remove the rows of all commits up to `sequence`."""
-        self.delete(f"{SEQUENCE_COLUMN} <= {int(sequence)}")
+        # Of other files all rows go, or none.
+        first, last = ds.field(f"min.{SEQUENCE_COLUMN}"), ds.field(f"max.{SEQUENCE_COLUMN}")
+        is_rewritten = (first <= sequence) & (last > sequence) | first.is_null() | last.is_null()
+        self._delete(f"{SEQUENCE_COLUMN} <= {int(sequence)}", is_rewritten)
+
+    def _verify_to_rewrite(self, delta: DeltaTable, is_rewritten: ds.Expression) -> None:
+        """That files are as they were written, for delta-rs verifies nothing: what it made of a damaged file would have
+        a right checksum ever after."""
+        actions = pa.table(delta.get_add_actions(flatten=True))
+        if actions.num_rows:
+            self._files.verify(actions.filter(is_rewritten).column("path").to_pylist(), again=True)
 
     def replace_files(self, rows: pa.Table) -> None:
         """Rewrite the table as `rows`, which keep their `_seq`: a compaction that knows which rows are dead."""
@@ -391,6 +411,7 @@ class Table:
         """Merge small files. Runs beside appends: an append never conflicts with a rewrite of older files."""
         self._commits_since_compaction = 0
         handle = DeltaTable(str(self.path))
+        self._verify_to_rewrite(handle, ds.field("size_bytes") < _COMPACT_TARGET_BYTES)
         handle.optimize.compact(
             target_size=_COMPACT_TARGET_BYTES,
             max_concurrent_tasks=1,

@@ -16,6 +16,7 @@ import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -155,7 +156,7 @@ class ResultStore:
             if rows.num_rows == 0:
                 self._ahead.update(bounds)
                 return None
-            first = sequence_of(self._table.sequence + 1, 0)
+            first = sequence_of(self._table.next_number(), 0)
             rows = rows.set_column(0, "sequence", pa.array(np.arange(first, first + rows.num_rows)))
             rows = rows.set_column(
                 4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
@@ -193,7 +194,7 @@ class ResultStore:
         return number
 
     def _append_to_table(self, rows: pa.Table, transactions: Mapping[str, int]) -> int:
-        self._numbering.reserve(self._table.sequence + 1 + rows.num_rows // ROWS_PER_NUMBER)
+        self._numbering.reserve(self._table.next_number() + rows.num_rows // ROWS_PER_NUMBER)
         return self._table.append(rows, transactions, rows_per_number=ROWS_PER_NUMBER)
 
     def _read_kept(self) -> tuple[int, pa.Table]:
@@ -208,17 +209,21 @@ class ResultStore:
         """
         for position in positions.values():
             self.check_not_rewound(position)
-        # In this order: what is removed or committed meanwhile must lie beyond what was asked about.
-        earliest, through = self.earliest_sequence, self.last_sequence
-        self._check_removals({one: position for one, position in positions.items() if position < earliest}, earliest)
-        positions = {one: max(position, earliest) for one, position in positions.items()}
-        behind = self._latest.behind(positions)
-        if not behind:
-            return Pulled(SCHEMA.empty_table(), max(through, min(positions.values())))
         keep = only(list(positions))
-        return self.pull(
-            min(behind.values()), limit_rows=limit_rows, keep=lambda rows: _after_each(positions, keep(rows))
-        )
+        while True:
+            # In this order: what is removed or committed meanwhile must lie beyond what was asked about.
+            earliest, through = self.earliest_sequence, self.last_sequence
+            self._check_removals({one: place for one, place in positions.items() if place < earliest}, earliest)
+            places = {one: max(place, earliest) for one, place in positions.items()}
+            behind = self._latest.behind(places)
+            if not behind:
+                return Pulled(SCHEMA.empty_table(), max(through, min(places.values())))
+            try:
+                return self.pull(min(behind.values()), limit_rows=limit_rows, keep=partial(_after_each, places, keep))
+            except HistoryGone:
+                # Retention has come between; whether these have lost anything by it is to be asked again.
+                if self.earliest_sequence == earliest:
+                    raise
 
     def _check_removals(self, positions: Mapping[int, int], earliest: int) -> None:
         removed = self._removals.find(list(positions)) if positions else {}
@@ -245,6 +250,10 @@ class ResultStore:
         while (begin := commit_of(position + 1)) <= last and count < limit_rows:
             through = self._gaps.beyond(min(last, begin + stride))
             rows = self._table.read(begin - 1, through)
+            if position < self.earliest_sequence:  # Retention has come between, so that some may be missing.
+                if pulled:
+                    break
+                self.check_history(position)
             # First what throws most away: each step copies what it leaves.
             rows = keep(rows) if rows.num_rows else rows
             rows = rows.filter(pc.greater(rows.column("sequence"), position)).sort_by("sequence")
@@ -320,7 +329,8 @@ def only(ids: Sequence[int]) -> Callable[[pa.Table], pa.Table]:
     return lambda rows: rows.filter(pc.is_in(rows.column("subscription"), value_set=wanted))
 
 
-def _after_each(positions: Mapping[int, int], rows: pa.Table) -> pa.Table:
+def _after_each(positions: Mapping[int, int], keep: Callable[[pa.Table], pa.Table], rows: pa.Table) -> pa.Table:
+    rows = keep(rows)
     if len(set(positions.values())) == 1:
         return rows
     pairs = zip(rows.column("subscription").to_pylist(), rows.column("sequence").to_pylist(), strict=True)

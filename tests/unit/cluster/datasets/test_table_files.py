@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -273,3 +274,48 @@ def test_a_rewrite_that_was_not_synced_never_happened(table: Table) -> None:
     """The files that merging replaced are still those of the table, and still checked."""
     table.compact()
     assert numbers(reopen(table)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "upkeep", [Table.compact, lambda table: table.delete("n = 1"), lambda table: table.delete_through(4)]
+)
+@pytest.mark.parametrize("when", ["before the start", "while it runs"])
+def test_upkeep_makes_no_good_files_of_damaged_ones(
+    table: Table, upkeep: Callable[[Table], None], when: str
+) -> None:
+    """Who rewrites a file reads it first; what came of damage would have a right checksum ever after."""
+    table.append(rows(4, 5, 1), rows_per_number=1)
+    table.sync()
+    path = Path(table.files(3)[0])
+    content = path.read_bytes()
+    if when == "while it runs":
+        assert numbers(table) == [1, 1, 2, 3, 4, 5]
+    flip(path, content.index(b"word 5") + 5)
+    again = table if when == "while it runs" else reopen(table)
+    with pytest.raises(ClusterFailure, match=f"{path.name} is damaged"):
+        upkeep(again)
+    path.write_bytes(content)
+    assert numbers(again) == [1, 1, 2, 3, 4, 5]
+
+
+def test_a_log_that_could_not_be_made_anew_goes_on(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever step of writing it anew fails: what is synced later is there after a start, or was refused."""
+    monkeypatch.setattr("tocsin.cluster.datasets.table_files._REWRITE_AFTER_BYTES", 0)
+    for number in range(4, 101):
+        table.append(rows(number))
+        table.sync()
+    with monkeypatch.context() as patch:
+        patch.setattr("tocsin.cluster.datasets.table_files.sync_folder", _no_more_files)
+        with pytest.raises(OSError, match="too many open files"):
+            table._files.tidy()
+    table.append(rows(101))
+    try:
+        table.sync()
+    except ClusterFailure:
+        assert numbers(reopen(table)) == list(range(1, 101))
+    else:
+        assert numbers(reopen(table)) == list(range(1, 102))
+
+
+def _no_more_files(path: Path) -> None:
+    raise OSError(errno.EMFILE, "too many open files")

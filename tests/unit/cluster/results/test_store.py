@@ -20,7 +20,7 @@ from tocsin.cluster.results.store import SCHEMA, Pulled, ResultStore, only
 from tocsin.cluster.results.subscriptions import SubscriptionRegistry
 from tocsin.errors import ClusterFailure, HistoryGone, HistoryRewound
 from tocsin.model.catalogue import Broker
-from tocsin.model.position import ROWS_PER_NUMBER, commit_of, sequence_of
+from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
 
 pytestmark = pytest.mark.shell
 
@@ -156,6 +156,31 @@ def test_a_window_whose_commit_seemed_to_fail_is_not_run_again(
     assert store.bound("C", "D") == 9
     store.commit([("C", output((1, "b")))], {("C", "D"): 12}, 10)
     assert store.pull(0, limit_rows=10, keep=everything).rows.column("payload").to_pylist() == ["a", "b"]
+
+
+def test_a_commit_after_one_that_seemed_to_fail_has_numbers_of_its_own(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a run that began before, and so comes without asking first how far the table is."""
+    commit = DeltaTable.create_write_transaction
+
+    def fails_afterwards(*args: Any, **kwargs: Any) -> None:
+        commit(*args, **kwargs)
+        raise OSError("planted")
+
+    def fails(_self: Table) -> None:
+        raise ClusterFailure("planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "create_write_transaction", fails_afterwards)
+        patch.setattr(Table, "_read_again", fails)
+        with pytest.raises(ClusterFailure):
+            store.commit([("C", output((1, "a")))], {("C", "D"): 9}, 10)
+    number = store.commit([("Other", output((2, "b")))], {("Other", "D"): 9}, 10)
+    assert number == 2
+    pulled = store.pull(0, limit_rows=10, keep=everything).rows
+    assert pulled.column("sequence").to_pylist() == [sequence_of(1, 0), sequence_of(2, 0)]
+    assert pulled.column("payload").to_pylist() == ["a", "b"]
 
 
 _NOW_US = 1_800_000_000_000_000
@@ -432,3 +457,42 @@ def test_a_pull_is_bounded_in_bytes(store: ResultStore) -> None:
         pulls.append([len(payload) for payload in pulled.rows.column("payload").to_pylist()])
         position = pulled.through
     assert pulls == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:]]
+
+
+def test_what_is_removed_while_it_is_pulled_is_told(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention may come between the look at what is kept and the reading: nobody goes on as if nothing had been."""
+    for number in range(4):
+        store.commit([("C", output((1 + number % 2, "x" * number)))], {}, 10 + number)
+    read = Table.read
+
+    def after_retention(table: Table, *args: Any, **kwargs: Any) -> pa.Table:
+        monkeypatch.setattr(Table, "read", read)
+        store.retain(12, 1 << 30)
+        return table.read(*args, **kwargs)
+
+    monkeypatch.setattr(Table, "read", after_retention)
+    with pytest.raises(HistoryGone):
+        store.pull(0, limit_rows=10, keep=everything)
+    assert store.earliest_sequence == end_of(2)
+
+
+def test_who_lost_nothing_is_not_told_of_what_is_removed_meanwhile(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pull of subscriptions that retention overtakes answers for these subscriptions."""
+    for number, one in enumerate((1, 1, 2, 2)):
+        store.commit([("C", output((one, "x" * number)))], {}, 10 + number)
+    read = Table.read
+
+    def after_retention(table: Table, *args: Any, **kwargs: Any) -> pa.Table:
+        monkeypatch.setattr(Table, "read", read)
+        store.retain(12, 1 << 30)
+        return table.read(*args, **kwargs)
+
+    for one in (1, 2):
+        store.pull_subscriptions({one: 1}, limit_rows=10)  # What is the newest of each is known from now on.
+    monkeypatch.setattr(Table, "read", after_retention)
+    pulled = store.pull_subscriptions({2: 1}, limit_rows=10)
+    assert pulled.rows.column("payload").to_pylist() == ["xx", "xxx"]
+    with pytest.raises(HistoryGone, match="of subscription 1"):
+        store.pull_subscriptions({1: 1}, limit_rows=10)
