@@ -318,7 +318,7 @@ class ChannelSubscriptions:
     def _classes_of(self, rows: pa.Table) -> Counter[RadiusClass]:
         if not self._radius_parameters or not rows.num_rows:
             return Counter()
-        columns = [rows.column(name).cast(pa.float64()) for name in self._radius_parameters]
+        columns = [rows.column(name).cast(pa.float64(), safe=False) for name in self._radius_parameters]
         return count_classes([column.to_numpy() for column in columns])
 
     def _must_settle_classes(self) -> bool:

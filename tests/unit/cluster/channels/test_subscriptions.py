@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tocsin.cluster.channels import subscriptions as module
+from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
 from tocsin.model.catalogue import BackendSubscription, Channel, ChannelKind, Parameter
 from tocsin.model.schema import ColumnType
@@ -257,3 +258,15 @@ def test_a_dropped_channel_takes_nothing_of_its_successor_along(spark: Any, tmp_
     assert shown(spark, successor) == [*range(11, 19), *range(21, 29)]
     assert successor.merge(nullcontext())
     assert shown(spark, successor) == [*range(11, 19), *range(21, 29)]
+
+
+def test_every_value_that_is_taken_can_be_a_radius(spark: Any, tmp_path: Path) -> None:
+    """Also a whole number that no DOUBLE equals: by the time its class is counted, the subscription is durable, and a
+    start that fails with it would fail each time."""
+    channel = Channel("C", ChannelKind.CONTINUOUS, (Parameter("steps", ColumnType.BIGINT),), "SELECT 1")
+    subscriptions = ChannelSubscriptions(spark, channel, tmp_path, ["steps"])
+    for one, value in enumerate((2**53 + 1, 2**63 - 1, -(2**63), 0, -1)):
+        values = check_values(channel, {"steps": value})
+        subscriptions.add([BackendSubscription(one, "C", values, "")])
+    assert sum(subscriptions.radius_classes().values()) == 5
+    assert shown(spark, subscriptions) == [0, 1, 2, 3, 4]

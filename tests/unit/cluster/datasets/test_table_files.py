@@ -280,9 +280,7 @@ def test_a_rewrite_that_was_not_synced_never_happened(table: Table) -> None:
     "upkeep", [Table.compact, lambda table: table.delete("n = 1"), lambda table: table.delete_through(4)]
 )
 @pytest.mark.parametrize("when", ["before the start", "while it runs"])
-def test_upkeep_makes_no_good_files_of_damaged_ones(
-    table: Table, upkeep: Callable[[Table], None], when: str
-) -> None:
+def test_upkeep_makes_no_good_files_of_damaged_ones(table: Table, upkeep: Callable[[Table], None], when: str) -> None:
     """Who rewrites a file reads it first; what came of damage would have a right checksum ever after."""
     table.append(rows(4, 5, 1), rows_per_number=1)
     table.sync()
