@@ -9,6 +9,7 @@
     │   ├── Unauthorised            no valid token was given
     │   ├── Forbidden               the token is valid and does not allow this
     │   ├── NotFound                no such dataset, feed, channel, broker, subscription, user, receipt
+    │   │   └── NotRegistered       a broker that is not known, or not this start of it; it has to begin anew
     │   ├── AlreadyExists           the name is taken
     │   ├── InUse                   something else depends on it
     │   ├── Superseded              a broker of that name was started again; this one has to end
@@ -104,6 +105,12 @@ class Forbidden(RequestError):
 class NotFound(RequestError):
     code = "not_found"
     http_status = 404
+
+
+class NotRegistered(NotFound):
+    """The broker that calls is not known here, whatever it asked for: it has to register, and to begin anew."""
+
+    code = "not_registered"
 
 
 class AlreadyExists(RequestError):

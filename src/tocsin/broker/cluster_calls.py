@@ -27,7 +27,16 @@ from tocsin.broker.events import (
 )
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
-from tocsin.errors import HistoryGone, HistoryRewound, NotFound, TocsinError, Unavailable, WrongEntries
+from tocsin.errors import (
+    HistoryGone,
+    HistoryRewound,
+    InvalidValue,
+    NotFound,
+    NotRegistered,
+    TocsinError,
+    Unavailable,
+    WrongEntries,
+)
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -117,6 +126,8 @@ class ClusterCalls:
             try:
                 await self._until_answered(partial(self._link.release, left), "release subscriptions")
                 break
+            except NotRegistered:
+                raise
             except NotFound:
                 held = await self._until_answered(self._link.held, "ask the cluster what we hold")
                 still = {one.id for one in held}
@@ -166,17 +177,19 @@ class ClusterCalls:
                     break
                 refused += [(asks[at], error) for at, error in wrong.items()]
                 asks = [ask for at, ask in enumerate(asks) if at not in wrong]
-            except Unavailable as exc:
-                if self._now_s() >= deadline_s:
-                    return [], [*refused, *((ask, exc) for ask in asks)]
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
-            except ENDING:
-                raise
-            except TocsinError as exc:
+            except (NotRegistered, *ENDING):
+                raise  # It is about us: what was asked for may be right, and must not be given up.
+            except (NotFound, InvalidValue) as exc:
                 if len(asks) == 1:
                     return [], [*refused, (asks[0], exc)]
                 break
+            except TocsinError as exc:
+                if not isinstance(exc, Unavailable) and len(asks) > 1:
+                    break  # It may be too much for one call.
+                if self._now_s() >= deadline_s:
+                    return [], [*refused, *((ask, _for_now(exc)) for ask in asks)]
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
         if not asks:
             return [], refused
         middle = len(asks) // 2
@@ -197,3 +210,10 @@ class ClusterCalls:
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()
+
+
+def _for_now(error: TocsinError) -> Unavailable:
+    """A refusal that says nothing about what was asked for, such as that of a token: it may be taken later."""
+    if isinstance(error, Unavailable):
+        return error
+    return Unavailable(f"the cluster refuses this broker: {error.message}", retry_after_s=_LAST_PAUSE_S)

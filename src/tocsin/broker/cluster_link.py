@@ -17,6 +17,7 @@ from tocsin.errors import (
     HistoryRewound,
     InvalidValue,
     NotFound,
+    NotRegistered,
     RequestError,
     Superseded,
     TocsinError,
@@ -130,6 +131,8 @@ def _error(answer: httpx.Response) -> TocsinError:
         kinds = {refusal.code: refusal for refusal in (NotFound, InvalidValue)}
         wrong = {int(one["index"]): kinds.get(one["code"], RequestError)(one["message"]) for one in error["wrong"]}
         return WrongEntries(message, wrong)
+    if error.get("code") == NotRegistered.code:
+        return NotRegistered(message)
     for refusal in (NotFound, InvalidValue):
         if answer.status_code == refusal.http_status:
             return refusal(message)

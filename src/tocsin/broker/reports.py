@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 
-from tocsin.broker.events import Ask, Point, Report, SubscriberId
+from tocsin.broker.events import Ask, KeptSession, Point, Report, SubscriberId
 from tocsin.broker.sessions import Session
 
 #: Sessions in one report, and among them those of which only positions changed.
 _MAX_PER_REPORT = 5_000
 _MAX_POSITIONS_PER_REPORT = 200
+#: The coordinator takes 64 MiB: 16 million characters, if each takes four bytes. What goes beyond this waits for the
+#: next report; one session, which may go beyond it by itself, has up to ten million.
+_MAX_CHARACTERS_PER_REPORT = 4 << 20
+#: What a subscription takes beside its channel and parameters: names of fields, its position.
+_CHARACTERS_BESIDE = 120
 #: With more, some rates are a little too low for a while.
 _MAX_PULLED_PER_REPORT = 20_000
 
@@ -68,11 +73,19 @@ class ReportDesk:
             if session.generation and session.subscriber not in self._changed:
                 self._changed[session.subscriber] = session
                 ours.append(session)
+        changed: dict[SubscriberId, tuple[int, bool, KeptSession]] = {}
+        left = _MAX_CHARACTERS_PER_REPORT
+        for session in ours:
+            if left <= 0:
+                break
+            kept = session.kept()
+            changed[session.subscriber] = (session.version, session.connection is not None, kept)
+            left -= sum(_characters(one.ask) for one in kept.subscriptions)
         return Report(
             claims=list(self._claims)[:_MAX_PER_REPORT],
-            changed={one.subscriber: (one.version, one.connection is not None, one.kept()) for one in ours},
+            changed=changed,
             ended=list(self._ended)[:_MAX_PER_REPORT],
-            pulled_bytes=dict(islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT)),
+            pulled_bytes=_fitting(pulled_bytes),
             prepared=prepared[:_MAX_PER_REPORT],
             places=dict(islice(places.items(), _MAX_PER_REPORT)),
         )
@@ -85,3 +98,18 @@ class ReportDesk:
                 del self._changed[subscriber]
         for subscriber in ended:
             self._ended.pop(subscriber, None)
+
+
+def _fitting(pulled_bytes: Mapping[Ask, int]) -> dict[Ask, int]:
+    fitting: dict[Ask, int] = {}
+    left = _MAX_CHARACTERS_PER_REPORT
+    for ask, size_bytes in islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT):
+        if left <= 0:
+            break
+        fitting[ask] = size_bytes
+        left -= _characters(ask)
+    return fitting
+
+
+def _characters(ask: Ask) -> int:
+    return len(ask.channel) + len(ask.parameters) + len(ask.permission) + _CHARACTERS_BESIDE

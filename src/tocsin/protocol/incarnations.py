@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from tocsin.errors import AlreadyExists, NotFound, Superseded
+from tocsin.errors import AlreadyExists, NotRegistered, Superseded
 
 #: The incarnation that calls are made by.
 HEADER = "Tocsin-Incarnation"
@@ -49,11 +49,11 @@ def take_name(
 
 
 def check_caller(broker: str, known: Holder, incarnation: int) -> None:
-    """Raises Superseded for a call by an older incarnation, and NotFound for one that is not known here."""
+    """Raises Superseded for a call by an older incarnation, and NotRegistered for one that is not known here."""
     if incarnation == known.incarnation or (not known.identity and not incarnation):
         return
     if incarnation > known.incarnation:
-        raise NotFound(f"incarnation {incarnation} of broker {broker} is not known here; register again")
+        raise NotRegistered(f"incarnation {incarnation} of broker {broker} is not known here; register again")
     raise Superseded(
         f"broker {broker} was started again, with data folder {fingerprint(known.identity)}: incarnation {incarnation} "
         f"is refused, {known.incarnation} is the one that counts"

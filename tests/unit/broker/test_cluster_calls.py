@@ -23,7 +23,15 @@ from tocsin.broker.events import (
 )
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.store import SessionStore
-from tocsin.errors import HistoryRewound, InvalidValue, NotFound, TocsinError, WrongEntries
+from tocsin.errors import (
+    HistoryRewound,
+    InvalidValue,
+    NotFound,
+    NotRegistered,
+    RequestError,
+    TocsinError,
+    WrongEntries,
+)
 from tocsin.runtime.clock import SystemClock
 
 
@@ -154,3 +162,47 @@ async def test_wrong_ones_among_many_cost_one_more_call() -> None:
     assert {ask.parameters: str(error) for ask, error in event.refused} == {
         ask.parameters: f"{ask.parameters} is no number" for ask in asks if ask.channel == "Wrong"
     }
+
+
+class Refusing(Cluster):
+    """A cluster that says the same to every call."""
+
+    def __init__(self, error: TocsinError) -> None:
+        super().__init__(1)
+        self.error = error
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+        self.calls += 1
+        raise self.error
+
+    async def release(self, ids: Sequence[int]) -> None:
+        self.calls += 1
+        raise self.error
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_cluster_that_does_not_know_us_refuses_no_subscription(count: int) -> None:
+    """One that was started from a back-up knows our channels, but not us: what was asked for is not given up, and the
+    broker begins anew."""
+    cluster = Refusing(NotRegistered("planted"))
+    happened: list[Event] = []
+    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    with pytest.raises(NotRegistered):
+        await calls.acquire([Ask("C", f"[{number}]", "") for number in range(count)])
+    with pytest.raises(NotRegistered):
+        await calls.release([1])
+    assert happened == []
+    assert cluster.calls == 2
+
+
+async def test_a_token_that_the_cluster_does_not_take_ends_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What says nothing about what was asked for is temporary: nobody's subscription is forgotten for it."""
+    monkeypatch.setattr("tocsin.broker.cluster_calls._ACQUIRE_PATIENCE_S", 0.0)
+    cluster = Refusing(RequestError("give the API token as a bearer token"))
+    happened: list[Event] = []
+    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    await calls.acquire([Ask("C", f"[{number}]", "") for number in range(3)])
+    (event,) = happened
+    assert isinstance(event, BackendsAcquired)
+    assert len(event.refused) == 3
+    assert all(error.temporary for _, error in event.refused)

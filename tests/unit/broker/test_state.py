@@ -537,6 +537,29 @@ def test_reports_tell_how_much_has_come_since_the_one_before() -> None:
     assert broker.all_of(Report)[-1].pulled_bytes == {}
 
 
+def test_a_report_is_no_larger_than_the_coordinator_takes() -> None:
+    """Long values in many sessions are told in several reports: one that is refused would be made again for ever."""
+    text = "x" * 60_000
+    kept = [
+        KeptSession(
+            f"user{number}/d", 1, [Kept(Ask.of("C", {"text": text}, str(at)), Position(at, 1)) for at in range(10)]
+        )
+        for number in range(20)
+    ]
+    broker = Broker(sessions=kept)
+    reported: list[str] = []
+    for _ in range(20):
+        broker.tell(ReportDue())
+        (report,) = broker.all_of(Report)
+        assert (
+            sum(len(held.ask.parameters) for _, _, one in report.changed.values() for held in one.subscriptions) < 8e6
+        )
+        reported += report.changed
+        versions = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
+        broker.tell(Reported(versions, [], [], {}, 1.0))
+    assert sorted(reported) == sorted(one.subscriber for one in kept)
+
+
 def test_stranger_is_claimed_once_all_is_held() -> None:
     """A session from elsewhere is taken over whole: first everything is acquired, then welcome, then the claim."""
     broker = Broker()

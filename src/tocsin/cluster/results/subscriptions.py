@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
 from tocsin.cluster.results.numbers import id_floor
-from tocsin.errors import NotFound
+from tocsin.errors import NotFound, NotRegistered
 from tocsin.model.catalogue import BackendSubscription, Broker, ParameterValue
 
 _brokers = sa.Table(
@@ -115,7 +115,7 @@ class SubscriptionRegistry:
     def broker(self, name: str) -> Broker:
         found = [broker for broker in self.brokers() if broker.name == name]
         if not found:
-            raise NotFound(f"no broker called {name}; register it with PUT /v1/brokers/{name}")
+            raise NotRegistered(f"no broker called {name}; register it with PUT /v1/brokers/{name}")
         return found[0]
 
     def remove_broker(self, name: str) -> Ended:
