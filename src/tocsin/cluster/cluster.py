@@ -22,6 +22,7 @@ from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import DatasetStore
+from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.engine import run_max_bytes, start_spark
 from tocsin.cluster.feeds.folder import FolderFeed
 from tocsin.cluster.feeds.ingestion import Ingestion
@@ -173,7 +174,13 @@ class Cluster:
 
     def check_alive(self) -> str | None:
         """Why the cluster can't go on, or None. Whoever asks ends the process: the next start is the recovery."""
-        return self.ingestion.keep_running() if self.state is ClusterState.READY else None
+        if self.state is not ClusterState.READY:
+            return None
+        return self.ingestion.keep_running() or next((table.failure for table in self.tables() if table.failure), None)
+
+    def tables(self) -> list[Table]:
+        datasets = [table for stored in self.store for table in (stored.rows, stored.dead_letters)]
+        return [*datasets, self.results.table]
 
     def _tell_results(self, commit: int) -> None:
         self.on_results(commit)

@@ -232,6 +232,7 @@ class Interpreter:
         match statement.kind:
             case st.Kind.DATASET:
                 dataset = cluster.catalogue.drop_dataset(name, cluster.users_of(name))
+                cluster.store[dataset.name].end_upkeep()  # Before the lock: ingestion should not wait for it too.
                 with cluster.ingestion.batch_lock:
                     cluster.store.drop(dataset.name)
             case st.Kind.FEED:

@@ -129,6 +129,8 @@ class ChannelExecutor:
         """From now on no run of the channel begins, or they do again; one that is under way ends as it would have."""
         state.is_paused = is_paused
         state.pause_reason = reason
+        # Whoever resumes it has looked: what is set aside from then on is counted anew.
+        state.set_aside_in_a_row = 0
         self._metrics.paused(state.channel.name, is_paused)
 
     def await_idle(self, state: ChannelState) -> None:

@@ -123,6 +123,11 @@ class StoredDataset:
             when = datetime.fromtimestamp(oldest_us / 1e6, UTC).isoformat()
             self.dead_letters.delete(f"rejected_at < '{when}'")
 
+    def end_upkeep(self) -> None:
+        """It is about to be dropped: wait for upkeep that is under way, and let none begin."""
+        self.rows.end_upkeep()
+        self.dead_letters.end_upkeep()
+
     def compact(self) -> None:
         """Merge small files; of a keyed dataset, drop the rows that later ones have replaced."""
         if self._keyed is None:
@@ -174,4 +179,6 @@ class DatasetStore:
 
     def drop(self, name: str) -> None:
         if (stored := self._stored.pop(name.lower(), None)) is not None:
+            stored.rows.drop()
+            stored.dead_letters.drop()
             shutil.rmtree(stored.path, ignore_errors=True)

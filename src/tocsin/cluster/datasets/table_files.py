@@ -107,6 +107,11 @@ class TableFiles:
         return self._state.version
 
     @property
+    def failure(self) -> str:
+        """Why nothing can be synced any more before a restart, or empty."""
+        return self._failure
+
+    @property
     def has_log(self) -> bool:
         return (self._path / SYNC_LOG).exists()
 

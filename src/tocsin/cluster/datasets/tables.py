@@ -75,6 +75,9 @@ class Table:
     def __init__(self, path: Path, schema: pa.Schema, *, recent_max_bytes: int = 64 << 20) -> None:
         self.path = path
         self._lock = threading.RLock()
+        #: Held by upkeep that takes long, and so does not hold the other lock; taken before it.
+        self._upkeep = threading.Lock()
+        self._has_upkeep, self._is_dropped = True, False
         self._schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
         self._files = TableFiles(path)
         self._delta = self._open_or_create()
@@ -124,6 +127,11 @@ class Table:
     def durable(self) -> int:
         """The number of the last commit that a power cut can't take away."""
         return self._durable
+
+    @property
+    def failure(self) -> str:
+        """Why no commit can be durable any more before a restart, or empty."""
+        return self._files.failure
 
     @property
     def id(self) -> str:
@@ -261,6 +269,8 @@ class Table:
         last one."""
         with self._lock:
             version, sequence = self.version, self._sequence
+            if self._is_dropped:
+                return sequence
         self._files.sync(version)
         with self._lock:
             self._durable = max(self._durable, sequence)
@@ -272,6 +282,8 @@ class Table:
     def _changing(self) -> Iterator[None]:
         """One change at a time, from what the table is for certain."""
         with self._lock:
+            if self._is_dropped:
+                raise ClusterFailure(f"table {self.path} was dropped")
             self._settle()
             try:
                 yield
@@ -409,6 +421,11 @@ class Table:
 
     def compact(self) -> None:
         """Merge small files. Runs beside appends: an append never conflicts with a rewrite of older files."""
+        with self._upkeep:
+            if self._has_upkeep:
+                self._compact()
+
+    def _compact(self) -> None:
         self._commits_since_compaction = 0
         handle = DeltaTable(str(self.path))
         self._verify_to_rewrite(handle, ds.field("size_bytes") < _COMPACT_TARGET_BYTES)
@@ -424,6 +441,22 @@ class Table:
 
     def tidy(self) -> None:
         """Drop log files that a checkpoint makes needless, and data files that nothing refers to."""
+        with self._upkeep:
+            if self._has_upkeep:
+                self._tidy()
+
+    def end_upkeep(self) -> None:
+        """The table is about to be dropped: wait for upkeep that is under way, and let none begin."""
+        with self._upkeep:
+            self._has_upkeep = False
+
+    def drop(self) -> None:
+        """Nothing is written any more: whoever still has the table must not touch another one made in its place."""
+        self.end_upkeep()
+        with self._lock:
+            self._is_dropped = True
+
+    def _tidy(self) -> None:
         # What a restart would fall back to must not refer to anything that is removed here.
         self.sync()
         self._files.tidy()

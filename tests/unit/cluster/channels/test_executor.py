@@ -275,3 +275,16 @@ def test_a_window_begun_in_parts_is_ended_in_parts(setup: Setup, monkeypatch: py
     setup.commit(1)
     setup.executor.run_continuous(["reports"])
     assert setup.settle() == everything(1, 2)
+
+
+def test_who_resumes_a_channel_has_looked(setup: Setup) -> None:
+    """What was set aside before no longer counts against it: the next bad record is one, and not one too many."""
+    setup.bad_rows = {7}
+    setup.state.set_aside_in_a_row = 100
+    setup.executor.set_paused(setup.state, True, "100 records in a row failed")
+    setup.executor.set_paused(setup.state, False)
+    setup.commit(7)
+    setup.commit(8)
+    setup.executor.run_continuous(["reports"])
+    assert setup.settle() == everything(8)
+    assert setup.given_up == []

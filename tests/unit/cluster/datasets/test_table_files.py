@@ -248,6 +248,7 @@ def test_after_a_sync_that_failed_only_a_start_helps(table: Table, monkeypatch: 
         patch.setattr(os, "fsync", fail)
         with pytest.raises(ClusterFailure, match="input/output error"):
             table.sync()
+    assert "input/output error" in table.failure
     with pytest.raises(ClusterFailure, match="input/output error"):
         table.sync()
     assert reopen(table).sequence == 3
@@ -317,3 +318,28 @@ def test_a_log_that_could_not_be_made_anew_goes_on(table: Table, monkeypatch: py
 
 def _no_more_files(path: Path) -> None:
     raise OSError(errno.EMFILE, "too many open files")
+
+
+def test_a_dropped_table_leaves_its_successor_alone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upkeep may come to a table just when another one was made in its place."""
+    monkeypatch.setattr("tocsin.cluster.datasets.table_files._REWRITE_AFTER_BYTES", 0)
+    for number in range(4, 101):
+        table.append(rows(number))
+    table.sync()
+    table.append(rows(101))
+    table.drop()
+    shutil.rmtree(table.path)
+    successor = reopen(table)
+    successor.append(rows(1))
+    successor.append(rows(2))
+    successor.sync()
+    table.sync()
+    table.compact()
+    table.tidy()
+    for change in (lambda: table.delete_through(1), lambda: table.append(rows(102))):
+        with pytest.raises(ClusterFailure, match="was dropped"):
+            change()
+    successor.append(rows(3))
+    successor.sync()
+    assert numbers(reopen(successor)) == [1, 2, 3]
+    assert not any(table.path.glob("part-*-c000.snappy.parquet"))
