@@ -36,6 +36,8 @@ class Held:
     parameters: Mapping[str, ParameterValue]
     received: Position | None = None
     acked: Position | None = None
+    #: Where history goes on that was rewound. Another link, asked before, says the same again.
+    rewound_to: Position | None = None
     #: Whether the application knows that it is subscribed.
     is_told: bool = False
 
@@ -63,7 +65,9 @@ class Held:
         """
         last = self.received
         if rewound:
-            self.received = self.acked = position
+            if last is not None and position == self.rewound_to:
+                return False
+            self.received = self.acked = self.rewound_to = position
             return last != position
         if last is not None and position.epoch == last.epoch and (recovered or position.sequence <= last.sequence):
             return False

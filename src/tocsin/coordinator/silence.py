@@ -36,10 +36,6 @@ class KnownBroker:
             return BrokerState.DEAD
         return BrokerState.DRAINING if self.shutting_down else self.record.mode
 
-    @property
-    def is_thought_alive(self) -> bool:
-        return not self.record.dead and not self.was_dead
-
     def to_store(self) -> BrokerRecord:
         return replace(self.record, dead=self.record.dead or self.was_dead)
 

@@ -275,8 +275,7 @@ class CoordinatorState:
             event.identity,
             event.start,
             event.now_us,
-            silent_s=self._silence.silent_s(known, event.now_s) if known and known.is_thought_alive else math.inf,
-            dead_after_s=self._limits.dead_after_s,
+            silent_s=self._silence.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
         )
         record = BrokerRecord(event.broker, event.url, event.place, event.capacity, mode, holder=holder)
         if known is None:

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 
 from tocsin.errors import AlreadyExists, NotRegistered, Superseded
 
+#: A name is kept for who has it through this much silence, at coordinator and cluster alike: if one of them gave it
+#: away sooner, the newcomer would be refused by the other, and both brokers would have to end. Brokers pull and report
+#: all the time, so that such a silence is no accident.
+NAME_KEPT_S = 15.0
 #: The incarnation that calls are made by.
 HEADER = "Tocsin-Incarnation"
 
@@ -30,19 +34,17 @@ class Holder:
 NOBODY = Holder()
 
 
-def take_name(
-    broker: str, known: Holder | None, identity: str, start: str, now_us: int, *, silent_s: float, dead_after_s: float
-) -> Holder:
+def take_name(broker: str, known: Holder | None, identity: str, start: str, now_us: int, *, silent_s: float) -> Holder:
     """Who has the name after a registration. `silent_s`: how long nothing was heard of who has it now.
 
     Raises AlreadyExists if that is another one, and alive."""
     if known is not None and start and (identity, start) == (known.identity, known.start):
         return known
-    if known is not None and known.identity not in ("", identity) and silent_s < dead_after_s:
+    if known is not None and known.identity not in ("", identity) and silent_s < NAME_KEPT_S:
         raise AlreadyExists(
             f"another broker called {broker} is running: the one with data folder {fingerprint(known.identity)} was "
             f"heard of {silent_s:.1f} s ago, and this one has data folder {fingerprint(identity)}. Give one of them "
-            f"another name; if the other is gone for good, come back when it was silent for {dead_after_s:g} s"
+            f"another name; if the other is gone for good, come back when it was silent for {NAME_KEPT_S:g} s"
         )
     # The time, so that numbers grow even if nobody remembers the last one.
     return Holder(identity, max(now_us, known.incarnation + 1 if known else 0), start)

@@ -11,7 +11,7 @@ _ONE = Holder("one", 100, "x")
 
 
 def _take(known: Holder | None, identity: str, start: str = "y", now_us: int = 50, silent_s: float = 0.2) -> Holder:
-    return take_name("b", known, identity, start, now_us, silent_s=silent_s, dead_after_s=5)
+    return take_name("b", known, identity, start, now_us, silent_s=silent_s)
 
 
 def test_a_new_name_is_had_by_whoever_comes_first() -> None:
@@ -32,12 +32,12 @@ def test_registering_twice_is_registering_once() -> None:
 def test_another_folder_is_refused_while_the_known_one_is_alive() -> None:
     """The error names both and says what to do."""
     with pytest.raises(AlreadyExists) as caught:
-        _take(_ONE, "two", silent_s=4.9)
-    for part in ("called b", fingerprint("one"), fingerprint("two"), "4.9 s ago", "another name", "silent for 5 s"):
+        _take(_ONE, "two", silent_s=14.9)
+    for part in ("called b", fingerprint("one"), fingerprint("two"), "14.9 s ago", "another name", "silent for 15 s"):
         assert part in caught.value.message
     with pytest.raises(AlreadyExists):
-        _take(_ONE, "", silent_s=4.9)
-    assert _take(_ONE, "two", silent_s=5).identity == "two"
+        _take(_ONE, "", silent_s=14.9)
+    assert _take(_ONE, "two", silent_s=15).identity == "two"
 
 
 def test_who_never_gave_an_identity_can_be_followed_by_anybody() -> None:

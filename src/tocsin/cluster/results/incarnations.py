@@ -11,9 +11,6 @@ from tocsin.cluster.datasets.catalogue import metadata
 from tocsin.protocol.incarnations import NOBODY, Holder, check_caller, take_name
 from tocsin.runtime.clock import Clock
 
-#: Brokers pull all the time, and a pull waits for a few seconds at most: silence of several pulls is no accident.
-_DEAD_AFTER_S = 15.0
-
 _incarnations = sa.Table(
     "incarnation",
     metadata,
@@ -47,7 +44,6 @@ class Incarnations:
                 start,
                 self._clock.now_us(),
                 silent_s=now_s - self._heard_s.get(broker, self._started_s),
-                dead_after_s=_DEAD_AFTER_S,
             )
             with self._engine.begin() as connection:
                 connection.execute(_incarnations.delete().where(_incarnations.c.broker == broker))
