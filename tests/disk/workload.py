@@ -22,7 +22,7 @@ from disk.recording import Op, Record, Witness
 from tocsin.broker.events import Ask, StorePositions, StoreSession, StoreSubscription
 from tocsin.broker.store import SessionStore
 from tocsin.cluster.cluster import Cluster
-from tocsin.cluster.datasets.retention import CommitTimes
+from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import LANDING_APP
 from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.cluster.maintenance import Maintenance
@@ -72,6 +72,7 @@ class Town:
             cluster.results,
             cluster.intake,
             CommitTimes(cluster._database),
+            RetentionClock(cluster._database, cluster.clock.monotonic_s()),
             ingested_position=lambda: self.position,
             run_over=lambda _dataset: 0,
         )

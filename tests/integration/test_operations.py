@@ -40,7 +40,7 @@ def test_metrics_tell_of_every_feed_and_channel(busy: Live) -> None:
     samples = {sample.name for family in families.values() for sample in family.samples}
     exposed = {re.sub(r"_(bucket|count|sum)$", "", name) for name in samples if not name.endswith("_created")}
     assert exposed <= documented, exposed - documented
-    assert documented - exposed <= {"tocsin_channel_overruns_total"}
+    assert documented - exposed <= {"tocsin_channel_overruns_total", "tocsin_channel_set_aside_total"}
     assert busy.metric("tocsin_feed_records_total", feed="op_records", outcome="accepted") == 1
     assert busy.metric("tocsin_feed_records_total", feed="op_records", outcome="rejected") == 1
     assert busy.metric("tocsin_channel_results_total", channel="OpOften") == 1

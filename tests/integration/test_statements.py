@@ -44,7 +44,7 @@ def test_every_kind_of_dataset_is_shown_and_described(live: Live) -> None:
     live.client.register_broker("st-shown")
     assert "st-shown" in [row["broker"] for row in live.rows("SHOW BROKERS")]
     live.client.subscribe("st-shown", [{"channel": "StMany", "parameters": {"n": 1}}])
-    assert {"channel": "StMany", "subscriptions": 1} in live.rows("SHOW SUBSCRIPTIONS")
+    assert {"channel": "StMany", "subscriptions": 1, "failed": 0} in live.rows("SHOW SUBSCRIPTIONS")
 
 
 def test_explain_shows_the_rewritten_sql_and_the_plan(live: Live) -> None:
