@@ -92,9 +92,19 @@ class KeyedIndex:
 
 
 def keys_of(rows: pa.Table, key: Sequence[str]) -> list[Hashable]:
-    """The key of each row: the value itself for one column, a tuple for several."""
-    columns = [rows.column(name).to_pylist() for name in key]
+    """The key of each row: one value for one column, a tuple for several."""
+    columns = [_hashable(rows.column(name)) for name in key]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _hashable(column: pa.ChunkedArray) -> list[Hashable]:
+    """Times as numbers: a record may have one that Python has no value for, such as the year 10000."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    elif pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    values: list[Hashable] = column.to_pylist()
+    return values
 
 
 def last_per_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:

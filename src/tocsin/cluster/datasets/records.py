@@ -77,11 +77,18 @@ def _fits(kind: ColumnType, value: Any) -> bool:
             limit = 1 << _RANGES[kind]
             return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
         case ColumnType.DOUBLE:
-            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
         case ColumnType.TIMESTAMP:
             return isinstance(value, str) and _parses(datetime.fromisoformat, value)
         case ColumnType.DATE:
             return isinstance(value, str) and _parses(date.fromisoformat, value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # A whole number beyond all DOUBLEs.
+        return False
 
 
 def _parses(parse: Any, text: str) -> bool:

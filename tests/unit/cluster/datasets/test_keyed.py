@@ -65,3 +65,21 @@ def test_last_per_key_keeps_arrival_order() -> None:
     assert last_per_key(table, ("a",)).column("x").to_pylist() == [3, 4, 5]
     unique = _table([(1, "p", 1), (2, "p", 2)])
     assert last_per_key(unique, ("a",)) is unique
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.timestamp("us", tz="UTC"), 253_402_300_800_000_000),
+        (pa.timestamp("us", tz="UTC"), -(2**62)),
+        (pa.date32(), 2_932_897),
+    ],
+)
+def test_a_key_may_be_any_time(kind: pa.DataType, value: int) -> None:
+    """Also one that Python has no value for, such as the year 10000: what Spark takes must not end ingestion."""
+    rows = pa.table({"at": pa.array([value, 5, value], kind), "x": [1, 2, 3]})
+    assert last_per_key(rows, ("at",))["x"].to_pylist() == [2, 3]
+    index = KeyedIndex(rows.schema, ("at", "x"))
+    index.apply(rows)
+    index.apply(rows.slice(2))
+    assert sorted(index.snapshot()["x"].to_pylist()) == [1, 2, 3]

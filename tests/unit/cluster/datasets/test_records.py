@@ -27,6 +27,7 @@ _SCHEMA = Schema(
         (b'{"id": "a", "bigint": 9223372036854775808}', "bigint: expected a whole number of 64 bits"),
         (b'{"id": "a", "double": "1"}', "double: expected a finite number"),
         (b'{"id": "a", "double": 1e999}', "double: expected a finite number, got Infinity"),
+        (b'{"id": "a", "double": -1' + 400 * b"0" + b"}", "double: expected a finite number, got -1000"),
         (b'{"id": "a", "boolean": "true"}', "boolean: expected true or false"),
         (b'{"id": "a", "timestamp": "yesterday"}', "timestamp: expected an ISO 8601 timestamp"),
         (b'{"id": "a", "date": "2026-02-30"}', "date: expected an ISO 8601 date"),
