@@ -62,7 +62,8 @@ class FileSeen:
 
     def part_key(self, part: int) -> str:
         key = f"file:{self.name}:{self.mtime_ns}:{self.size}:{part}"
-        if len(key) <= MAX_KEY_CHARACTERS:
+        # A file's name is bytes; those that are no text can't be part of a key.
+        if len(key) <= MAX_KEY_CHARACTERS and self.name.isprintable():
             return key
         name = blake2b(os.fsencode(self.name), digest_size=20).hexdigest()
         return f"file#{name}:{self.mtime_ns}:{self.size}:{part}"

@@ -70,13 +70,14 @@ def test_failures_are_retried_ever_more_slowly_until_the_file_changes() -> None:
     assert state.observe([seen("a.json", 11)], now) == [seen("a.json", 11)]
 
 
-def test_keys_fit_however_long_the_name() -> None:
-    """And differ from part to part and version to version."""
-    for name in ("a.json", "x" * 250 + ".json"):
+def test_keys_fit_whatever_the_name() -> None:
+    """However long it is, and if its bytes are no text; and keys differ from part to part and version to version."""
+    for name in ("a.json", "x" * 250 + ".json", os.fsdecode(b"caf\xe9.json")):
         keys = {seen(name, size, time_ns).part_key(part) for size in (1, 2) for time_ns in (1, 2) for part in (0, 1)}
         assert len(keys) == 8
         for key in keys:
             check_key(key)
+            assert key.encode()  # As the landing log stores it.
 
 
 @dataclass
