@@ -23,7 +23,7 @@ from integration.live import PATIENCE_S, Live, wait_until
 from integration.network import Network, Socket, running_network, socket_to
 from tocsin.broker.store import SessionStore
 from tocsin.model.position import Position
-from tocsin.protocol.messages import CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
+from tocsin.protocol.messages import CLOSE_IDLE, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
 from tocsin.testing.processes import ServerProcess, running_broker, stop
 
 _SCHEMA = """
@@ -313,7 +313,7 @@ def test_silence(network: Network) -> None:
         network.hello(broker, token) as quiet,
         socket_to(broker) as shy,
     ):
-        assert closed_with(shy) == CLOSE_REFUSED
+        assert closed_with(shy) == CLOSE_IDLE
         with socket.create_connection((broker.host, broker.port)) as deaf:
             key = "dGhlIHNhbXBsZSBub25jZQ=="
             headers = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"

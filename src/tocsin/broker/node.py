@@ -394,7 +394,8 @@ class BrokerNode:
         patience_s = self._settings.idle_after_s
         for connection, opened_at_s in list(self._silent.values()):
             if now_s - opened_at_s > self._settings.hello_timeout_s:
-                self._drop(connection, CLOSE_REFUSED, "no hello within the time allowed")
+                # Its computer may have slept: another time it may be quicker.
+                self._drop(connection, CLOSE_IDLE, "no hello within the time allowed")
         for connection in list(self._connections.values()):
             pinged_at_s = self._pinged.get(connection.id)
             if pinged_at_s is not None and connection.heard_at_s >= pinged_at_s:

@@ -40,6 +40,9 @@ MAX_MOVES = 3
 MOVES_WITHIN_S = 10.0
 #: A token younger than this that is refused has not expired: another would be refused too.
 FRESH_TOKEN_S = 10.0
+#: For so long a fresh one may be refused by brokers: they hear of a new key after the coordinator signs with it, within
+#: some seconds, or are cut off from it and avoided soon.
+BROKERS_LEARN_WITHIN_S = 30.0
 #: When a broker refuses a subscription for the time being and does not say for how long.
 _RETRY_ATTEMPT = 4
 
@@ -74,6 +77,8 @@ class Session:
         self._chance = chance
         self._token = options.token
         self._renewed_s = -FRESH_TOKEN_S
+        #: Since when brokers have refused our tokens.
+        self._refused_since_s: float | None = None
         self._device = options.device
         self._place = options.place
         self._ledger = Ledger()
@@ -239,6 +244,7 @@ class Session:
         link.heard(self._now_s)
         self._whereabouts.remember(link.url, message.broker)
         self._whereabouts.forgive()
+        self._refused_since_s = None
         self.trouble = ""
         self._out.append(ev.TellConnected(message.subscriber, message.device, message.broker))
         self._tell_place(self._place)
@@ -304,7 +310,7 @@ class Session:
             target, self._target = self._target, None
             self._current = self._open(target.url, target.broker)
         elif is_unauthorised:
-            self._need_token(reason)
+            self._token_refused(link.broker, reason)
         elif code >= messages.CLOSE_REPLACED:
             self._fail(ended(code, reason))
         else:
@@ -356,12 +362,25 @@ class Session:
         else:
             self._fail(error)
 
+    def _token_refused(self, broker: str, reason: str) -> None:
+        """By a broker. If the coordinator has just given it, that one knows better, for a while."""
+        if self._refused_since_s is None:
+            self._refused_since_s = self._now_s
+        if self._has_fresh_token() and self._now_s - self._refused_since_s < BROKERS_LEARN_WITHIN_S:
+            self._whereabouts.note_failure(broker)
+            self._pause(reason)
+        else:
+            self._need_token(reason)
+
+    def _has_fresh_token(self) -> bool:
+        return bool(self._token) and self._now_s - self._renewed_s < FRESH_TOKEN_S
+
     def _need_token(self, reason: str) -> None:
         """The token that there was is no good."""
         if not self._options.can_renew:
             advice = "give user and password, so that new tokens can be had, or connect again with a new token"
             self._fail(TokenRefused(f"{reason}; {advice}"))
-        elif self._token and self._now_s - self._renewed_s < FRESH_TOKEN_S:
+        elif self._has_fresh_token():
             self._fail(TokenRefused(f"a new token was refused too: {reason}"))
         else:
             self._token = ""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tocsin.broker.coordinator_link import to_wire
 from tocsin.broker.events import Ask, Claimed, Delivery, ResultsPulled, StoreSubscription
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
-from tocsin.protocol.messages import CLOSE_FAILED, Error, Pong, Subscribed, Welcome
+from tocsin.protocol.messages import CLOSE_FAILED, CLOSE_IDLE, Error, Pong, Subscribed, Welcome
 from unit.broker.nodes import Broker, Cluster, Line
 
 _SUBSCRIBE = '{"type":"subscribe","channel":"C","request":3}'
@@ -96,6 +97,15 @@ async def test_whatever_a_subscriber_asks_for_can_be_reported(broker: Broker) ->
             to_wire(session, connected=True)
     assert isinstance(eve.last(), Error)
     assert (eve.last().code, eve.last().request) == ("invalid_value", 3)
+
+
+async def test_who_says_hello_too_late_may_come_back(broker: Broker) -> None:
+    """Its computer may have slept: a code that ends the subscriber's program would end its alerts."""
+    line = Line(broker.node.next_connection())
+    broker.node.opened(line)
+    broker.node._look_for_silence(time.monotonic() + 11)
+    assert line.closed is not None
+    assert line.closed[0] == CLOSE_IDLE
 
 
 async def test_who_can_not_be_written_to_is_closed(broker: Broker) -> None:

@@ -189,6 +189,33 @@ def test_a_new_token_that_is_refused_is_the_end() -> None:
     assert isinstance(failure(refused), TokenRefused)
 
 
+def test_a_new_token_that_a_broker_does_not_know_yet_is_tried_again() -> None:
+    """Brokers hear of a new key after the coordinator signs with it: another one, or the same one later, takes it. If
+    none does for long, that is the end."""
+    play = Play(token="", has_coordinator=True, can_renew=True)
+    play.tell(ev.Started())
+    play.tell(ev.TokenGiven("t1"))
+    link = 0
+    instructions: list[ev.Instruction] = [ev.Place("t1", "phone")]
+    began_s = play.now_s
+    while failure(instructions) is None:
+        assert play.now_s < began_s + 60
+        match instructions:
+            case [ev.Place()]:
+                link += 1
+                play.tell(ev.Placed("b1", "http://b1"))
+                play.tell(ev.Opened(link))
+                play.hear(link, messages.Error("unauthorised", "the token is not signed by a key that is known"))
+                instructions = play.tell(ev.Closed(link, messages.CLOSE_REFUSED))
+            case [ev.RenewToken()]:
+                instructions = play.tell(ev.TokenGiven("t2"))
+            case _:
+                instructions = play.after(0.1)
+    assert isinstance(failure(instructions), TokenRefused)
+    assert play.now_s > began_s + 25
+    assert link > 3
+
+
 def test_a_wrong_password_is_told() -> None:
     """As the coordinator says it."""
     play = Play(token="", has_coordinator=True, can_renew=True)
