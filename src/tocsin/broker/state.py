@@ -132,6 +132,8 @@ class BrokerState:
         self._orphans: dict[SubscriberId, int] = {}
         self._sessions: dict[SubscriberId, Session] = {}
         self._connections: dict[ConnectionId, Session] = {}
+        #: Whom the answer lets in that is being looked at.
+        self._let_in: ConnectionId | None = None
         self._congested: dict[Session, None] = {}
         #: Who has come or gone since that was last stored.
         self._presence: dict[SubscriberId, None] = {}
@@ -189,13 +191,23 @@ class BrokerState:
         Nothing of what was begun is done: all of it is that session's. An error that is nobody's is raised again.
         """
         connection: ConnectionId | None = getattr(event, "connection", None)
+        if isinstance(event, SessionFetched):
+            connection = self._let_in
         if connection is None:
             raise error
         session = self._connections.get(connection)
         if session is None and isinstance(event, SubscriberArrived):
             session = self._sessions.get(f"{event.user}/{event.device}")
+        elif session is None and isinstance(event, SessionFetched):
+            session = self._sessions.get(event.subscriber)
+        self._undo(connection, session, error, 0)
+
+    def _undo(self, connection: ConnectionId, session: Session | None, error: Exception, begin: int) -> None:
+        """Do nothing of what is to be done from `begin` on, and set back whose it is."""
         # Those that it replaces are forgotten already, and have to be closed.
-        self._out[:] = [one for one in self._out if isinstance(one, Close) and one.connection != connection]
+        self._out[begin:] = [
+            one for one in self._out[begin:] if isinstance(one, Close) and one.connection != connection
+        ]
         self._out.append(NoteFailure(connection, error))
         self._out.append(Close(connection, CLOSE_FAILED, _FAILED))
         self._door.lose(connection)
@@ -332,6 +344,7 @@ class BrokerState:
     def _session_fetched(self, event: SessionFetched) -> None:
         known = self._sessions.get(event.subscriber)
         arrival = self._door.take(event.subscriber, is_certain=event.is_certain or known is not None)
+        self._let_in = None if arrival is None else arrival.connection
         is_old = known is not None and known.generation and _is_newer(event, known)
         if known is not None and is_old and not self._subscriptions.unwritable:
             self._lose(known)
@@ -528,8 +541,12 @@ class BrokerState:
         for session in woken:
             if session.restoring or self._sessions.get(session.subscriber) is not session:
                 continue
-            if session.connection is not None and not session.is_welcomed:
-                self._welcome(session)
+            if (connection := session.connection) is not None and not session.is_welcomed:
+                begin = len(self._out)
+                try:
+                    self._welcome(session)
+                except Exception as exc:  # noqa: BLE001 it is noted
+                    self._undo(connection, session, exc, begin)
             else:
                 self._deliveries.bring_forward(session)
                 self._claim_when_whole(session)

@@ -10,18 +10,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.broker.coordinator_link import to_wire
-from tocsin.broker.events import Ask, Claimed, Delivery, ResultsPulled, StoreSubscription
+from tocsin.broker.events import Ask, Claimed, Delivery, Kept, KeptSession, ResultsPulled, StoreSubscription
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_FAILED, CLOSE_IDLE, Error, Pong, Subscribed, Welcome
-from unit.broker.nodes import Broker, Cluster, Line
+from unit.broker.nodes import Broker, Cluster, Coordinator, Line
 
 _SUBSCRIBE = '{"type":"subscribe","channel":"C","request":3}'
 
@@ -97,6 +97,28 @@ async def test_whatever_a_subscriber_asks_for_can_be_reported(broker: Broker) ->
             to_wire(session, connected=True)
     assert isinstance(eve.last(), Error)
     assert (eve.last().code, eve.last().request) == ("invalid_value", 3)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_a_mistake_with_what_hello_brought_ends_that_connection(broker: Broker, is_kept: bool) -> None:
+    """Also when the coordinator, or the cluster, had to answer before anybody was let in."""
+    ann = await broker.line("ann")
+    await broker.say(ann, _SUBSCRIBE)
+    kept = KeptSession("eve/d", 1, [Kept(Ask.of("D", {}, ""), Position(2, 90))]) if is_kept else None
+    eve = Line(broker.node.next_connection())
+    broker.node.opened(eve)
+    with (
+        patch.object(Coordinator, "session", AsyncMock(return_value=kept)),
+        patch("tocsin.broker.subscribing.SubscriptionDesk.subscribe", side_effect=ZeroDivisionError),
+    ):
+        await broker.say(
+            eve, '{"type":"hello","token":"eve","device":"d","subscriptions":[{"type":"subscribe","channel":"C"}]}'
+        )
+    assert eve.closed is not None
+    assert eve.closed[0] == CLOSE_FAILED
+    assert (broker.failures(), broker.state.connections) == (1, 1)
+    again = await broker.line("eve")
+    assert [type(one) for one in again.sent] == [Welcome]
 
 
 async def test_who_says_hello_too_late_may_come_back(broker: Broker) -> None:
