@@ -444,6 +444,9 @@ class BrokerState:
 
     def _disconnect(self, session: Session) -> None:
         assert session.connection is not None
+        assert session.arrival is not None
+        unheard = () if session.is_welcomed else session.arrival.subscriptions
+        permission = session.arrival.permission
         self._deliveries.park(session)
         self._subscriptions.forget_waiting(session)
         self._relocation.gone(session)
@@ -458,6 +461,7 @@ class BrokerState:
         session.congested_since_s = None
         session.left_at_s = self._now_s
         self._presence[session.subscriber] = None
+        self._subscriptions.carry_on_brought(session, unheard, permission)
 
     def _close(self, session: Session, code: int, reason: str) -> None:
         assert session.connection is not None

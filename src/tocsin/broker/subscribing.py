@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tocsin.broker.delivery import DeliveryDesk
 from tocsin.broker.events import (
     Ask,
     BackendsAcquired,
     ForgetSubscription,
     Instruction,
+    Kept,
     KeptSession,
     Send,
     StoreSubscription,
@@ -95,6 +98,22 @@ class SubscriptionDesk:
                 self._out.append(StoreSubscription(session.subscriber, ask, position))
         else:
             self._subscribed(self._attach(session, backend, ask, position), message.request)
+
+    def carry_on_brought(self, session: Session, messages: Sequence[Subscribe], permission: str) -> None:
+        """What somebody brought who has left before `welcome` is carried on as if it had been kept."""
+        if self.unwritable:
+            return
+        brought = []
+        for message in messages[: self._quotas.free_subscriptions(session.user)]:
+            try:
+                position = parse_position(message.position) if message.position else None
+                self._check_reach(position)
+            except InvalidValue:
+                continue  # As it would have been told.
+            if position is not None:
+                ask = Ask.of(message.channel, message.parameters, permission)
+                brought.append(Kept(ask, position))
+        self.restore(session, KeptSession(session.subscriber, session.generation, brought))
 
     def refuse_change(self) -> TocsinError | None:
         """Why nothing can be begun that has to be stored; None if it can."""

@@ -35,7 +35,7 @@ from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, Subscribe, Subscribed, Welcome
 
 _Kind = TypeVar("_Kind")
-_FIRE, _FLOOD = (Ask.of("OfType", {"etype": etype}, "") for etype in ("fire", "flood"))
+_FIRE, _FLOOD, _STORM = (Ask.of("OfType", {"etype": etype}, "") for etype in ("fire", "flood", "storm"))
 _AWAY = Unavailable("starting", retry_after_s=1)
 
 
@@ -110,6 +110,23 @@ def test_what_was_brought_is_carried_on_though_its_subscriber_has_gone_again() -
     broker.fetched(session)
     (welcome,) = broker.messages(Welcome)
     assert {one.position for one in welcome.subscriptions} == {"6-90", "7-90"}
+
+
+def test_what_was_brought_is_carried_on_though_its_subscriber_was_not_welcomed() -> None:
+    """Who leaves while what was kept for it is still asked for has brought the rest all the same."""
+    broker = _Broker()
+    broker.arrive(1, _asked("fire", "6-90", 1), _asked("flood", "7-90", 2), _asked("storm", "8-90", 3))
+    broker.fetched(KeptSession("ann/d", 2, [Kept(_FLOOD, Position(7, 90))]))
+    assert not broker.messages(Welcome)
+    broker.tell(ConnectionLost(1, 1.0))
+    broker.acquire_floods()
+    assert broker.all_of(Acquire) == [Acquire([_STORM])]
+    assert broker.report().claims == []
+    broker.tell(BackendsAcquired([(_STORM, Held(8, "OfType", {"etype": "storm"}, "", 100))], [], 1, 0.0))
+    assert broker.report().claims == ["ann/d"]
+    broker.tell(Claimed({"ann/d": 3}))
+    (_, _, session) = broker.report().changed["ann/d"]
+    assert {str(one.position) for one in session.subscriptions} == {"6-90", "7-90", "8-90"}
 
 
 def test_what_was_brought_is_known_from_then_on() -> None:
