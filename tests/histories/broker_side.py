@@ -108,6 +108,12 @@ class BrokerSide:
             if call in self.calls:
                 self._step(call)
 
+    def go_on_until_started(self) -> None:
+        """The cluster answers at once, if it answers."""
+        begin = self.calls[0]
+        while self.is_up and not self.state.is_started and self._world.cluster.is_open:
+            self._step(begin)
+
     def _step(self, call: Call) -> None:
         try:
             next(call)

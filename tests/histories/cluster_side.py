@@ -14,6 +14,9 @@ from tocsin.broker.events import Ask, Delivery, Held
 from tocsin.model.position import Position
 
 CHANNEL = "OfTopic"
+TOPICS = ("a", "b", "c")
+#: Few hold these at a time, so that many brokers do not have them at hand.
+QUIET_TOPICS = ("d", "e")
 
 
 def ask_for(topic: str, permission: str) -> Ask:

@@ -90,26 +90,50 @@ def _catch_up_skips_one(substitute: Substitute) -> None:
     substitute(delivery, "_add", skipping)
 
 
+class _Nothing(dict[Any, Any]):
+    """Whatever is put in is gone."""
+
+    def __setitem__(self, _key: Any, _value: Any) -> None:
+        pass
+
+
 def _claim_in_part(substitute: Substitute) -> None:
+    from tocsin.broker.events import StoreSubscription
     from tocsin.broker.sessions import Session
+    from tocsin.broker.subscribing import SubscriptionDesk
 
-    def without_what_is_brought(self: Any) -> bool:
-        return not self.restoring
+    init, subscribe = Session.__init__, SubscriptionDesk.subscribe
 
-    def only_what_is_held(self: Any) -> Any:
-        return replace(
-            kept(self), subscriptions=[one for one in kept(self).subscriptions if one.ask not in self.brought]
-        )
+    def without_what_is_brought(self: Any, *given: Any, **more: Any) -> None:
+        init(self, *given, **more)
+        self.brought = _Nothing()
 
-    kept = Session.kept
-    substitute(Session, "is_whole", property(without_what_is_brought))
-    substitute(Session, "kept", only_what_is_held)
+    def without_storing_it(self: Any, session: Any, message: Any) -> None:
+        waiting = session.waiting
+        subscribe(self, session, message)
+        if session.waiting > waiting and isinstance(self._out[-1], StoreSubscription):
+            self._out.pop()
+
+    substitute(Session, "__init__", without_what_is_brought)
+    substitute(SubscriptionDesk, "subscribe", without_storing_it)
 
 
 def _believe_old_copies(substitute: Substitute) -> None:
     from tocsin.broker import state
 
     substitute(state, "brings_all", lambda _arrival: True)
+
+
+def _forget_claims(substitute: Substitute) -> None:
+    from tocsin.broker import state
+
+    claimed = state.BrokerState._claimed
+
+    def of_those_who_are_here(self: Any, event: Any) -> None:
+        here = {one: generation for one, generation in event.generations.items() if one in self._sessions}
+        claimed(self, replace(event, generations=here))
+
+    substitute(state.BrokerState, "_claimed", of_those_who_are_here)
 
 
 def _claim_before_holding(substitute: Substitute) -> None:
@@ -176,6 +200,7 @@ BUGS = {
         Bug("catch-up-skips-one", "the first missed result is not sent", _catch_up_skips_one, _LOST),
         Bug("claim-in-part", "claims without what the subscriber brought", _claim_in_part, _GONE),
         Bug("believe-old-copies", "nobody is asked whether a copy is current", _believe_old_copies, _LOST),
+        Bug("forget-claims", "what is claimed for who has left is kept by nobody", _forget_claims, _GONE),
         Bug("claim-before-holding", "claims what it does not hold yet", _claim_before_holding, _GONE),
         Bug("keep-repeats", "the client drops no repeats", _keep_repeats, frozenset({Kind.DOUBLED})),
         Bug(

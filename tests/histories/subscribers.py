@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from histories.cluster_side import CHANNEL, ask_for
+from histories.coordinator_side import url_of
 from histories.wires import End, Wire
 from tocsin.broker.events import Ask
 from tocsin.client import events as ev
@@ -21,6 +22,7 @@ from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker
 
 if TYPE_CHECKING:
+    from histories.broker_side import BrokerSide
     from histories.world import World
 
 
@@ -81,13 +83,32 @@ class Device:
         self.tenures.append(tenure)
         return tenure
 
-    def begin(self, rng: random.Random) -> None:
-        """A new program asks for all that the device holds."""
+    def begin(
+        self,
+        rng: random.Random,
+        at: BrokerSide | None = None,
+        *,
+        is_only_broker: bool = False,
+        brings: bool | None = None,
+    ) -> None:
+        """A new program asks for all that the device holds. It may know a broker from before, or even nobody else, and
+        `brings` its positions, as it has to if what it holds is not reported."""
         if self.program is None:
-            brings = rng.random() < 0.2 or not all(one.is_reported for one in self.holds)
-            self.program = Program(self._world, self, brings=brings)
+            if brings is None:
+                brings = rng.random() < 0.2
+            is_reported = all(one.is_reported for one in self.holds)
+            brings = brings or not is_reported
+            options = SessionOptions(
+                device="d",
+                token="t",
+                brokers=() if at is None else (url_of(at.name),),
+                has_coordinator=not is_only_broker,
+            )
+            self.program = Program(self._world, self, options, brings=brings)
             self.program.tell(ev.Started())
-            if rng.random() < 0.5:
+            # A broker that takes a device over without knowing of something that was not reported leaves that to the
+            # former one, which holds it for 30 s. Who may stay away for longer says at once what it holds.
+            if rng.random() < 0.5 or not is_reported:
                 self.program.ask_for_all()
 
     @property
@@ -110,11 +131,10 @@ class Device:
 class Program:
     """One life of a device: the client's session machine, and what a driver does for it."""
 
-    def __init__(self, world: World, device: Device, *, brings: bool) -> None:
+    def __init__(self, world: World, device: Device, options: SessionOptions, *, brings: bool) -> None:
         self._world = world
         self.device = device
         self._brings = brings
-        options = SessionOptions(device="d", token="t", has_coordinator=True)
         self._session = Session(options, world.rng.random)
         self._requests = 0
         self._tenures: dict[int, Tenure] = {}

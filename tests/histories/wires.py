@@ -52,6 +52,13 @@ class Wire:
         if self.to_client:
             self.program.received(self, self.to_client.popleft())
 
+    def carry_all(self) -> None:
+        """All that was sent arrives, at both ends."""
+        while self.to_broker and self.number in self.broker.wires:
+            self.carry_to_broker()
+        while self.to_client:
+            self.carry_to_client()
+
     def cut(self) -> None:
         """Each end notices after what had already arrived there; the rest is gone."""
         self._end(self.to_broker, End())

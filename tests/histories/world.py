@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from histories.broker_side import BrokerSide
-from histories.cluster_side import CHANNEL, ClusterSide, Results
+from histories.cluster_side import CHANNEL, QUIET_TOPICS, TOPICS, ClusterSide, Results
 from histories.coordinator_side import CoordinatorSide
 from histories.subscribers import Device, Program, Tenure
 from histories.wires import Wire
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Notification
 
-TOPICS = ("a", "b", "c")
 #: Rounds of calm within which everybody must have got everything: retries pause for 10 s at most, what lingers does so
 #: for 30 s, and a round is half a second.
 _MAX_ROUNDS = 400
@@ -120,6 +119,29 @@ class World:
                     broker.go_on_with_all()
                 self.commit()
 
+    def stay_away(self) -> None:
+        """For longer than brokers hold what they have lost to another, and longer than any outage lasts."""
+        for _ in range(20):
+            self.pass_time(2.0)
+            for _ in range(4):
+                for broker in self.brokers:
+                    broker.go_on_with_all()
+                self.commit()
+
+    def attend(self, device: Device, *, is_reporting: bool = True) -> None:
+        """Whatever concerns a device comes a good step further; the coordinator may be slow at it."""
+        self.pass_time(0.2)
+        if device.program is not None:
+            device.program.go_on()
+        for wire in [one for one in self.wires if one.program.device is device]:
+            wire.carry_all()
+            self._prune(wire)
+        for _ in range(3):
+            for broker in self.brokers:
+                broker.go_on_with_all()
+            if is_reporting:
+                self.commit()
+
     def pass_time(self, seconds: float) -> None:
         self.now_s += seconds
         self._end_long_outages()
@@ -188,7 +210,9 @@ class World:
             broker.kill()
 
     def start_broker(self) -> None:
-        broker = self.rng.choice(self.brokers)
+        self.start_broker_again(self.rng.choice(self.brokers))
+
+    def start_broker_again(self, broker: BrokerSide) -> None:
         if not broker.is_up:
             broker.start()
 
@@ -225,7 +249,7 @@ class World:
         self.is_calm = True
         if not self._rounds_until(lambda: all(one.is_settled for one in self.devices)):
             return False
-        self.last_records = {topic: self.cluster.publish(topic) for topic in TOPICS}
+        self.last_records = {topic: self.cluster.publish(topic) for topic in (*TOPICS, *QUIET_TOPICS)}
         return self._rounds_until(lambda: not self.missing())
 
     def missing(self) -> list[Tenure]:
@@ -256,10 +280,7 @@ class World:
             assert device.program is not None
             device.program.go_on()
         for wire in list(self.wires):
-            while wire.to_broker and wire.number in wire.broker.wires:
-                wire.carry_to_broker()
-            while wire.to_client:
-                wire.carry_to_client()
+            wire.carry_all()
             if wire.number in wire.broker.wires:
                 wire.broker.flush(wire)
             self._prune(wire)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from scorecard.row import Row
-from scorecard.rows import chaos, commits, disk, faults, full_disk, fuzz, hostile_sql, hygiene, load, tokens
+from scorecard.rows import chaos, commits, disk, faults, full_disk, fuzz, histories, hostile_sql, hygiene, load, tokens
 
 ROWS: tuple[Row, ...] = (
+    histories.HISTORIES,
     chaos.PLANTED,
     chaos.KILLS,
     disk.CUTS,

@@ -1,0 +1,179 @@
+"""Plots: things that happen to one device one after the other, and that chance alone would hardly bring together.
+
+Each is a generator that stops where the rest of the world goes on; other events come in between. What it asks for may
+be impossible at that time: then nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from histories.cluster_side import QUIET_TOPICS
+
+if TYPE_CHECKING:
+    from histories.broker_side import BrokerSide
+    from histories.subscribers import Device
+    from histories.world import World
+
+Plot = Callable[["World", "Device"], Iterator[None]]
+
+#: Waits within which a device is served by another broker, if there is one and it can be reached.
+_WAITS = 8
+
+
+def back_at_an_old_copy(world: World, device: Device) -> Iterator[None]:
+    """Its broker is down while another carries it on, with something more. When it is up again, from its store, a new
+    program of the device comes there, without positions, before the broker can have heard of that."""
+    rng, old = world.rng, _where(world, device)
+    if old is None:
+        return
+    old.kill()
+    yield from _served(world, device, lambda broker: broker is not old)
+    if device.program is not None:
+        shared = {one.topic for other in world.devices for one in other.holds}
+        _subscribe_to_more(device, sorted(shared, key=lambda _: rng.random()))
+        yield from _reported(world, device)
+    yield from _gone_with_results_in_between(world, device)
+    is_coordinator_away = rng.random() < 0.7
+    if is_coordinator_away:
+        world.kill_coordinator()
+    world.start_broker_again(old)
+    old.go_on_until_started()
+    device.begin(rng, old, is_only_broker=not is_coordinator_away or rng.random() < 0.5, brings=False)
+    for _ in range(3):
+        world.attend(device)
+        if rng.random() < 0.5:
+            yield
+    world.start_coordinator()
+
+
+def moves_while_the_cluster_is_away(world: World, device: Device) -> Iterator[None]:
+    """It has something more that nobody has reported yet. With that it comes to another broker while the cluster takes
+    nothing on, leaves before that has answered, and stays away for so long that the first broker lets go of it."""
+    rng, old = world.rng, _where(world, device)
+    if old is None or device.program is None:
+        return
+    yield from _reported(world, device)
+    _subscribe_to_more(device, rng.sample(QUIET_TOPICS, 2))
+    for _ in range(_WAITS):
+        world.attend(device, is_reporting=False)
+        if device.is_settled:
+            break
+    if rng.random() < 0.5:
+        old.kill()
+    _goes(world, device)
+    _results_for(world, device)
+    world.kill_cluster()
+    if rng.random() < 0.5:
+        world.start_cluster()  # It answers pulls, and is not ready for anything else.
+    others = [one for one in world.brokers if one is not old and one.state.is_started]
+    device.begin(rng, rng.choice(others or world.brokers), is_only_broker=True, brings=True)
+    for _ in range(rng.choice((1, 2, 5))):
+        world.attend(device)
+    if rng.random() < 0.5:
+        yield
+    _goes(world, device)
+    if rng.random() < 0.5:
+        yield
+    world.start_broker_again(old)
+    world.stay_away()
+    device.begin(rng)
+    yield
+
+
+def moves_amid_results(world: World, device: Device) -> Iterator[None]:
+    """It goes on at another broker while results come in all the time."""
+    rng = world.rng
+    _goes(world, device)
+    yield
+    device.begin(rng, rng.choice(world.brokers), is_only_broker=True)
+    for _ in range(10):
+        _results_for(world, device)
+        for _ in range(rng.choice((1, 3))):
+            world.go_on()
+        world.program_goes_on()
+        for wire in [one for one in world.wires if one.program is device.program]:
+            wire.carry_all()
+        if rng.random() < 0.2:
+            yield
+
+
+def passes_by(world: World, device: Device) -> Iterator[None]:
+    """It looks in at another broker for a moment, maybe without asking for anything, and comes back some time later."""
+    rng = world.rng
+    yield from _gone_with_results_in_between(world, device)
+    device.begin(rng, rng.choice(world.brokers), is_only_broker=True)
+    for _ in range(rng.choice((1, 2, 4))):
+        world.attend(device)
+    yield
+    _goes(world, device)
+    yield
+    _results_for(world, device)
+    device.begin(rng)
+    yield
+
+
+PLOTS: tuple[Plot, ...] = (
+    back_at_an_old_copy,
+    back_at_an_old_copy,
+    moves_while_the_cluster_is_away,
+    moves_while_the_cluster_is_away,
+    moves_amid_results,
+    passes_by,
+)
+
+
+def _where(world: World, device: Device) -> BrokerSide | None:
+    """The broker that serves it, if there is another to go to."""
+    program = device.program
+    if program is None or len(world.brokers) == 1:
+        return None
+    return next((wire.broker for wire in program.wires.values() if wire.broker.is_up), None)
+
+
+def _subscribe_to_more(device: Device, topics: Sequence[str]) -> None:
+    """To the first of these that it does not hold."""
+    held = {one.topic for one in device.holds}
+    rest = [one for one in topics if one not in held]
+    if rest and device.program is not None:
+        device.program.subscribe(rest[0])
+
+
+def _served(world: World, device: Device, at: Callable[[BrokerSide], bool]) -> Iterator[None]:
+    for turn in range(_WAITS):
+        world.attend(device)
+        broker = _where(world, device)
+        if broker is not None and at(broker) and device.is_settled:
+            break
+        if turn % 4 == 3:
+            yield
+
+
+def _reported(world: World, device: Device) -> Iterator[None]:
+    """A program that brings no positions can rely on what it holds now."""
+    for turn in range(_WAITS):
+        world.attend(device)
+        device.note_reported()
+        if device.is_settled and all(one.is_reported for one in device.holds):
+            break
+        if turn % 4 == 3:
+            yield
+
+
+def _gone_with_results_in_between(world: World, device: Device) -> Iterator[None]:
+    _goes(world, device)
+    _results_for(world, device)
+    yield
+
+
+def _goes(world: World, device: Device) -> None:
+    if device.program is not None:
+        world.rng.choice((device.program.die, device.program.leave))()
+
+
+def _results_for(world: World, device: Device) -> None:
+    for one in device.holds:
+        world.cluster.publish(one.topic)
+    world.begin_run()
+    world.finish_run()
