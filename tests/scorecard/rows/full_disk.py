@@ -79,8 +79,10 @@ def _full_disk(effort: Effort) -> Outcome:
     lost = publisher.acknowledged - reader.got.keys()
     bad += [f"{one} was acknowledged and not delivered" for one in sorted(lost)]
     bad += [f"{one} was delivered {count} times" for one, count in reader.got.items() if count > 1]
-    figures = {"acknowledged": len(publisher.acknowledged), "delivered": len(reader.got), "answers": publisher.answers}
-    return Outcome({"times": effort["times"]}, tuple(bad), figures, (_READ_ONLY,))
+    figures = {"acknowledged": len(publisher.acknowledged), "delivered": len(reader.got)}
+    return Outcome(
+        {"times": effort["times"]}, tuple(bad), figures | {"answers": dict(publisher.answers)}, (_READ_ONLY,)
+    )
 
 
 @contextmanager
