@@ -66,11 +66,11 @@ class ReportDesk:
         prepared: Sequence[SubscriberId] = (),
         places: Mapping[SubscriberId, Point] = MappingProxyType({}),
     ) -> Report:
-        # What is not claimed yet is not ours to report.
-        ours = [one for one in self._changed.values() if one.generation][:_MAX_PER_REPORT]
+        # What is not claimed yet, or may lack something that another broker reported, is not ours to report.
+        ours = [one for one in self._changed.values() if one.generation and not one.is_unconfirmed][:_MAX_PER_REPORT]
         for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
             del self._moved_on[session.subscriber]
-            if session.generation and session.subscriber not in self._changed:
+            if session.generation and not session.is_unconfirmed and session.subscriber not in self._changed:
                 self._changed[session.subscriber] = session
                 ours.append(session)
         changed: dict[SubscriberId, tuple[int, bool, KeptSession]] = {}

@@ -104,6 +104,7 @@ def test_what_was_brought_is_carried_on_though_its_subscriber_has_gone_again() -
     broker.acquire_floods()
     assert broker.report().claims == ["ann/d"]
     broker.tell(Claimed({"ann/d": 5}))
+    broker.fetched(KeptSession("ann/d", 5, []))
     (_, _, session) = broker.report().changed["ann/d"]
     assert set(session.subscriptions) == {Kept(_FIRE, Position(6, 90)), Kept(_FLOOD, Position(7, 90))}
     broker.arrive(2)
@@ -125,6 +126,7 @@ def test_what_was_brought_is_carried_on_though_its_subscriber_was_not_welcomed()
     broker.tell(BackendsAcquired([(_STORM, Held(8, "OfType", {"etype": "storm"}, "", 100))], [], 1, 0.0))
     assert broker.report().claims == ["ann/d"]
     broker.tell(Claimed({"ann/d": 3}))
+    broker.fetched(KeptSession("ann/d", 3, []))
     (_, _, session) = broker.report().changed["ann/d"]
     assert {str(one.position) for one in session.subscriptions} == {"6-90", "7-90", "8-90"}
 
@@ -227,3 +229,18 @@ def test_a_claim_that_outlives_its_session_is_made_good() -> None:
     broker.acquire_floods()
     (_, _, session) = broker.report().changed["ann/d"]
     assert session == KeptSession("ann/d", 3, [Kept(_FLOOD, Position(7, 90))])
+
+
+def test_a_late_claim_takes_nothing_away() -> None:
+    """What the former broker reported after we had asked, and before we claimed, is taken in before we report."""
+    broker = _Broker()
+    broker.arrive(1, _asked("fire", "6-90", 1))
+    broker.fetched(KeptSession("ann/d", 2, []))
+    assert broker.report().claims == ["ann/d"]
+    broker.tell(Claimed({"ann/d": 3}))
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    assert broker.report().changed == {}
+    broker.fetched(KeptSession("ann/d", 3, [Kept(_FLOOD, Position(7, 90))]))
+    broker.acquire_floods()
+    (_, _, session) = broker.report().changed["ann/d"]
+    assert set(session.subscriptions) == {Kept(_FIRE, Position(6, 90)), Kept(_FLOOD, Position(7, 90))}
