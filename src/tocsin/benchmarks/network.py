@@ -25,7 +25,10 @@ from tocsin.testing.processes import (
 BROKER_SETTINGS = {
     "max_connections_per_user": 1_000_000,
     "max_subscriptions_per_user": 1_000_000,
+    "max_sessions_per_user": 1_000_000,
     "max_connections": 100_000,
+    "max_strangers": 100_000,
+    "max_strangers_per_address": 100_000,
 }
 _USER = "bench"
 
