@@ -317,6 +317,10 @@ class BrokerSide:
             if coordinator.life != life:
                 return
             self.tell(Claimed(box.answer.generations))
+            for session in box.answer.sessions:
+                if self._rng.random() < 0.9:  # Not all may fit into one answer.
+                    kept = coordinator.kept(session)
+                    self.tell(SessionFetched(session.subscriber, kept, True, self._world.now_s))
         yield
         box, life = _Box(), coordinator.life
         if not coordinator.is_up or not coordinator.knows(self.name):

@@ -134,7 +134,7 @@ class CoordinatorSide:
 
     def session(self, subscriber: str) -> KeptSession | None:
         session = self._state.session(subscriber)
-        return None if session is None else self._kept(session)
+        return None if session is None else self.kept(session)
 
     # What can be seen
 
@@ -170,7 +170,7 @@ class CoordinatorSide:
         self._asks[key] = kept.ask
         return Held(key, str(kept.position))
 
-    def _kept(self, session: SessionRecord) -> KeptSession:
+    def kept(self, session: SessionRecord) -> KeptSession:
         kept = [Kept(self._asks[one.key], Position.parse(one.position)) for one in session.subscriptions]
         return KeptSession(session.subscriber, session.generation, kept)
 

@@ -136,6 +136,20 @@ def _forget_claims(substitute: Substitute) -> None:
     substitute(state.BrokerState, "_claimed", of_those_who_are_here)
 
 
+def _report_too_early(substitute: Substitute) -> None:
+    from tocsin.broker import state
+
+    claimed = state.BrokerState._claimed
+
+    def without_a_look(self: Any, event: Any) -> None:
+        claimed(self, event)
+        for subscriber in event.generations:
+            if (session := self._sessions.get(subscriber)) is not None:
+                session.is_unconfirmed = False
+
+    substitute(state.BrokerState, "_claimed", without_a_look)
+
+
 def _claim_before_holding(substitute: Substitute) -> None:
     from tocsin.broker import state
 
@@ -201,6 +215,7 @@ BUGS = {
         Bug("claim-in-part", "claims without what the subscriber brought", _claim_in_part, _GONE),
         Bug("believe-old-copies", "nobody is asked whether a copy is current", _believe_old_copies, _LOST),
         Bug("forget-claims", "what is claimed for who has left is kept by nobody", _forget_claims, _GONE),
+        Bug("report-too-early", "what the former owner reported last is overwritten", _report_too_early, _GONE),
         Bug("claim-before-holding", "claims what it does not hold yet", _claim_before_holding, _GONE),
         Bug("keep-repeats", "the client drops no repeats", _keep_repeats, frozenset({Kind.DOUBLED})),
         Bug(

@@ -1,7 +1,7 @@
 """What people notice of being moved: a plan of a thousand moves is carried out under load, by the SDK's programs.
 
 The peer, in the same run: as many of the same programs are cut off and come back at another broker that was not
-prepared, at the same pace.
+prepared, at the same pace. Everybody is compared with those who stay, at the same brokers, for the same records.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -31,28 +31,37 @@ _LOOK_EVERY_S = 0.2
 _TIMEOUT_S = 300.0
 #: After the last move, for what comes late.
 _SETTLE_S = 5.0
+_LATE_US = int(_EVERY_S * 1e6)
+#: Of each topic, at each broker but the first: they stay, so that movers can be compared with them.
+_RESIDENTS = 3
+
+Between = tuple[int, int]
 
 
 def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) -> dict[str, Any]:
     raise_open_files()
-    seats = [Seat(f"d{number}", [f"topic{number % topics:03d}"]) for number in range(subscribers)]
+    residents = (brokers - 1) * topics * _RESIDENTS
+    seats = [Seat(f"d{number}", [f"topic{number % topics:03d}"]) for number in range(subscribers + residents)]
     settings = {"moves_per_s": 60}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, SdkClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
         with running_network(Path(folder), brokers, SCHEMA, settings) as network:
             progress.print(f"{subscribers} subscribers, all of them at the first broker")
-            first = next(iter(network.brokers.values()))
-            clients.join(Join(first.url, network.token, CHANNEL, seats))
+            first, *others = network.brokers.values()
+            clients.join(Join(first.url, network.token, CHANNEL, seats[:subscribers]))
+            for number, other in enumerate(others):
+                theirs = seats[subscribers + number * topics * _RESIDENTS :][: topics * _RESIDENTS]
+                clients.join(Join(other.url, network.token, CHANNEL, theirs))
             with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
                 time.sleep(warm_s / 2)
-                usual = _Usage.of(network, clients)
+                warming = _Usage.of(network, clients)
                 time.sleep(warm_s / 2)
                 before = _Usage.of(network, clients)
                 moved = _carry_out(network, moves)
                 after = _Usage.of(network, clients)
                 time.sleep(_SETTLE_S)
-                at = clients.report().brokers
-                movers = [device for device, broker in at.items() if broker not in ("", next(iter(network.brokers)))]
+                at, began = clients.report().brokers, [seat.device for seat in seats[:subscribers]]
+                movers = [device for device in began if at[device] not in ("", next(iter(network.brokers)))]
                 with network.running_broker(_PEER, Path(folder)) as peer:
                     progress.print(f"{len(movers)} are cut off and come back elsewhere")
                     kicked_us = time.time_ns() // 1000
@@ -62,37 +71,37 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
                     published = feed.stop()
                     arrivals = all_arrivals(clients)
     history = check(seats, published, arrivals)
-    by_device = _times(arrivals)
-    gaps_ms = gaps(seats, set(movers), by_device, moved.begun_us, moved.ended_us)
-    peer_ms = gaps(seats, set(movers), by_device, kicked_us, back_us)
-    late_ms, stayed_ms = lateness(set(movers), arrivals, moved.begun_us, moved.ended_us)
-    # Those who have moved are at brokers that may be served after the first one: that is no part of a move.
-    settled_ms, _ = lateness(set(movers), arrivals, moved.ended_us, kicked_us)
-    peer_late_ms, _ = lateness(set(movers), arrivals, kicked_us, back_us)
+    usual = usual_times(arrivals)
+    stayers = {seat.device for seat in seats}.difference(movers)
+    late = lateness(set(movers), arrivals, usual, (moved.begun_us, moved.ended_us + _LATE_US))
+    stayed = lateness(stayers, arrivals, usual, (moved.begun_us, moved.ended_us + _LATE_US))
+    kicked = lateness(set(movers), arrivals, usual, (kicked_us, back_us + _LATE_US))
+    gap_p99_ms, kicked_gap_p99_ms = (percentile(gaps(one), 0.99) for one in (late, kicked))
+    late_p99_ms, kicked_late_p99_ms = (percentile(worst(one), 0.99) for one in (late, kicked))
     report = {
         "benchmark": "migration",
         "machine": machine(),
         "brokers": brokers,
         "subscribers": subscribers,
+        "residents": residents,
         "moves": moved.done,
         "failed": moved.failed,
         "moves_per_s": round(moved.per_s, 1),
         "move_p50_ms": moved.p50_ms,
         "move_p99_ms": moved.p99_ms,
-        "gap_p50_ms": round(percentile(gaps_ms, 0.5), 1),
-        "gap_p99_ms": round(percentile(gaps_ms, 0.99), 1),
-        "gap_max_ms": round(max(gaps_ms), 1),
-        "kicked_gap_p50_ms": round(percentile(peer_ms, 0.5), 1),
-        "kicked_gap_p99_ms": round(percentile(peer_ms, 0.99), 1),
-        "ratio_of_kicked_gap_p99": round(percentile(peer_ms, 0.99) / max(1.0, percentile(gaps_ms, 0.99)), 1),
-        "lateness_p50_ms": round(percentile(late_ms, 0.5), 1),
-        "lateness_p99_ms": round(percentile(late_ms, 0.99), 1),
-        "stayers_lateness_p99_ms": round(percentile(stayed_ms, 0.99), 1),
-        "settled_lateness_p99_ms": round(percentile(settled_ms, 0.99), 1),
-        "kicked_lateness_p99_ms": round(percentile(peer_late_ms, 0.99), 1),
-        "ratio_of_kicked_lateness_p99": round(percentile(peer_late_ms, 0.99) / max(1.0, percentile(late_ms, 0.99)), 1),
-        "cpu_ms_per_move": after.beyond(before, before.cores_since(usual), moved.done),
-        "cpu_cores_before": {name: round(cores, 2) for name, cores in before.cores_since(usual).items()},
+        "gap_p50_ms": round(percentile(gaps(late), 0.5), 1),
+        "gap_p99_ms": round(gap_p99_ms, 1),
+        "gap_max_ms": round(max(gaps(late)), 1),
+        "kicked_gap_p50_ms": round(percentile(gaps(kicked), 0.5), 1),
+        "kicked_gap_p99_ms": round(kicked_gap_p99_ms, 1),
+        "ratio_of_kicked_gap_p99": round(kicked_gap_p99_ms / max(1.0, gap_p99_ms), 1),
+        "lateness_p50_ms": round(percentile(worst(late), 0.5), 1),
+        "lateness_p99_ms": round(late_p99_ms, 1),
+        "stayers_lateness_p99_ms": round(percentile(worst(stayed), 0.99), 1),
+        "kicked_lateness_p99_ms": round(kicked_late_p99_ms, 1),
+        "ratio_of_kicked_lateness_p99": round(kicked_late_p99_ms / max(1.0, late_p99_ms), 1),
+        "cpu_ms_per_move": after.beyond(before, before.cores_since(warming), moved.done),
+        "cpu_cores_before": {name: round(cores, 2) for name, cores in before.cores_since(warming).items()},
         "notifications": len(arrivals),
         **history,
     }
@@ -181,65 +190,76 @@ def all_arrivals(clients: SdkClients) -> list[Arrival]:
         arrivals = later
 
 
-def gaps(
-    seats: Sequence[Seat], movers: set[str], times: Mapping[str, Sequence[int]], begun_us: int, ended_us: int
-) -> list[float]:
-    """For each mover: its longest silence from beginning to end, beyond that of those who stayed and hold the same.
+@dataclass(frozen=True, slots=True)
+class Late:
+    """How much later than usual a device got a record; `is_first` through another broker than the one before."""
 
-    Notifications come when the cluster has them, not by a clock: so what stayers saw in the same time is the interval.
+    device: str
+    ms: float
+    is_first: bool
 
-    >>> seats = [Seat("stays", ["a"]), Seat("moves", ["a"])]
-    >>> gaps(seats, {"moves"}, {"stays": [0, 1000, 2000, 3000], "moves": [0, 1000, 2500, 3000]}, 0, 3000)
-    [0.5]
+
+def usual_times(arrivals: Iterable[Arrival]) -> dict[tuple[int, str], float]:
+    """When each record usually came through each broker: the median of those who had got one through it before.
+
+    Brokers do not get results at the same instant, and a process that plays thousands of subscribers reads one broker's
+    connections after another's: neither is anything that who moves would notice.
+
+    >>> usual_times([Arrival("a", 1, 1, 10, "x"), Arrival("a", 2, 2, 20, "x"), Arrival("b", 2, 2, 90, "x")])
+    {(2, 'x'): 20}
     """
-    usual: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for seat in seats:
-        if seat.device not in movers:
-            usual[tuple(seat.topics)].append(_longest_us(times.get(seat.device, ()), begun_us, ended_us))
-    return [
-        max(0, _longest_us(times.get(seat.device, ()), begun_us, ended_us) - median(usual[tuple(seat.topics)])) / 1000
-        for seat in seats
-        if seat.device in movers and usual[tuple(seat.topics)]
-    ]
+    settled: set[tuple[str, str]] = set()
+    times: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for one in arrivals:
+        if (one.device, one.broker) in settled:
+            times[one.number, one.broker].append(one.received_us)
+        settled.add((one.device, one.broker))
+    return {key: median(found) for key, found in times.items()}
 
 
 def lateness(
-    movers: set[str], arrivals: Iterable[Arrival], begun_us: int, ended_us: int
-) -> tuple[list[float], list[float]]:
-    """How much later each mover, and each of those who stayed, got a result than those who stayed usually got the same
-    one: the worst of the results that came from beginning to end. What the cluster takes for a result is in neither.
+    devices: Container[str], arrivals: Iterable[Arrival], usual: Mapping[tuple[int, str], float], time_us: Between
+) -> list[Late]:
+    """How late each of these got each record that came within that time.
 
-    The second list says how much of the first is not the move's: a busy machine makes everybody late now and then.
+    Who has just changed brokers may be as late as those who stayed at the one or at the other.
 
-    >>> arrivals = [Arrival("stays", 1, 1, 1000), Arrival("moves", 1, 1, 1500), Arrival("stays", 2, 2, 9000)]
-    >>> lateness({"moves"}, arrivals, 0, 5000)
-    ([0.5], [0.0])
+    >>> arrivals = [Arrival("d", 1, 1, 1000, "x"), Arrival("d", 2, 2, 9500, "y")]
+    >>> lateness({"d"}, arrivals, {(2, "x"): 9000.0, (2, "y"): 8000.0}, (0, 10_000))
+    [Late(device='d', ms=0.5, is_first=True)]
     """
-    inside = [one for one in arrivals if begun_us <= one.received_us <= ended_us]
-    stayers: dict[int, list[int]] = defaultdict(list)
-    for one in inside:
-        if one.device not in movers:
-            stayers[one.number].append(one.received_us)
-    usual_us = {number: median(times) for number, times in stayers.items()}
-    worst_us: dict[str, float] = defaultdict(float)
-    for one in inside:
-        if one.number in usual_us:
-            worst_us[one.device] = max(worst_us[one.device], one.received_us - usual_us[one.number])
-    moved = [late_us / 1000 for device, late_us in worst_us.items() if device in movers]
-    stayed = [late_us / 1000 for device, late_us in worst_us.items() if device not in movers]
-    return moved, stayed
-
-
-def _longest_us(times: Iterable[int], begun_us: int, ended_us: int) -> int:
-    inside = [begun_us, *(one for one in times if begun_us <= one <= ended_us), ended_us]
-    return max(later - earlier for earlier, later in itertools.pairwise(inside))
-
-
-def _times(arrivals: Iterable[Arrival]) -> dict[str, list[int]]:
-    times: dict[str, list[int]] = defaultdict(list)
+    begun_us, ended_us = time_us
+    was_at: dict[str, str] = {}
+    late = []
     for one in arrivals:
-        times[one.device].append(one.received_us)
-    return times
+        before = was_at.get(one.device, one.broker)
+        was_at[one.device] = one.broker
+        if one.device in devices and begun_us <= one.received_us <= ended_us:
+            expected = [usual[one.number, at] for at in (before, one.broker) if (one.number, at) in usual]
+            if expected:
+                late.append(Late(one.device, (one.received_us - max(expected)) / 1000, before != one.broker))
+    return late
+
+
+def gaps(late: Iterable[Late]) -> list[float]:
+    """By how many milliseconds the silences in which devices changed brokers were longer than usual.
+
+    >>> gaps([Late("a", 3.0, True), Late("a", 5.0, False), Late("b", -1.0, True)])
+    [3.0, 0.0]
+    """
+    return [max(0.0, one.ms) for one in late if one.is_first]
+
+
+def worst(late: Iterable[Late]) -> list[float]:
+    """Of each device, how late the latest record was, in milliseconds.
+
+    >>> worst([Late("a", 3.0, True), Late("a", 5.0, False), Late("b", -1.0, True)])
+    [5.0, 0.0]
+    """
+    by_device: dict[str, float] = {}
+    for one in late:
+        by_device[one.device] = max(by_device.get(one.device, 0.0), one.ms)
+    return list(by_device.values())
 
 
 def check(seats: Sequence[Seat], published: Sequence[str], arrivals: Iterable[Arrival]) -> dict[str, int]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import msgspec
@@ -48,6 +49,7 @@ class Arrival(msgspec.Struct, frozen=True, array_like=True):
     #: Where it stands in its subscription's history.
     sequence: int
     received_us: int
+    broker: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -120,9 +122,10 @@ class _Program:
                 async for notification in me.notifications():
                     payload = notification.payload
                     at = notification.parsed_position
-                    arrivals.append(Arrival(device, payload["number"], at.sequence, time.time_ns() // 1000))
-                    self._positions[payload["topic"]] = notification.position
                     self.broker = me.broker
+                    received_us = time.time_ns() // 1000
+                    arrivals.append(Arrival(device, payload["number"], at.sequence, received_us, me.broker))
+                    self._positions[payload["topic"]] = notification.position
         except Exception as exc:  # noqa: BLE001 - whatever it was, it is told with the next answer
             self.failure = f"{device}: {exc!r}"
 
@@ -144,6 +147,10 @@ class _Programs:
                         await program.join(command.url)
 
                 await asyncio.gather(*map(join, command.seats))
+                # Thousands of programs in one process: to look through all they hold would stop them for tenths of a
+                # second, which are not the network's.
+                gc.freeze()
+                gc.disable()
             case Kick():
                 await self._kick(command)
             case Report():

@@ -25,8 +25,10 @@ from tocsin.broker.events import (
     Report,
     ReportDue,
     Reported,
+    SessionFetched,
 )
 from tocsin.broker.metrics import BrokerMetrics
+from tocsin.broker.session_questions import SessionQuestions
 from tocsin.broker.store import SessionStore
 from tocsin.errors import NotFound, TocsinError, Unavailable
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
@@ -53,6 +55,7 @@ class Coordination:
         metrics: BrokerMetrics,
     ) -> None:
         self._link = link
+        self._questions = SessionQuestions(link.sessions)
         self._store = store
         self._registration = registration
         self._clock = clock
@@ -130,12 +133,15 @@ class Coordination:
 
     async def report_once(self) -> None:
         async with self._reporting:
-            self._happened(ReportDue())
-            report = self._report
+            report = self._next_report()
             if report is None:
                 return
             if report.claims:
-                self._happened(Claimed(await self._link.claim(report.claims)))
+                generations, sessions = await self._link.claim(report.claims)
+                self._happened(Claimed(generations))
+                for session in sessions:
+                    self._happened(SessionFetched(session.subscriber, session, True, self._clock.monotonic_s()))
+                report = self._next_report() or report  # With what has just become ours.
             counted = self._metrics.counted()
             heartbeat = Heartbeat(
                 connections=self.connections(),
@@ -162,6 +168,10 @@ class Coordination:
             if answer.prepare or answer.adopt or answer.move:
                 self._happened(to_orders(answer, now_s))
             self._obey(answer.state, now_s)
+
+    def _next_report(self) -> Report | None:
+        self._happened(ReportDue())
+        return self._report
 
     def _learn(self, answer: HeartbeatAnswer) -> None:
         """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away."""
@@ -207,7 +217,7 @@ class Coordination:
     async def session(self, subscriber: str) -> tuple[KeptSession | None, bool]:
         """What is known of a subscriber, and whether the coordinator could be asked."""
         try:
-            return await asyncio.wait_for(self._link.session(subscriber), _SESSION_PATIENCE_S), True
+            return await asyncio.wait_for(self._questions.session(subscriber), _SESSION_PATIENCE_S), True
         except (TocsinError, TimeoutError) as exc:
             log.warning("a newcomer's session could not be asked for", reason=str(exc))
             return None, False
@@ -221,6 +231,7 @@ class Coordination:
         self._happened(HandoverPlaced(placements))
 
     async def close(self) -> None:
+        await self._questions.close()
         await self._link.close()
 
     async def _register(self) -> None:

@@ -24,6 +24,8 @@ from tocsin.protocol.coordination import (
     HeldSubscription,
     PulledSubscription,
     Session,
+    SessionsAnswer,
+    SessionsRequest,
 )
 from tocsin.protocol.incarnations import HEADER
 
@@ -50,10 +52,10 @@ class CoordinatorLink:
     async def report(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         return await self._call("POST", f"{self._path}/heartbeats", HeartbeatAnswer, heartbeat)
 
-    async def claim(self, subscribers: Sequence[str]) -> dict[str, int]:
-        """Become the owner of these; returns their new generations."""
+    async def claim(self, subscribers: Sequence[str]) -> tuple[dict[str, int], list[KeptSession]]:
+        """Become the owner of these; returns their new generations, and what is known of most of them."""
         answer = await self._call("POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(subscribers)))
-        return answer.generations
+        return answer.generations, [from_wire(one) for one in answer.sessions]
 
     async def place_elsewhere(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Where these should go: broker and address."""
@@ -61,13 +63,15 @@ class CoordinatorLink:
         answer = await self._call("POST", f"{self._path}/handover", HandoverAnswer, body)
         return {subscriber: (one.broker, one.url) for subscriber, one in answer.placements.items()}
 
-    async def session(self, subscriber: str) -> KeptSession | None:
-        """What is known of a subscriber, wherever it was."""
-        try:
-            found = await self._call("GET", f"/v1/subscribers/{subscriber}", Session)
-        except NotFound:
-            return None
-        return from_wire(found)
+    async def sessions(self, subscribers: Sequence[str]) -> tuple[dict[str, KeptSession | None], list[str]]:
+        """What is known of these, wherever they were, and those who have to be asked about once more."""
+        body = SessionsRequest(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/sessions", SessionsAnswer, body)
+        left_out = set(answer.left_out)
+        if left_out.issuperset(subscribers):
+            raise Unavailable("the coordinator answers nothing of what it was asked", retry_after_s=1)
+        known = {one.subscriber: from_wire(one) for one in answer.sessions}
+        return {one: known.get(one) for one in subscribers if one not in left_out}, sorted(left_out & set(subscribers))
 
     async def _call(self, method: str, path: str, kind: type[_Answer], body: BaseModel | None = None) -> _Answer:
         request: dict[str, Any] = {}

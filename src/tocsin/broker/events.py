@@ -241,6 +241,8 @@ class ReportDue:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
+    """We own these from now on. What the coordinator knows of them comes with SessionFetched, or is asked for."""
+
     generations: Mapping[SubscriberId, int]
 
 

@@ -614,13 +614,11 @@ class BrokerState:
             if (session := self._sessions.get(subscriber)) is not None:
                 self._reports.claimed(session, generation)
                 self._out.append(StoreSession(subscriber, generation))
-                # Its former owner may have reported more since we asked; from now on it can't. So ask once more, and
-                # report nothing before, for that would take the place of what the coordinator knows.
+                # Its former owner may have reported more since we asked; from now on it can't. So nothing is reported
+                # before we have seen that, for our report would take its place.
                 session.is_unconfirmed = self._has_unconfirmed = True
-                self._out.append(FetchSession(subscriber))
             else:
                 self._orphans[subscriber] = generation
-                self._out.append(FetchSession(subscriber))
 
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))

@@ -5,7 +5,7 @@ An answer may be given only once everything to store is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tocsin.coordinator.execution import PlanRun
@@ -107,7 +107,13 @@ class AnswerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClaim:
-    generations: Mapping[str, int]
+    """The sessions as their new owner has them: what their former owners report from now on is not believed."""
+
+    sessions: Sequence[SessionRecord]
+
+    @property
+    def generations(self) -> dict[str, int]:
+        return {one.subscriber: one.generation for one in self.sessions}
 
 
 @dataclass(frozen=True, slots=True)

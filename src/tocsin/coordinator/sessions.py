@@ -78,18 +78,16 @@ class Sessions:
             changes += self._lets_go(broker, subscriber)
         return changes, sorted(lost)
 
-    def claim(self, broker: str, subscribers: Iterable[str]) -> tuple[_Changes, dict[str, int]]:
-        """`broker` keeps these from now on. Returns also their generations."""
-        changes: _Changes = []
+    def claim(self, broker: str, subscribers: Iterable[str]) -> list[SessionRecord]:
+        """`broker` keeps these from now on. Returns them, to be stored."""
+        claimed = []
         for subscriber in dict.fromkeys(subscribers):
             known = self._by_subscriber.get(subscriber) or SessionRecord(subscriber, "", 0)
             generation = known.generation + 1
             session = replace(known, owner=broker, generation=generation, former=self._former(known, broker))
             self._put(session)
-            changes.append(StoreSession(session))
-        return changes, {
-            one.session.subscriber: one.session.generation for one in changes if isinstance(one, StoreSession)
-        }
+            claimed.append(session)
+        return claimed
 
     def end_all_of(self, user: str) -> _Changes:
         """Whoever takes the name later must not find what this user had subscribed to."""

@@ -56,6 +56,7 @@ from tocsin.coordinator.instructions import (
     StoreBroker,
     StorePlanRun,
     StorePolicy,
+    StoreSession,
 )
 from tocsin.coordinator.journal import begun, written
 from tocsin.coordinator.loads import BrokerView, Load
@@ -337,8 +338,8 @@ class CoordinatorState:
 
     def _subscribers_claimed(self, event: SubscribersClaimed) -> list[Instruction]:
         self._caller(event.broker, event.incarnation)
-        changes, generations = self._sessions.claim(event.broker, event.subscribers)
-        return [*changes, AnswerClaim(generations)]
+        claimed = self._sessions.claim(event.broker, event.subscribers)
+        return [*map(StoreSession, claimed), AnswerClaim(claimed)]
 
     # ── placement ───────────────────────────────────────────────────────────────────────────────────────────────────
 

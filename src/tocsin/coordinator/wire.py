@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,6 +16,9 @@ from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BackendSubscription, Heartbeat, Session
 
 _MAX_INT = (1 << 63) - 1
+#: What the sessions in one answer may take, and what a subscription takes beside its key: names, its position.
+_MAX_ANSWER_CHARACTERS = 4 << 20
+_CHARACTERS_BESIDE = 120
 
 
 def key_of(held: BackendSubscription) -> SubscriptionKey:
@@ -71,6 +75,18 @@ def session_body(session: SessionRecord) -> dict[str, Any]:
         "connected": session.connected,
         "subscriptions": [_held_body(held) for held in session.subscriptions],
     }
+
+
+def fitting_bodies(sessions: Iterable[SessionRecord]) -> list[dict[str, Any]]:
+    """Of these sessions as many, from the first one on, as go into one answer, and at least that one."""
+    bodies: list[dict[str, Any]] = []
+    left = _MAX_ANSWER_CHARACTERS
+    for session in sessions:
+        left -= sum(len(held.key) + _CHARACTERS_BESIDE for held in session.subscriptions)
+        if left < 0 and bodies:
+            break
+        bodies.append(session_body(session))
+    return bodies
 
 
 def _held_body(held: Held) -> dict[str, Any]:

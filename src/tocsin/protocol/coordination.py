@@ -138,6 +138,17 @@ class HeartbeatAnswer(BaseModel):
     public_keys: list[str] | None = Field(None, description="If they are not those of `keys_seen`")
 
 
+class SessionsRequest(BaseModel):
+    """What is kept for these subscribers, wherever they were?"""
+
+    subscribers: list[SubscriberId] = Field(max_length=100_000)
+
+
+class SessionsAnswer(BaseModel):
+    sessions: list[Session] = Field(description="Of those for whom anything is kept")
+    left_out: list[SubscriberId] = Field([], description="Those that did not fit into one answer: ask again for them")
+
+
 class Claim(BaseModel):
     """A broker has taken over subscribers: it holds all their subscriptions."""
 
@@ -145,7 +156,10 @@ class Claim(BaseModel):
 
 
 class Claimed(BaseModel):
+    """`sessions` is what is known of them: their former owners may have reported more since the broker last asked."""
+
     generations: dict[str, int]
+    sessions: list[Session] = Field([], description="As many as fit into one answer; the others can be asked for")
 
 
 class PlacementRequest(BaseModel):

@@ -195,6 +195,8 @@ class BrokerNode:
 
     def _claim(self, report: Report) -> None:
         self.tell(Claimed(self._coordination.claim(self.name, report.claims)))
+        for subscriber in report.claims:
+            self._session_fetched(FetchSession(subscriber))
         self._call(self._coordinator_s, self._heartbeat, report)
 
     def _heartbeat(self, report: Report) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tocsin.broker.events import (
@@ -377,7 +377,12 @@ class BrokerWorld:
                 self._tell(broker, SessionFetched(subscriber, session, is_certain, self.now_s))
             case Report() as report:
                 if report.claims:
-                    self._tell(broker, Claimed(self.coordinator.claim(broker.name, list(report.claims))))
+                    generations = self.coordinator.claim(broker.name, list(report.claims))
+                    self._tell(broker, Claimed(generations))
+                    for one, generation in generations.items():
+                        session = self.coordinator.sessions.get(one, KeptSession(one, 0, ()))
+                        session = replace(session, generation=generation)
+                        self._tell(broker, SessionFetched(one, session, True, self.now_s))
                 lost = self.coordinator.report(broker.name, report)
                 known = {one: version for one, (version, _, _) in report.changed.items()}
                 self._tell(broker, Reported(known, report.ended, lost, {}, self.now_s))

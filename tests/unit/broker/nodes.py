@@ -6,12 +6,13 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 from tocsin.broker.cluster_link import ClusterLink
 from tocsin.broker.coordination import Coordination
 from tocsin.broker.coordinator_link import CoordinatorLink
-from tocsin.broker.events import Ask, Delivery, Held, Started
+from tocsin.broker.events import Ask, Delivery, Held, KeptSession, Started
 from tocsin.broker.keeping import Change
 from tocsin.broker.limits import Limits
 from tocsin.broker.metrics import BrokerMetrics
@@ -51,8 +52,11 @@ class Cluster:
 class Coordinator:
     """Knows of nobody."""
 
-    async def session(self, _subscriber: str) -> None:
-        return None
+    #: What it knows of subscribers; of the others it knows nothing.
+    known: Mapping[str, KeptSession | None] = MappingProxyType({})
+
+    async def sessions(self, subscribers: Sequence[str]) -> tuple[dict[str, KeptSession | None], list[str]]:
+        return {one: self.known.get(one) for one in subscribers}, []
 
     async def close(self) -> None:
         pass

@@ -54,9 +54,12 @@ class Coordinator:
             public_keys=None if heartbeat.keys_seen == keys_version(self.keys) else self.keys,
         )
 
-    async def claim(self, _subscribers: Any) -> dict[str, int]:
+    async def claim(self, _subscribers: Any) -> tuple[dict[str, int], list[Any]]:
         self.claims += 1
-        return {}
+        return {}, []
+
+    async def sessions(self, subscribers: Any) -> tuple[dict[str, None], list[str]]:
+        return dict.fromkeys(subscribers), []
 
     async def close(self) -> None:
         pass

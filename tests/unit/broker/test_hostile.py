@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock, patch
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -108,7 +108,7 @@ async def test_a_mistake_with_what_hello_brought_ends_that_connection(broker: Br
     eve = Line(broker.node.next_connection())
     broker.node.opened(eve)
     with (
-        patch.object(Coordinator, "session", AsyncMock(return_value=kept)),
+        patch.object(Coordinator, "known", {"eve/d": kept}),
         patch("tocsin.broker.subscribing.SubscriptionDesk.subscribe", side_effect=ZeroDivisionError),
     ):
         await broker.say(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.coordinator.records import SessionRecord
-from tocsin.coordinator.wire import key_of, reported, session_body, traffic
+from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+from tocsin.coordinator.wire import fitting_bodies, key_of, reported, session_body, traffic
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import Heartbeat, HeldSubscription, Session
 
@@ -22,6 +22,15 @@ def test_a_session_comes_back_as_it_was_reported() -> None:
     assert {name: type(value) for name, value in back.subscriptions[0].parameters.items()} == {
         name: type(value) for name, value in parameters.items()
     }
+
+
+def test_an_answer_holds_as_many_sessions_as_fit() -> None:
+    """The others are asked for one by one; none is cut in the middle."""
+    large = tuple(Held(SubscriptionKey(f'["C",{{"text":"{at:01000d}"}},""]'), "1-1") for at in range(1000))
+    sessions = [SessionRecord(f"ann/{at}", "a", 1, True, large) for at in range(10)]
+    bodies = fitting_bodies(sessions)
+    assert [one["subscriber"] for one in bodies] == ["ann/0", "ann/1", "ann/2"]
+    assert all(len(one["subscriptions"]) == 1000 for one in bodies)
 
 
 def test_the_same_subscription_is_one_key() -> None:

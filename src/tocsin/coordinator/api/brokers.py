@@ -20,7 +20,7 @@ from tocsin.coordinator.events import (
 )
 from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
 from tocsin.coordinator.state import BrokerReport
-from tocsin.coordinator.wire import counted, orders_body, pulled, reported, traffic
+from tocsin.coordinator.wire import counted, fitting_bodies, orders_body, pulled, reported, traffic
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -33,6 +33,8 @@ from tocsin.protocol.coordination import (
     Heartbeat,
     HeartbeatAnswer,
     Place,
+    SessionsAnswer,
+    SessionsRequest,
 )
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 from tocsin.runtime.tokens import keys_version
@@ -152,12 +154,21 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
     )
 
 
+@router.post("/{name}/sessions", response_model=SessionsAnswer)
+async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> Response:
+    """What is kept for those who have come to a broker, so that it can carry it on."""
+    node.state.broker(name, node.now_s())
+    known = [session for one in body.subscribers if (session := node.state.session(one)) is not None]
+    bodies = fitting_bodies(known)
+    return reply({"sessions": bodies, "left_out": [one.subscriber for one in known[len(bodies) :]]})
+
+
 @router.post("/{name}/claims", response_model=Claimed)
 async def claim(name: NameInPath, body: Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
     answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers), incarnation), AnswerClaim)
     node.metrics.claimed(len(answer.generations))
-    return reply({"generations": answer.generations})
+    return reply({"generations": answer.generations, "sessions": fitting_bodies(answer.sessions)})
 
 
 @router.post("/{name}/handover", response_model=HandoverAnswer)

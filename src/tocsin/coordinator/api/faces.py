@@ -17,9 +17,9 @@ from tocsin.protocol.coordination import NAME_PATTERN
 from tocsin.runtime.tokens import Identity
 from tocsin.settings import CoordinatorSettings
 
-#: A heartbeat that reports a hundred thousand sessions takes some 20 MB; so do claims and handovers.
+#: A heartbeat that reports a hundred thousand sessions takes some 20 MB; lists of subscribers are not much shorter.
 _MAX_BROKER_BODY_BYTES = 64 << 20
-_BROKER_CALLS = ("/heartbeats", "/claims", "/handover")
+_BROKER_CALLS = ("/heartbeats", "/sessions", "/claims", "/handover")
 #: Nothing else that operators send comes near.
 _MAX_OPERATOR_BODY_BYTES = 1 << 20
 #: Bodies are parsed before anybody is asked who they are: of strangers and users little is taken. A name and a password
@@ -41,7 +41,11 @@ _Bearer = HTTPAuthorizationCredentials | None
 NameInPath = Annotated[str, Path(pattern=NAME_PATTERN)]
 
 
-def node_of(request: Request) -> CoordinatorNode:
+# What all routes depend on is asynchronous, though it awaits nothing: FastAPI would send a plain function to a thread,
+# and back, with every request.
+
+
+async def node_of(request: Request) -> CoordinatorNode:
     node = request.app.state.node
     assert isinstance(node, CoordinatorNode)
     return node
@@ -69,7 +73,7 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
-def role_of(node: Node, bearer: Annotated[_Bearer, Depends(_operator_scheme)]) -> Role | None:
+async def role_of(node: Node, bearer: Annotated[_Bearer, Depends(_operator_scheme)]) -> Role | None:
     # Headers arrive as Latin-1, whatever they were.
     return _role(node.settings, bearer.credentials.encode("latin-1", "replace") if bearer else b"")
 
@@ -94,7 +98,7 @@ def is_operator(role: GivenRole) -> bool:
 IsOperator = Annotated[bool, Depends(is_operator)]
 
 
-def operator_only(role: GivenRole, request: Request) -> Role:
+async def operator_only(role: GivenRole, request: Request) -> Role:
     """For operators; who may only look, may look here too."""
     if role is None:
         raise Unauthorised("give the coordinator's API token as a bearer token")
@@ -103,7 +107,7 @@ def operator_only(role: GivenRole, request: Request) -> Role:
     return role
 
 
-def user_only(node: Node, bearer: Annotated[_Bearer, Depends(_user_scheme)]) -> Identity:
+async def user_only(node: Node, bearer: Annotated[_Bearer, Depends(_user_scheme)]) -> Identity:
     if bearer is None:
         raise Unauthorised("give a user's token as a bearer token; POST /v1/tokens gives one out")
     return node.users.check(bearer.credentials)
