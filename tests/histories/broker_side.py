@@ -85,6 +85,8 @@ class BrokerSide:
         self.is_up = True
         self._pulls = 0
         self._report: Report | None = None
+        #: Claims are held up on their way to the coordinator.
+        self.are_claims_slow = False
         self._events: list[Event] = []
         self._is_busy = False
         self.state = self._machine()
@@ -307,6 +309,8 @@ class BrokerSide:
         assert report is not None
         if report.claims:
             yield
+            while self.are_claims_slow:
+                yield
             box, life = _Box(), coordinator.life
             if not coordinator.is_up or not coordinator.knows(self.name):
                 return

@@ -51,20 +51,8 @@ def _check_tenure(
     ask = world.cluster.registry.ever[begin.epoch]
     if ask != tenure.ask:
         yield Violation(Kind.MISDELIVERED, f"{tenure} holds {ask}")
-    seen: set[int] = set()
-    last = begin.sequence
-    for number, life in enumerate(tenure.lives):
-        if number and not life.brought:
-            last = life.begin.sequence
-        for position, record in life.got:
-            if position.epoch != begin.epoch or not record or world.cluster.records[record - 1] != tenure.topic:
-                yield Violation(Kind.MISDELIVERED, f"{tenure} got {position}, record {record}")
-            elif position.sequence <= last:
-                kind = Kind.DOUBLED if position.sequence in seen else Kind.REORDERED
-                yield Violation(kind, f"{tenure} got {position} in life {number + 1}, having had {last}")
-            else:
-                last = position.sequence
-            seen.add(position.sequence)
+    yield from _check_order(world, tenure)
+    seen = {position.sequence for life in tenure.lives for position, _ in life.got}
     lasts = not tenure.has_left
     for sequence, record in by_subscription.get(begin.epoch, []):
         if sequence > begin.sequence and sequence not in seen and (lasts or sequence < max(seen, default=0)):
@@ -74,3 +62,25 @@ def _check_tenure(
         for record, topic in enumerate(world.cluster.records, 1):
             if topic == tenure.topic and record > tenure.records_before and record not in got:
                 yield Violation(Kind.LOST, f"{tenure} did not get record {record}, published after `subscribed`")
+
+
+def _check_order(world: World, tenure: Tenure) -> Iterator[Violation]:
+    """Each record came once, at one position, and positions grew."""
+    begin = tenure.lives[0].begin
+    last = begin.sequence
+    seen: set[int] = set()
+    sequences: dict[int, int] = {}
+    for number, life in enumerate(tenure.lives):
+        if number and not life.brought:
+            last = life.begin.sequence
+        for position, record in life.got:
+            if position.epoch != begin.epoch or not record or world.cluster.records[record - 1] != tenure.topic:
+                yield Violation(Kind.MISDELIVERED, f"{tenure} got {position}, record {record}")
+            elif position.sequence <= last:
+                kind = Kind.DOUBLED if position.sequence in seen else Kind.REORDERED
+                yield Violation(kind, f"{tenure} got {position} in life {number + 1}, having had {last}")
+            elif sequences.setdefault(record, position.sequence) != position.sequence:
+                yield Violation(Kind.DOUBLED, f"{tenure} got record {record} at {sequences[record]} and at {position}")
+            else:
+                last = position.sequence
+            seen.add(position.sequence)

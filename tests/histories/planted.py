@@ -218,9 +218,7 @@ BUGS = {
         Bug("report-too-early", "what the former owner reported last is overwritten", _report_too_early, _GONE),
         Bug("claim-before-holding", "claims what it does not hold yet", _claim_before_holding, _GONE),
         Bug("keep-repeats", "the client drops no repeats", _keep_repeats, frozenset({Kind.DOUBLED})),
-        Bug(
-            "ignore-permission", "permission classes share results", _ignore_permission, frozenset({Kind.MISDELIVERED})
-        ),
+        Bug("ignore-permission", "permission classes share results", _ignore_permission, _LOST | {Kind.MISDELIVERED}),
         Bug("cursor-too-far", "the cluster's cursor passes what is not committed", _cursor_too_far, _LOST),
         Bug("forget-bound", "windows are run twice", _forget_bound, frozenset({Kind.DOUBLED})),
     )

@@ -114,6 +114,40 @@ def passes_by(world: World, device: Device) -> Iterator[None]:
     yield
 
 
+def claimed_late(world: World, device: Device) -> Iterator[None]:
+    """It looks in at another broker, maybe while it holds nothing, and the claim takes long to arrive. It goes back and
+    asks for something more there. Then the claim arrives, and a new program, without positions, comes to whoever has
+    it, maybe after a long time."""
+    rng, old = world.rng, _where(world, device)
+    others = [one for one in world.brokers if one is not old and one.state.is_started]
+    if old is None or not others or device.program is None:
+        return
+    if rng.random() < 0.5:
+        for one in list(device.holds):
+            device.program.unsubscribe(one)
+    yield from _reported(world, device)
+    other = rng.choice(others)
+    other.are_claims_slow = True
+    _goes(world, device)
+    device.begin(rng, other, is_only_broker=True)
+    yield from _served(world, device, lambda broker: broker is other)
+    world.attend(device)
+    _goes(world, device)
+    device.begin(rng, old, is_only_broker=True, brings=True)
+    yield from _served(world, device, lambda broker: broker is old)
+    _subscribe_to_more(device, rng.sample(QUIET_TOPICS, 2))
+    yield from _reported(world, device)
+    yield from _gone_with_results_in_between(world, device)
+    other.are_claims_slow = False
+    for _ in range(rng.choice((1, 2, 4))):
+        world.attend(device)
+    yield
+    if rng.random() < 0.5:
+        world.stay_away()
+    device.begin(rng, brings=False)
+    yield
+
+
 PLOTS: tuple[Plot, ...] = (
     back_at_an_old_copy,
     back_at_an_old_copy,
@@ -121,6 +155,7 @@ PLOTS: tuple[Plot, ...] = (
     moves_while_the_cluster_is_away,
     moves_amid_results,
     passes_by,
+    claimed_late,
 )
 
 

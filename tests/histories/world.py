@@ -247,6 +247,8 @@ class World:
     def settle(self) -> bool:
         """Let everybody come back, publish once more for all, and wait; whether all came, and got that, in time."""
         self.is_calm = True
+        for broker in self.brokers:
+            broker.are_claims_slow = False
         if not self._rounds_until(lambda: all(one.is_settled for one in self.devices)):
             return False
         self.last_records = {topic: self.cluster.publish(topic) for topic in (*TOPICS, *QUIET_TOPICS)}

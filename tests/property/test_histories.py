@@ -16,7 +16,9 @@ def test_every_result_once_whatever_happens(first: int) -> None:
         assert not live_through(seed).violations, f"PYTHONPATH=src:tests python -m histories --count 1 --seed {seed}"
 
 
-@pytest.mark.parametrize("name", ["forget-positions", "catch-up-skips-one", "cursor-too-far", "keep-repeats"])
+@pytest.mark.parametrize(
+    "name", ["forget-positions", "catch-up-skips-one", "cursor-too-far", "keep-repeats", "ignore-permission"]
+)
 def test_planted_bugs_are_found(name: str) -> None:
     """A few histories are enough for each of the coarser bugs."""
     with BUGS[name].planted():

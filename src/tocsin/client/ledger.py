@@ -240,6 +240,7 @@ class Ledger:
 
     def _unsubscribe_from(self, link: Link, number: int, request: int) -> None:
         link.leaving.add(request)
+        link.kept.pop(number, None)
         link.outbox.append(messages.Unsubscribe(number, request))
 
     def _left(self, request: int) -> None:

@@ -466,3 +466,15 @@ def test_places_that_wait_to_be_sent_are_not_piled_up() -> None:
     told = [message for number in range(2000) for message in sent(play.tell(ev.PlaceTold(float(number), 0.0)))]
     assert len(told) < 1000, "no more than the broker allows"
     assert sent(play.after(1.0)) == [messages.Place(1999.0, 0.0)]
+
+
+def test_what_was_left_before_its_answer_came_begins_anew_when_it_is_asked_for_again() -> None:
+    """The broker named it in `welcome`, but what it kept then has ended since: there is no gap to tell of."""
+    play = play_at()
+    play.tell(ev.Closed(1, 0))
+    play.after(1)
+    play.welcome(2, kept=[messages.Subscribed(7, "C", {}, "7-10")])
+    play.tell(ev.UnsubscribeAsked(1))
+    play.subscribed(2, 1)
+    play.hear(2, messages.Unsubscribed(7, 1))
+    assert play.subscribe(2) == [ev.Send(2, messages.Subscribe("C", {}, "", 2))]
