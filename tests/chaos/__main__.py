@@ -49,7 +49,8 @@ def main() -> int:
         if options.part in (part, "all"):
             bugs = [name for name, bug in NETWORK_BUGS.items() if bug.moves == (part == "migration")]
             passed &= kill_network(seed, options, [one for one in bugs if named is None or one in named], part)
-    if options.part in ("faults", "all"):
+    has_faults = options.pauses or options.partitions or options.clocks
+    if has_faults and options.part in ("faults", "all"):
         passed &= inflict_faults(seed, options)
     return 0 if passed else 1
 

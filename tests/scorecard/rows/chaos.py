@@ -20,7 +20,8 @@ def _planted(effort: Effort) -> Outcome:
     if effort["bugs"] < len(names):
         # Of the network's, which share a cluster; those that are found in a short run.
         names = list(NETWORK_BUGS)[: effort["bugs"]]
-    reports = run_json("chaos", "--kills", "0", "--bugs", ",".join(names), "--seed", effort.seed, "--json")
+    nothing_else = ["--kills", "0", "--pauses", "0", "--partitions", "0", "--clocks", "0"]
+    reports = run_json("chaos", *nothing_else, "--bugs", ",".join(names), "--seed", effort.seed, "--json")
     found = {name: one["found"] for report in reports for name, one in report["planted"].items()}
     bad = [f"the planted bug {name} was not found" for name in names if not found.get(name)]
     return Outcome({"bugs": sum(map(bool, found.values()))}, tuple(bad), {"planted": len(names)})
