@@ -23,7 +23,7 @@ from histories.drawing import Outcome, live_through
 from histories.planted import BUGS
 
 #: So many histories may have a gap that was told; a bug that makes gaps makes many more.
-_MAX_TOLD_GAPS = 1 / 1000
+_MAX_TOLD_GAPS = 1 / 200
 #: Histories that one task of a process lives through.
 _CHUNK = 25
 

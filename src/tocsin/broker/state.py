@@ -388,6 +388,8 @@ class BrokerState:
         session.is_unconfirmed = session.is_doubtful = False
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
+        if session.generation:
+            self._out.append(StoreSession(session.subscriber, session.generation))
         self._deliveries.bring_forward(session)
         self._claim_when_whole(session)
 
@@ -613,9 +615,9 @@ class BrokerState:
         for subscriber, generation in event.generations.items():
             if (session := self._sessions.get(subscriber)) is not None:
                 self._reports.claimed(session, generation)
-                self._out.append(StoreSession(subscriber, generation))
                 # Its former owner may have reported more since we asked; from now on it can't. So nothing is reported
-                # before we have seen that, for our report would take its place.
+                # before we have seen that, for our report would take its place. Nor is the claim stored before: a
+                # session that is ours is reported as it was stored.
                 session.is_unconfirmed = self._has_unconfirmed = True
             else:
                 self._orphans[subscriber] = generation

@@ -24,6 +24,7 @@ from tocsin.broker.events import (
     Send,
     SessionFetched,
     Started,
+    StoreSession,
     StoreSubscription,
     SubscribeAsked,
     SubscriberArrived,
@@ -243,3 +244,16 @@ def test_a_late_claim_takes_nothing_away() -> None:
     broker.acquire_floods()
     (_, _, session) = broker.report().changed["ann/d"]
     assert set(session.subscriptions) == {Kept(_FIRE, Position(6, 90)), Kept(_FLOOD, Position(7, 90))}
+
+
+def test_a_claim_is_stored_with_what_came_late() -> None:
+    """A broker that is killed before it has seen that claims anew when it starts, and overwrites nothing."""
+    broker = _Broker()
+    broker.arrive(1, _asked("fire", "6-90", 1))
+    broker.fetched(KeptSession("ann/d", 2, []))
+    assert broker.report().claims == ["ann/d"]
+    broker.all_of(StoreSession)
+    broker.tell(Claimed({"ann/d": 3}))
+    assert not broker.all_of(StoreSession)
+    broker.fetched(KeptSession("ann/d", 3, [Kept(_FLOOD, Position(7, 90))]))
+    assert broker.all_of(StoreSession) == [StoreSession("ann/d", 3)]
