@@ -2,7 +2,7 @@
 
 Later sources win: the defaults below, then a TOML file, then `TOCSIN_*` variables, then what the
 command line gives. Every setting has one name: `feed_max_pending_bytes` in TOML and code,
-`TOCSIN_FEED_MAX_PENDING_BYTES` in the environment, `--feed-max-pending-bytes` where a command offers it.
+`TOCSIN_CLUSTER_FEED_MAX_PENDING_BYTES` in the environment, `--feed-max-pending-bytes` where a command offers it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tocsin.errors import InvalidValue
-
-_PREFIX = "TOCSIN_"
+from tocsin.variables import check_variables, variable_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +35,45 @@ class Settings:
     ) -> Self:
         """Settings from a TOML file's table, the environment and `overrides`, in that order.
 
-        >>> ClusterSettings.load(environment={"TOCSIN_PORT": "9000"}).port
+        >>> ClusterSettings.load(environment={"TOCSIN_CLUSTER_PORT": "9000"}).port
         9000
         """
+        environment = os.environ if environment is None else environment
+        check_environment(environment)
         fields = {field.name: field for field in dataclasses.fields(cls)}
         values: dict[str, Any] = {}
         if file is not None:
-            table = tomllib.loads(file.read_text()).get(cls.TABLE, {})
-            if unknown := sorted(set(table) - set(fields)):
-                known = ", ".join(sorted(fields))
-                raise InvalidValue(f"{file}: unknown settings {', '.join(unknown)}; known: {known}")
-            values.update(table)
-        for name, text in (os.environ if environment is None else environment).items():
-            if name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() in fields:
-                values[name.removeprefix(_PREFIX).lower()] = text
-        values.update({name: value for name, value in (overrides or {}).items() if value is not None})
-        return cls(**{name: _convert(name, value, fields[name]) for name, value in values.items()})
+            values |= _convert_all(_table(file, cls.TABLE, fields), fields, lambda name: f"{file}: setting {name}")
+        given = {name: environment[key] for name in fields if (key := variable_of(cls.TABLE, name)) in environment}
+        values |= _convert_all(given, fields, lambda name: f"environment variable {variable_of(cls.TABLE, name)}")
+        chosen = {name: value for name, value in (overrides or {}).items() if value is not None}
+        return cls(**values | _convert_all(chosen, fields, lambda name: f"setting {name}"))
+
+
+def check_environment(environment: Mapping[str, str] | None = None) -> None:
+    """Raises InvalidValue if there is a `TOCSIN_*` variable that nobody reads: somebody meant something by it."""
+    names = os.environ if environment is None else environment
+    check_variables(names, {kind.TABLE: [field.name for field in dataclasses.fields(kind)] for kind in _KINDS})
+
+
+def _table(file: Path, title: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A process's own table of a TOML file, which has tables for processes only."""
+    try:
+        tables = tomllib.loads(file.read_text())
+    except OSError as exc:
+        raise InvalidValue(f"{file}: {exc.strerror}") from exc
+    except ValueError as exc:  # Neither UTF-8 nor TOML; both say where.
+        raise InvalidValue(f"{file}: {exc}") from exc
+    titles = [kind.TABLE for kind in _KINDS]
+    if unknown := sorted(set(tables) - set(titles)):
+        raise InvalidValue(f"{file}: unknown tables {', '.join(unknown)}; known: {', '.join(titles)}")
+    table = tables.get(title, {})
+    if not isinstance(table, dict):
+        raise InvalidValue(f"{file}: {title} is not a table; write [{title}] above its settings")
+    if unknown := sorted(set(table) - set(fields)):
+        known = ", ".join(sorted(fields))
+        raise InvalidValue(f"{file}: unknown settings {', '.join(unknown)}; known: {known}")
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +253,27 @@ class BrokerSettings(Settings):
     log_level: str = "info"
 
 
-def _convert(name: str, value: Any, field: dataclasses.Field[Any]) -> Any:
-    """`value` in the setting's type."""
+#: The settings of each kind of process.
+_KINDS: tuple[type[Settings], ...] = (ClusterSettings, CoordinatorSettings, BrokerSettings)
+
+
+def _convert_all(
+    values: Mapping[str, Any], fields: Mapping[str, dataclasses.Field[Any]], title: Callable[[str], str]
+) -> dict[str, Any]:
+    """Values in their settings' types; `title` is what an error calls a setting."""
+    return {name: _convert(title(name), value, fields[name]) for name, value in values.items()}
+
+
+def _convert(title: str, value: Any, field: dataclasses.Field[Any]) -> Any:
     kinds: dict[Any, type] = {"int": int, "float": float, "str": str, "Path": Path}
     try:
         if isinstance(field.default, tuple):
-            return _convert_list(name, value)
+            return _convert_list(field.name, value)
         if field.type == "bool":
             return value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
         return kinds[field.type](value)
     except (KeyError, TypeError, ValueError) as exc:
-        raise InvalidValue(f"setting {name}: {value!r} is not a {field.type}") from exc
+        raise InvalidValue(f"{title}: {value!r} is not a {field.type}") from exc
 
 
 def _convert_list(name: str, value: Any) -> tuple[Any, ...]:

@@ -28,13 +28,13 @@ _STOP_WITHIN_S = 60.0
 
 #: Small, so that in minutes the log rolls segments, tables are compacted and windows are read from files.
 _SETTINGS = {
-    "TOCSIN_SPARK_DRIVER_MEMORY": "1g",
-    "TOCSIN_LANDING_SEGMENT_BYTES": str(128 << 10),
-    "TOCSIN_BATCH_MAX_BYTES": str(256 << 10),
-    "TOCSIN_COMPACT_EVERY_COMMITS": "20",
-    "TOCSIN_RECENT_ROWS_MAX_BYTES": str(64 << 10),
-    "TOCSIN_RECENT_RESULTS_MAX_BYTES": str(256 << 10),
-    "TOCSIN_LOG_LEVEL": "warning",
+    "TOCSIN_CLUSTER_SPARK_DRIVER_MEMORY": "1g",
+    "TOCSIN_CLUSTER_LANDING_SEGMENT_BYTES": str(128 << 10),
+    "TOCSIN_CLUSTER_BATCH_MAX_BYTES": str(256 << 10),
+    "TOCSIN_CLUSTER_COMPACT_EVERY_COMMITS": "20",
+    "TOCSIN_CLUSTER_RECENT_ROWS_MAX_BYTES": str(64 << 10),
+    "TOCSIN_CLUSTER_RECENT_RESULTS_MAX_BYTES": str(256 << 10),
+    "TOCSIN_CLUSTER_LOG_LEVEL": "warning",
 }
 
 

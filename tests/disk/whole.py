@@ -64,7 +64,11 @@ def cut_whole_cluster(seed: str, cuts: int) -> CutReport:
 def _cluster(data: Path, variables: dict[str, str]) -> Iterator[ClusterClient]:
     port = free_port()
     command = [sys.executable, "-m", "tocsin", "cluster", "--data-dir", str(data), "--port", str(port)]
-    settings = {"TOCSIN_SPARK_DRIVER_MEMORY": "1g", "TOCSIN_COMPACT_EVERY_COMMITS": "20", "TOCSIN_LOG_LEVEL": "error"}
+    settings = {
+        "TOCSIN_CLUSTER_SPARK_DRIVER_MEMORY": "1g",
+        "TOCSIN_CLUSTER_COMPACT_EVERY_COMMITS": "20",
+        "TOCSIN_CLUSTER_LOG_LEVEL": "error",
+    }
     process = subprocess.Popen(
         command,
         env={**variables, **settings},

@@ -42,7 +42,7 @@ class System:
     def environment(self) -> dict[str, str]:
         return {
             **shell_environment(self.folder),
-            "TOCSIN_URL": self.cluster_url,
+            "TOCSIN_CLUSTER_URL": self.cluster_url,
             "TOCSIN_COORDINATOR_URL": self.coordinator_url,
         }
 

@@ -25,7 +25,11 @@ def broker(tmp_path: Path) -> Iterator[int]:
     port, nobody = free_port(), f"http://127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "tocsin", "broker", "--data-dir", str(tmp_path / "data"), "--port", str(port)]
     command += ["--cluster-url", nobody, "--coordinator-url", nobody]
-    environment = {"TOCSIN_TLS_CERTIFICATE": str(certificate), "TOCSIN_TLS_KEY": str(key), "PATH": "/usr/bin:/bin"}
+    environment = {
+        "TOCSIN_BROKER_TLS_CERTIFICATE": str(certificate),
+        "TOCSIN_BROKER_TLS_KEY": str(key),
+        "PATH": "/usr/bin:/bin",
+    }
     with (tmp_path / "broker.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:

@@ -59,7 +59,7 @@ def running(folder: Path, **changes: Any) -> Iterator[Coordinator]:
     port = free_port()
     log = folder / "coordinator.log"
     values = {"data_dir": folder / "data", "port": port, "log_level": "debug", **changes}
-    environment = {**os.environ, **{f"TOCSIN_{name.upper()}": str(value) for name, value in values.items()}}
+    environment = {**os.environ, **{f"TOCSIN_COORDINATOR_{name.upper()}": str(value) for name, value in values.items()}}
     with log.open("ab") as output:
         command = [sys.executable, "-m", "tocsin", "coordinator"]
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)

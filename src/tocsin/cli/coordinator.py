@@ -10,19 +10,20 @@ from typing import Annotated
 import httpx
 import typer
 
+from tocsin import variables
 from tocsin.cli.terminal import fail
 from tocsin.client import CoordinatorClient
 from tocsin.errors import TocsinError
 from tocsin.settings import CoordinatorSettings
 
 CoordinatorUrl = Annotated[
-    str, typer.Option("--url", envvar="TOCSIN_COORDINATOR_URL", help="Address of the coordinator.")
+    str, typer.Option("--url", envvar=variables.COORDINATOR_URL, help="Address of the coordinator.")
 ]
 OperatorToken = Annotated[
     str,
     typer.Option(
         "--token",
-        envvar=["TOCSIN_COORDINATOR_TOKEN", "TOCSIN_API_TOKEN"],
+        envvar=variables.COORDINATOR_TOKEN,
         help="The coordinator's API token.",
         show_default=False,
     ),

@@ -23,9 +23,12 @@ from tocsin.cli import (
     simulate,
     sql,
     subscribe,
+    terminal,
     up,
     users,
 )
+from tocsin.errors import TocsinError
+from tocsin.settings import check_environment
 
 app = typer.Typer(
     name="tocsin",
@@ -46,7 +49,12 @@ def _version(wanted: bool) -> None:
 def main(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
+    """Big Active Data on Spark: people subscribe to queries, not topics."""
     del version
+    try:
+        check_environment()
+    except TocsinError as exc:
+        terminal.fail(str(exc))
 
 
 app.command("up")(up.run_up)

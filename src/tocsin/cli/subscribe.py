@@ -12,6 +12,7 @@ from typing import Annotated
 import httpx
 import typer
 
+from tocsin import variables
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
 from tocsin.client.accounts import Accounts
@@ -41,19 +42,19 @@ class _Who:
 def run_subscribe(
     calls: Annotated[list[str], typer.Argument(help="Channels, such as 'EmergenciesOfType(etype => \"flood\")'.")],
     coordinator: Annotated[
-        str, typer.Option(envvar="TOCSIN_COORDINATOR_URL", help="Address of the coordinator.")
+        str, typer.Option(envvar=variables.COORDINATOR_URL, help="Address of the coordinator.")
     ] = DEFAULT_COORDINATOR,
     broker: Annotated[
         str,
         typer.Option(help="Stay with the broker at this address; else the coordinator names one.", show_default=False),
     ] = "",
     user: Annotated[
-        str, typer.Option(envvar="TOCSIN_USER", help="Without one, a guest is registered.", show_default=False)
+        str, typer.Option(envvar=variables.USER, help="Without one, a guest is registered.", show_default=False)
     ] = "",
     password: Annotated[
-        str, typer.Option(envvar="TOCSIN_PASSWORD", help="Asked for if it is needed.", show_default=False)
+        str, typer.Option(envvar=variables.PASSWORD, help="Asked for if it is needed.", show_default=False)
     ] = "",
-    token: Annotated[str, typer.Option(envvar="TOCSIN_TOKEN", help="Instead of a password.", show_default=False)] = "",
+    token: Annotated[str, typer.Option(envvar=variables.TOKEN, help="Instead of a password.", show_default=False)] = "",
     register: Annotated[bool, typer.Option("--register", help="Register the user if there is none yet.")] = False,
     device: Annotated[
         str, typer.Option(help="With a name, what comes while this does not run is sent later.", show_default=False)

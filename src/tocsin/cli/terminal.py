@@ -14,14 +14,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tocsin import variables
 from tocsin.client import ClusterClient, ServerError
 from tocsin.errors import StatementError, TocsinError
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-Url = Annotated[str, typer.Option("--url", envvar="TOCSIN_URL", help="Address of the cluster.")]
-Token = Annotated[str, typer.Option("--token", envvar="TOCSIN_API_TOKEN", help="API token.", show_default=False)]
+Url = Annotated[str, typer.Option("--url", envvar=variables.CLUSTER_URL, help="Address of the cluster.")]
+Token = Annotated[
+    str, typer.Option("--token", envvar=variables.CLUSTER_TOKEN, help="The cluster's API token.", show_default=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 DEFAULT_URL = "http://127.0.0.1:8600"

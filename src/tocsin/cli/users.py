@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tocsin import variables
 from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
 from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
 
@@ -18,7 +19,7 @@ Password = Annotated[
     str,
     typer.Option(
         "--password",
-        envvar="TOCSIN_PASSWORD",
+        envvar=variables.PASSWORD,
         help="The user's password. Others can see what is given here; better leave it out and be asked.",
         show_default=False,
     ),

@@ -22,6 +22,7 @@ import httpx
 from tocsin.client import ClusterClient
 from tocsin.client.trust import usual_trust
 from tocsin.runtime.usage import usage
+from tocsin.variables import variable_of
 
 _STOP_TIMEOUT_S = 30
 #: Below those that systems give to outgoing connections: one of these could take a port between our look and its use.
@@ -129,7 +130,7 @@ def _running(
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{command}.log"
-    environment = {**os.environ, **{f"TOCSIN_{key.upper()}": str(value) for key, value in (settings or {}).items()}}
+    environment = {**os.environ, **{variable_of(command, key): str(value) for key, value in (settings or {}).items()}}
     arguments = [sys.executable, "-m", "tocsin", command, "--data-dir", str(folder / "data"), "--port", str(port)]
     with log.open("ab") as output:
         process = subprocess.Popen(

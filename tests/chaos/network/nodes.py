@@ -19,16 +19,17 @@ import httpx
 from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved
 from tocsin.client.trust import usual_trust
 from tocsin.testing.processes import free_port
+from tocsin.variables import variable_of
 
 READY_WITHIN_S = 90.0
 
 
-def environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Of a child: nothing of whoever runs this, and where the tests are."""
+def environment(process: str = "", settings: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Of a child: nothing of whoever runs this, and where the tests are; for a server, its settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     path = os.pathsep.join(filter(None, (str(TESTS), inherited.get("PYTHONPATH"))))
-    ours = {f"TOCSIN_{name.upper()}": str(value) for name, value in settings.items()}
-    return inherited | ours | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", "TOCSIN_LOG_LEVEL": "info"}
+    ours = {variable_of(process, name): str(value) for name, value in (settings or {}).items()}
+    return inherited | ours | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
 
 
 class Server:
@@ -49,7 +50,7 @@ class Server:
         self.log_file = folder / f"{name}.log"
         data = ["--data-dir", str(folder / name), "--port", str(self.port)]
         self._command = [sys.executable, "-m", *module, *options, *data]
-        self._environment = environment(settings)
+        self._environment = environment(module[-1], settings)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -156,7 +157,7 @@ class SubscriberProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment({}),
+                env=environment(),
                 start_new_session=True,
             )
         self._is_down = False

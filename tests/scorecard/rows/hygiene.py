@@ -127,7 +127,7 @@ def _tls_broker(folder: Path, certificate: Path, key: Path) -> Iterator[int]:
     port, nobody = free_port(), f"http://127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "tocsin", "broker", "--data-dir", str(folder / "data"), "--port", str(port)]
     command += ["--cluster-url", nobody, "--coordinator-url", nobody]
-    environment = os.environ | {"TOCSIN_TLS_CERTIFICATE": str(certificate), "TOCSIN_TLS_KEY": str(key)}
+    environment = os.environ | {"TOCSIN_BROKER_TLS_CERTIFICATE": str(certificate), "TOCSIN_BROKER_TLS_KEY": str(key)}
     with (folder / "broker.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
