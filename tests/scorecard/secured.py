@@ -15,6 +15,7 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from tocsin.client import ClusterClient
+from tocsin.runtime.usage import usage
 from tocsin.testing.processes import (
     ClusterProcess,
     ServerProcess,
@@ -54,8 +55,13 @@ class Secured:
             if server.process.poll() is not None
         ]
 
-    def memory_bytes(self) -> int:
-        return sum(server.memory_bytes() for server in self.servers())
+    def memory_bytes(self) -> dict[str, int]:
+        """Of each process. Java's grows up to the size that it was given, whatever it is asked for."""
+        named = {"cluster": self.cluster, "coordinator": self.coordinator, "broker": self.broker}
+        used = {name: usage(server.process.pid) for name, server in named.items()}
+        return {name: one.own_bytes for name, one in used.items()} | {
+            "java": sum(one.children_bytes for one in used.values())
+        }
 
     def register(self, user: str, password: str = "correct horse battery") -> str:
         """Make a user; returns a token."""
