@@ -29,15 +29,16 @@ On the wire an error is `{"error": {"code", "message", "temporary", ...details}}
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 
 class TocsinError(Exception):
     """The root of the tree."""
 
-    code: ClassVar[str] = "error"
-    http_status: ClassVar[int] = 500
-    temporary: ClassVar[bool] = False
+    # Of each class, but for one that stands for what another process has raised.
+    code: str = "error"
+    http_status: int = 500
+    temporary: bool = False
 
     @property
     def message(self) -> str:

@@ -95,7 +95,7 @@ class Publisher:
             outcome = Outcome.UNKNOWN
         except ServerError as exc:
             outcome = Outcome.REFUSED if exc.status in {429, 503} or exc.status < 500 else Outcome.UNKNOWN
-            if exc.status < 500 and not exc.is_temporary:
+            if exc.status < 500 and not exc.temporary:
                 what = f"{one.name} was refused with {exc.status}: {exc}"
                 self._history.noticed.append(Violation(Kind.CONTRADICTING_RECEIPT, what))
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -35,6 +34,7 @@ from tocsin.protocol.messages import (
     in_place_of,
     notification_of,
 )
+from tocsin.protocol.paths import path_part
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class ClusterLink:
     def __init__(self, broker: str, url: str, token: str, identity: str = "", start: str = "") -> None:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
-        self._path = f"/v1/brokers/{broker}"
+        self._path = f"/v1/brokers/{path_part(broker)}"
         #: Which process has answered last: another one may have been started from older data.
         self.run = ""
         self._registration = {"identity": identity, "start": start}
@@ -103,7 +103,7 @@ class ClusterLink:
     async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
         lines = b"\n".join(map(msgspec.json.encode, records))
         headers = {"Content-Type": "application/x-ndjson"}
-        await self._call("POST", f"/v1/feeds/{quote(feed, safe='')}/records", content=lines, headers=headers)
+        await self._call("POST", f"/v1/feeds/{path_part(feed)}/records", content=lines, headers=headers)
 
     async def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:

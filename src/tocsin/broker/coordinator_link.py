@@ -28,6 +28,7 @@ from tocsin.protocol.coordination import (
     SessionsRequest,
 )
 from tocsin.protocol.incarnations import HEADER
+from tocsin.protocol.paths import path_part
 
 #: Everything goes on without the coordinator, so nobody waits for it for long.
 _TIMEOUT_S = 5.0
@@ -39,7 +40,7 @@ class CoordinatorLink:
     def __init__(self, broker: str, url: str, token: str) -> None:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
-        self._path = f"/v1/brokers/{broker}"
+        self._path = f"/v1/brokers/{path_part(broker)}"
 
     async def close(self) -> None:
         await self._http.aclose()

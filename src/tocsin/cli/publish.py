@@ -78,6 +78,6 @@ def _publish_patiently(client: ClusterClient, feed: str, batch: bytes, wait: boo
         try:
             return client.publish(feed, batch, wait_commit=wait)
         except ServerError as exc:
-            if not exc.is_temporary:
+            if not exc.temporary:
                 raise
             time.sleep(exc.retry_after_s)

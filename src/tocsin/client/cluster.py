@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from tocsin.client.http import HttpClient, ServerError
+from tocsin.protocol.paths import path_part
 
 __all__ = ["ClusterClient", "ServerError"]
 
@@ -55,7 +56,7 @@ class ClusterClient(HttpClient):
 
     def recent(self, dataset: str, after: int = 0, limit: int = 500) -> dict[str, Any]:
         """The newest rows of a dataset that are in memory, of commits later than `after`; `commit` is the next such."""
-        return self._json("GET", f"/v1/datasets/{dataset}/recent", params={"after": after, "limit": limit})
+        return self._json("GET", f"/v1/datasets/{path_part(dataset)}/recent", params={"after": after, "limit": limit})
 
     def publish(
         self,
@@ -70,37 +71,41 @@ class ClusterClient(HttpClient):
         body = records if isinstance(records, bytes) else b"\n".join(json.dumps(one).encode() for one in records)
         headers = {"Content-Type": content_type} | ({"Idempotency-Key": key} if key else {})
         params = {"wait": "commit"} if wait_commit else {}
-        return self._json("POST", f"/v1/feeds/{feed}/records", content=body, headers=headers, params=params)
+        return self._json("POST", f"/v1/feeds/{path_part(feed)}/records", content=body, headers=headers, params=params)
 
     def receipt(self, feed: str, receipt: str) -> dict[str, Any]:
-        return self._json("GET", f"/v1/feeds/{feed}/receipts/{receipt}")
+        return self._json("GET", f"/v1/feeds/{path_part(feed)}/receipts/{path_part(receipt)}")
 
     def dead_letters(self, dataset: str, limit: int = 100) -> dict[str, Any]:
-        return self._json("GET", f"/v1/datasets/{dataset}/dead-letters", params={"limit": limit})
+        return self._json("GET", f"/v1/datasets/{path_part(dataset)}/dead-letters", params={"limit": limit})
 
     def replay(self, dataset: str, positions: Sequence[int] | None = None) -> dict[str, Any]:
-        return self._json("POST", f"/v1/datasets/{dataset}/dead-letters/replay", json={"positions": positions})
+        return self._json(
+            "POST", f"/v1/datasets/{path_part(dataset)}/dead-letters/replay", json={"positions": positions}
+        )
 
     def register_broker(self, name: str, callback_url: str = "", push_limit_bytes: int = 0) -> int:
         """Register a broker; returns the cursor where its pulling may begin."""
         body = {"callback_url": callback_url, "push_limit_bytes": push_limit_bytes}
-        return int(self._json("PUT", f"/v1/brokers/{name}", json=body)["cursor"])
+        return int(self._json("PUT", f"/v1/brokers/{path_part(name)}", json=body)["cursor"])
 
     def subscribe(self, broker: str, asks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Hold a backend subscription for each of `asks` (`channel`, `parameters`)."""
-        answer = self._json("POST", f"/v1/brokers/{broker}/subscriptions", json={"subscriptions": list(asks)})
+        answer = self._json(
+            "POST", f"/v1/brokers/{path_part(broker)}/subscriptions", json={"subscriptions": list(asks)}
+        )
         subscriptions: list[dict[str, Any]] = answer["subscriptions"]
         return subscriptions
 
     def unsubscribe(self, broker: str, ids: Sequence[int]) -> dict[str, Any]:
-        return self._json("POST", f"/v1/brokers/{broker}/unsubscribe", json={"ids": list(ids)})
+        return self._json("POST", f"/v1/brokers/{path_part(broker)}/unsubscribe", json={"ids": list(ids)})
 
     def pull(
         self, broker: str, after: int, *, limit: int = 10_000, wait_s: float = 0
     ) -> tuple[list[dict[str, Any]], int]:
         """A broker's results after a cursor, and the next cursor."""
         params: dict[str, Any] = {"after": after, "limit": limit, "wait_s": wait_s}
-        response = self._send("GET", f"/v1/brokers/{broker}/results", params=params)
+        response = self._send("GET", f"/v1/brokers/{path_part(broker)}/results", params=params)
         return [json.loads(line) for line in response.content.splitlines()], int(response.headers["Tocsin-Cursor"])
 
     def follow(self, broker: str, after: int) -> Iterator[dict[str, Any]]:

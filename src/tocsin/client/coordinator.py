@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from tocsin.client.http import HttpClient
+from tocsin.protocol.paths import path_part
 
 _TIMEOUT_S = 30.0
 #: A shuffle of a million takes most of a minute.
@@ -43,11 +43,11 @@ class CoordinatorClient(HttpClient):
         return users
 
     def remove_user(self, user: str) -> None:
-        self._send("DELETE", f"/v1/users/{_part(user)}")
+        self._send("DELETE", f"/v1/users/{path_part(user)}")
 
     def revoke(self, user: str) -> dict[str, Any]:
         """Make all tokens of a user void that were issued up to now."""
-        return self._json("POST", f"/v1/users/{_part(user)}/revoke")
+        return self._json("POST", f"/v1/users/{path_part(user)}/revoke")
 
     # Brokers
 
@@ -56,31 +56,33 @@ class CoordinatorClient(HttpClient):
         return brokers
 
     def broker(self, name: str) -> dict[str, Any]:
-        return self._json("GET", f"/v1/brokers/{_part(name)}")
+        return self._json("GET", f"/v1/brokers/{path_part(name)}")
 
     def set_state(self, name: str, state: str, *, by: str = "operator") -> dict[str, Any]:
         """Have a broker `active`, `cordoned` or `draining`."""
-        return self._json("PUT", f"/v1/brokers/{_part(name)}/state", json={"state": state, "by": by})
+        return self._json("PUT", f"/v1/brokers/{path_part(name)}/state", json={"state": state, "by": by})
 
     def remove_broker(self, name: str) -> dict[str, Any]:
-        return self._json("DELETE", f"/v1/brokers/{_part(name)}")
+        return self._json("DELETE", f"/v1/brokers/{path_part(name)}")
 
     def register_broker(self, name: str, url: str, **more: Any) -> dict[str, Any]:
         """As brokers do; `more` may hold `place` and `capacity`."""
-        return self._json("PUT", f"/v1/brokers/{_part(name)}", json={"url": url, **more})
+        return self._json("PUT", f"/v1/brokers/{path_part(name)}", json={"url": url, **more})
 
     def heartbeat(self, name: str, heartbeat: Mapping[str, Any]) -> dict[str, Any]:
-        return self._json("POST", f"/v1/brokers/{_part(name)}/heartbeats", json=dict(heartbeat))
+        return self._json("POST", f"/v1/brokers/{path_part(name)}/heartbeats", json=dict(heartbeat))
 
     def claim(self, name: str, subscribers: Sequence[str]) -> dict[str, int]:
         """Make a broker the owner of subscribers; returns their generations."""
         body = {"subscribers": list(subscribers)}
-        generations: dict[str, int] = self._json("POST", f"/v1/brokers/{_part(name)}/claims", json=body)["generations"]
+        generations: dict[str, int] = self._json("POST", f"/v1/brokers/{path_part(name)}/claims", json=body)[
+            "generations"
+        ]
         return generations
 
     def hand_over(self, name: str, subscribers: Sequence[str]) -> dict[str, dict[str, str]]:
         body = {"subscribers": list(subscribers)}
-        answer = self._json("POST", f"/v1/brokers/{_part(name)}/handover", json=body)
+        answer = self._json("POST", f"/v1/brokers/{path_part(name)}/handover", json=body)
         placements: dict[str, dict[str, str]] = answer["placements"]
         return placements
 
@@ -95,19 +97,19 @@ class CoordinatorClient(HttpClient):
         return plans
 
     def plan(self, plan: str, *, shown_moves: int = 100) -> dict[str, Any]:
-        return self._json("GET", f"/v1/plans/{_part(plan)}", params={"moves": shown_moves})
+        return self._json("GET", f"/v1/plans/{path_part(plan)}", params={"moves": shown_moves})
 
     def execute(self, plan: str, *, by: str = "operator", reason: str = "") -> dict[str, Any]:
         """Carry out a plan that was made before."""
-        return self._json("POST", f"/v1/plans/{_part(plan)}/execution", json={"by": by, "reason": reason})
+        return self._json("POST", f"/v1/plans/{path_part(plan)}/execution", json={"by": by, "reason": reason})
 
     def stop(self, plan: str, *, by: str = "operator") -> dict[str, Any]:
         """Begin no more moves of a plan."""
-        return self._json("DELETE", f"/v1/plans/{_part(plan)}/execution", params={"by": by})
+        return self._json("DELETE", f"/v1/plans/{path_part(plan)}/execution", params={"by": by})
 
     def execution(self, plan: str, *, shown_moves: int = 100) -> dict[str, Any]:
         """How far a plan is."""
-        return self._json("GET", f"/v1/plans/{_part(plan)}/execution", params={"moves": shown_moves})
+        return self._json("GET", f"/v1/plans/{path_part(plan)}/execution", params={"moves": shown_moves})
 
     def executions(self, limit: int = 100) -> list[dict[str, Any]]:
         """Plans that are carried out or were, newest first."""
@@ -141,7 +143,7 @@ class CoordinatorClient(HttpClient):
         return subscribers
 
     def session(self, user: str, device: str) -> dict[str, Any]:
-        return self._json("GET", f"/v1/subscribers/{_part(user)}/{_part(device)}")
+        return self._json("GET", f"/v1/subscribers/{path_part(user)}/{path_part(device)}")
 
     def policy(self) -> dict[str, Any]:
         """The placement policy, and those there are."""
@@ -149,8 +151,3 @@ class CoordinatorClient(HttpClient):
 
     def choose_policy(self, name: str) -> dict[str, Any]:
         return self._json("PUT", "/v1/placement-policy", json={"policy": name})
-
-
-def _part(name: str) -> str:
-    """A name as one part of a path, whatever it holds."""
-    return quote(name, safe="")

@@ -156,6 +156,9 @@ class Driver:
                 self._set_timer()
             return
         self.tell(event)
+        if isinstance(event, ev.OpenFailed | ev.Closed):
+            # It has told all it had to tell. The session may have given it up already, of what it said.
+            self._connections.pop(event.link, None)
 
     async def _may_read(self) -> None:
         if self.inbox.is_full:

@@ -11,19 +11,29 @@ import httpx
 from tocsin.client.trust import usual_trust
 from tocsin.errors import TocsinError
 
+#: What proxies answer while the server is away.
+_TEMPORARY = frozenset({502, 503, 504})
+
 
 class ServerError(TocsinError):
-    """The server refused a request. `status`, `code` and `temporary` are its own words."""
+    """The server refused a request. `code` and `temporary` are its own words; `error` is all that it said."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
         super().__init__(str(error.get("pointed") or error.get("message") or f"status {status}"))
-        self.status = status
+        self.status = self.http_status = status
+        self.code = str(error.get("code") or TocsinError.code)
+        self.temporary = bool(error.get("temporary"))
         self.error = dict(error)
         self.retry_after_s = float(error.get("retry_after_s", 1.0))
 
-    @property
-    def is_temporary(self) -> bool:
-        return bool(self.error.get("temporary"))
+    @classmethod
+    def of(cls, response: httpx.Response) -> Self:
+        """What a response says. Where something in between answered for the server, its status is all there is."""
+        try:
+            error = dict(response.json()["error"])
+        except (ValueError, KeyError, TypeError):
+            error = {"message": response.text[:500], "temporary": response.status_code in _TEMPORARY}
+        return cls(response.status_code, error)
 
 
 class HttpClient:
@@ -49,9 +59,5 @@ class HttpClient:
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         response = self._http.request(method, path, **options)
         if not response.is_success:
-            try:
-                error = response.json()["error"]
-            except (ValueError, KeyError):
-                error = {"message": response.text[:500]}
-            raise ServerError(response.status_code, error)
+            raise ServerError.of(response)
         return response

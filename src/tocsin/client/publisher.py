@@ -16,6 +16,7 @@ import msgspec
 from tocsin.client.backoff import Backoff
 from tocsin.client.http import ServerError
 from tocsin.client.trust import usual_trust
+from tocsin.protocol.paths import path_part
 
 #: As long as the cluster may take to commit, for those who wait for it.
 _TIMEOUT_S = 120.0
@@ -50,7 +51,7 @@ class AsyncPublisher:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
         trust = tls or usual_trust()
         self._http = httpx.AsyncClient(base_url=cluster, headers=headers, timeout=timeout_s, verify=trust)
-        self._path = f"/v1/feeds/{feed}/records"
+        self._path = f"/v1/feeds/{path_part(feed)}/records"
         self._patience_s = patience_s
         self._backoff = Backoff()
 
@@ -89,7 +90,7 @@ class AsyncPublisher:
                 return await self._send(body, headers, params)
             except ServerError as exc:
                 pause_s = exc.retry_after_s
-                if not exc.is_temporary or loop.time() + pause_s > give_up_s:
+                if not exc.temporary or loop.time() + pause_s > give_up_s:
                     raise
             except httpx.TransportError:
                 # It may have arrived or not: the key makes it one either way.
@@ -104,9 +105,4 @@ class AsyncPublisher:
         if response.is_success:
             receipt: dict[str, Any] = response.json()
             return receipt
-        try:
-            error = response.json()["error"]
-        except (ValueError, KeyError, TypeError):
-            # Something in between answered for the cluster.
-            error = {"message": response.text[:500], "temporary": response.status_code in {502, 503, 504}}
-        raise ServerError(response.status_code, error)
+        raise ServerError.of(response)

@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import structlog
 
 from tocsin.errors import ClusterFailure, InUse, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
+from tocsin.protocol.paths import path_part
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -92,11 +92,11 @@ class ClusterWatch:
 
     async def dead_letters(self, dataset: str, limit: int) -> dict[str, Any]:
         known = self._known("datasets", dataset, "dataset")
-        return await self._get(f"/v1/datasets/{quote(known['name'], safe='')}/dead-letters", limit=limit)
+        return await self._get(f"/v1/datasets/{path_part(known['name'])}/dead-letters", limit=limit)
 
     async def replay(self, dataset: str, positions: Sequence[int] | None) -> dict[str, Any]:
         known = self._known("datasets", dataset, "dataset")
-        path = f"/v1/datasets/{quote(known['name'], safe='')}/dead-letters/replay"
+        path = f"/v1/datasets/{path_part(known['name'])}/dead-letters/replay"
         body = {} if positions is None else {"positions": list(positions)}
         return await self._call("POST", path, json=body, timeout=_REPLAY_TIMEOUT_S)
 
@@ -107,7 +107,7 @@ class ClusterWatch:
             raise InvalidValue(
                 f"dataset {known['name']} is not on the map: it is not active, or has no numbers x and y"
             )
-        path = f"/v1/datasets/{quote(known['name'], safe='')}/recent"
+        path = f"/v1/datasets/{path_part(known['name'])}/recent"
         answer = await self._get(path, after=after, limit=limit)
         return {
             "dataset": known["name"],

@@ -45,8 +45,9 @@ async def test_what_is_refused_for_good_is_raised() -> None:
     """Once, without trying again."""
     with answering(lambda _asked: refusal(404, "not_found", "no feed called reports")) as server:
         async with AsyncPublisher(server.url, "reports") as reports:
-            with pytest.raises(ServerError, match="no feed called reports"):
+            with pytest.raises(ServerError, match="no feed called reports") as refused:
                 await reports.publish({"id": "r1"})
+        assert (refused.value.code, refused.value.temporary) == ("not_found", False)
         assert len(server.asked) == 1
 
 

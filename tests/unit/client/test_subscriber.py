@@ -365,3 +365,14 @@ async def test_who_does_not_take_is_told_why_it_cannot_subscribe(results: Result
         taking = asyncio.create_task(take(first, 50))
         await me.subscribe("D")
         assert await taking == list(range(50))
+
+
+async def test_a_connection_that_ended_is_forgotten(results: Results, broker: ScriptedBroker) -> None:
+    """However often a connection is lost, only the one in use is kept in memory."""
+    async with Subscriber(broker=broker.url, token="t") as me:
+        subscription = await me.subscribe("C")
+        for number in range(5):
+            broker.live.transport.abort()
+            results.publish(1, *numbered(number))
+            assert await take(subscription, 1) == [number]
+        assert len(me._driver._connections) == 1

@@ -1,0 +1,18 @@
+"""Names as parts of a path: the one way in which all clients write them (pure)."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+
+def path_part(name: str) -> str:
+    """A name as one part of a path, whatever it holds.
+
+    A slash would begin another part, a question mark would end the path, and clients take dots away.
+
+    >>> path_part("north/1?")
+    'north%2F1%3F'
+    >>> path_part("..")
+    '%2E%2E'
+    """
+    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
