@@ -6,6 +6,7 @@ undone by it. What is asked for meanwhile goes with the next call.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,8 @@ from tocsin.model.position import Position
 
 #: What one call takes; the cluster takes 100,000.
 _MAX_PER_CALL = 5_000
+#: Out-of-date entries are taken out when there are more of them than of others, and never for the sake of so few.
+_FEW_ENTRIES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,10 @@ class Holdings:
         self._wanted: dict[Ask, list[Waiter]] = {}
         self._asked: dict[Ask, list[Waiter]] = {}
         self._unwanted: dict[int, Backend] = {}
+        #: The unwanted by when they may be released, as a heap, so that no event looks at all of them. An entry is out
+        #: of date when its backend is wanted again or has got another time; the number decides between equal times.
+        self._releases: list[tuple[float, int, Backend]] = []
+        self._entries_made = 0
         self._busy = False
 
     def __len__(self) -> int:
@@ -99,6 +106,11 @@ class Holdings:
         """Nobody wants it any more; it is released at `at_s`, or when it need not be kept, if that stays so."""
         backend.release_at_s = max(at_s, backend.keep_until_s)
         self._unwanted[backend.id] = backend
+        self._entries_made += 1
+        heapq.heappush(self._releases, (backend.release_at_s, self._entries_made, backend))
+        if len(self._releases) > max(2 * len(self._unwanted), _FEW_ENTRIES):
+            self._releases = [entry for entry in self._releases if self._is_current(entry)]
+            heapq.heapify(self._releases)
 
     def leave_alone(self, session: Session, *, is_session_over: bool = False) -> None:
         """A connection that is gone does not wait for answers any more; what it carries on still comes to its session,
@@ -120,14 +132,27 @@ class Holdings:
             self._busy = True
             self._out.append(Acquire(asks))
             return []
-        due = [one for one in self._unwanted.values() if one.release_at_s is not None and one.release_at_s <= now_s]
-        if not due:
-            return []
-        for backend in due[:_MAX_PER_CALL]:
+        due = self._take_due(now_s)
+        if due:
+            self._busy = True
+            self._out.append(Release([one.id for one in due]))
+        return due
+
+    def _take_due(self, now_s: float) -> list[Backend]:
+        """Those that are to be released now, as many as one call takes; they are held no longer."""
+        due: list[Backend] = []
+        while self._releases and self._releases[0][0] <= now_s and len(due) < _MAX_PER_CALL:
+            entry = heapq.heappop(self._releases)
+            if not self._is_current(entry):
+                continue
+            backend = entry[-1]
             del self._unwanted[backend.id]
             del self._backends[backend.id]
             for ask in backend.spellings:
                 self._ids.pop(ask, None)
-        self._busy = True
-        self._out.append(Release([one.id for one in due[:_MAX_PER_CALL]]))
-        return due[:_MAX_PER_CALL]
+            due.append(backend)
+        return due
+
+    def _is_current(self, entry: tuple[float, int, Backend]) -> bool:
+        at_s, _, backend = entry
+        return self._unwanted.get(backend.id) is backend and backend.release_at_s == at_s
