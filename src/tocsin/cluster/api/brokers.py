@@ -246,19 +246,14 @@ async def pull(
         return cluster.results.pull(after, limit_rows=limit, keep=_held_by(cluster, broker))
 
     while True:
-        waiting = asyncio.create_task(request.app.state.notifier.wait_for_results(wait_s or 1))
-        try:
+        # From before we look, so that no commit falls in between.
+        with request.app.state.notifier.next_commit() as commit:
             pulled = await asyncio.to_thread(look)
-        except TocsinError:
-            waiting.cancel()
-            raise
-        left_s = deadline_s - cluster.clock.monotonic_s()
-        if pulled.rows.num_rows or left_s <= 0:
-            waiting.cancel()
-            return _encoded(pulled, accept)
-        after = pulled.through
-        await asyncio.wait([waiting], timeout=left_s)
-        waiting.cancel()
+            left_s = deadline_s - cluster.clock.monotonic_s()
+            if pulled.rows.num_rows or left_s <= 0:
+                return _encoded(pulled, accept)
+            after = pulled.through
+            await asyncio.wait([commit], timeout=left_s)
 
 
 @router.post("/results", tags=["results"], response_class=Response, responses=_RESULTS)

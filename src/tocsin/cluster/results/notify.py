@@ -9,7 +9,8 @@ results inside the notification.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,16 +76,16 @@ class Notifier:
         everyone = {broker.name: (broker, None) for broker in self._registry.brokers() if broker.callback_url}
         self._loop.call_soon_threadsafe(self._note, everyone, cursor)
 
-    async def wait_for_results(self, timeout_s: float) -> None:
-        """Returns when something was committed, or after `timeout_s`."""
+    @contextmanager
+    def next_commit(self) -> Iterator[asyncio.Future[None]]:
+        """A future that is done when something is committed from now on. Nothing of it is left behind at the end."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.add(future)
         try:
-            await asyncio.wait_for(future, timeout_s)
-        except TimeoutError:
-            pass
+            yield future
         finally:
             self._waiting.discard(future)
+            future.cancel()
 
     async def close(self) -> None:
         for task in self._senders.values():

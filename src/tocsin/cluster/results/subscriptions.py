@@ -18,6 +18,7 @@ from tocsin.cluster.datasets.catalogue import metadata
 from tocsin.cluster.results.numbers import id_floor
 from tocsin.errors import NotFound, NotRegistered
 from tocsin.model.catalogue import BackendSubscription, Broker, ParameterValue
+from tocsin.protocol.paths import path_part
 
 _brokers = sa.Table(
     "broker",
@@ -109,14 +110,14 @@ class SubscriptionRegistry:
 
     def brokers(self) -> list[Broker]:
         with self._engine.connect() as connection:
-            rows = connection.execute(sa.select(_brokers).order_by(_brokers.c.name))
-            return [Broker(row.name, row.callback_url, row.push_limit_bytes) for row in rows]
+            return [_broker(row) for row in connection.execute(sa.select(_brokers).order_by(_brokers.c.name))]
 
     def broker(self, name: str) -> Broker:
-        found = [broker for broker in self.brokers() if broker.name == name]
-        if not found:
-            raise NotRegistered(f"no broker called {name}; register it with PUT /v1/brokers/{name}")
-        return found[0]
+        with self._engine.connect() as connection:
+            row = connection.execute(sa.select(_brokers).where(_brokers.c.name == name)).first()
+        if row is None:
+            raise NotRegistered(f"no broker called {name}; register it with PUT /v1/brokers/{path_part(name)}")
+        return _broker(row)
 
     def remove_broker(self, name: str) -> Ended:
         """Forget a broker and its holds; returns the subscriptions that nobody holds any more."""
@@ -261,6 +262,10 @@ class SubscriptionRegistry:
 def ask_key(values: Sequence[ParameterValue], permission: str) -> str:
     """What makes two subscriptions to a channel the same."""
     return _encode([permission, *values]).decode()
+
+
+def _broker(row: Any) -> Broker:
+    return Broker(row.name, row.callback_url, row.push_limit_bytes)
 
 
 def _subscription(one: int, channel: str, ask: str) -> BackendSubscription:

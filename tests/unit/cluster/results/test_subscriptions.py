@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tocsin.cluster.database import open_database
 from tocsin.cluster.results.subscriptions import SubscriptionRegistry
-from tocsin.errors import NotFound
+from tocsin.errors import NotFound, NotRegistered
 from tocsin.model.catalogue import Broker
 
 
@@ -104,3 +106,18 @@ def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegi
     again.remove_broker("b")
     again.remove_channel("Other")
     assert again.failed_counts() == {}
+
+
+def test_a_broker_is_found_by_its_key(registry: SubscriptionRegistry) -> None:
+    """Every pull asks who calls: that reads one row, however many brokers there are."""
+    read: list[str] = []
+
+    @sa.event.listens_for(registry._engine, "before_cursor_execute")
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        read.append(statement)
+
+    assert registry.broker("b") == Broker("b")
+    (statement,) = read
+    assert "WHERE broker.name = " in statement
+    with pytest.raises(NotRegistered, match="no broker called c"):
+        registry.broker("c")
