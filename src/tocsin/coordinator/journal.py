@@ -9,6 +9,8 @@ from tocsin.coordinator.instructions import Audit, Instruction, MoveEnded, Note,
 from tocsin.coordinator.migration import MoveRecord
 
 _BY_PLAN = "plan"
+#: The action of an audit entry that a plan made for each who was to move; no caller can have it in an entry of theirs.
+MOVE = "move"
 
 
 def begun(run: PlanRun, moves: Sequence[MoveRecord]) -> list[Instruction]:
@@ -35,7 +37,7 @@ def written(progress: Progress) -> list[Instruction]:
                 "took_s": round(took_s, 3),
                 "reason": move.reason,
             }
-            done += [Audit(_BY_PLAN, "move", move.subscriber, told), MoveEnded(move.step, took_s)]
+            done += [Audit(_BY_PLAN, MOVE, move.subscriber, told), MoveEnded(move.step, took_s)]
     for run in progress.ended:
         counts = {"done": run.done, "failed": run.failed, "cancelled": run.cancelled}
         done += [StorePlanRun(run), Audit(run.by, "ended", run.plan, counts)]

@@ -12,12 +12,16 @@ import sqlalchemy as sa
 from tocsin.coordinator import tables
 from tocsin.coordinator.execution import PlanRun
 from tocsin.coordinator.instructions import Audit
+from tocsin.coordinator.journal import MOVE
 from tocsin.coordinator.migration import MoveRecord, Step
 from tocsin.errors import NotFound
 
 #: Older ones are forgotten with their moves when another one begins.
 _PLANS_KEPT = 200
-_AUDITS_KEPT = 1_000_000
+#: Moves are in the audit log as long as they are among the newest entries: that many are one plan of a large network.
+_NEWEST_KEPT = 1_000_000
+#: What people have done is kept beyond that, however many moves follow: a hundred entries a day for more than 25 years.
+_OLDER_KEPT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,12 @@ def _forget_old(connection: sa.Connection) -> None:
         connection.execute(moves.delete().where(moves.c.plan.in_(names)))
         connection.execute(plans.delete().where(plans.c.plan.in_(names)))
     newest = connection.execute(sa.select(sa.func.max(audit.c.number))).scalar() or 0
-    connection.execute(audit.delete().where(audit.c.number <= newest - _AUDITS_KEPT))
+    is_older = audit.c.number <= newest - _NEWEST_KEPT
+    connection.execute(audit.delete().where(is_older, audit.c.action == MOVE))
+    over = connection.execute(sa.select(sa.func.count()).where(is_older)).scalar_one() - _OLDER_KEPT
+    if over > 0:
+        oldest = sa.select(audit.c.number).order_by(audit.c.number).limit(over)
+        connection.execute(audit.delete().where(audit.c.number.in_(oldest)))
 
 
 def _counts(connection: sa.Connection, plans: Sequence[str]) -> dict[tuple[str, str], int]:

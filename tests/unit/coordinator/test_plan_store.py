@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tocsin.coordinator import plan_store
 from tocsin.coordinator.execution import PlanRun
 from tocsin.coordinator.instructions import Audit, StoreMove, StorePlanRun
 from tocsin.coordinator.migration import MoveRecord, Step
@@ -59,3 +60,29 @@ def test_the_audit_log_page_by_page(store: Store) -> None:
     assert (newest.who, newest.details) == ("ann", {"state": "active"})
     (first,) = store.plans.audit(older.number, 10)
     assert (first.action, first.subject) == ("execute", "p")
+
+
+def _audited(store: Store) -> list[tuple[str, str]]:
+    return [(one.action, one.subject) for one in store.plans.audit(None, 1000)]
+
+
+def test_what_people_did_outlives_a_large_plan(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan of many moves takes the room of older moves in the audit log, and of nothing else."""
+    monkeypatch.setattr(plan_store, "_NEWEST_KEPT", 20)
+    store.apply([Audit("ann", "state", "a", {"state": "draining"}), Audit("bob", "remove", "a")])
+    for plan in range(5):
+        moves = [Audit("plan", "move", f"s{plan}-{number}/d") for number in range(30)]
+        store.apply([StorePlanRun(replace(_RUN, plan=f"p{plan}")), *moves])
+    store.apply([StorePlanRun(replace(_RUN, plan="last"))])
+    found = _audited(store)
+    assert [one for one in found if one[0] != "move"] == [("remove", "a"), ("state", "a"), ("execute", "p")]
+    assert [subject for action, subject in found if action == "move"] == [f"s4-{n}/d" for n in range(29, 9, -1)]
+
+
+def test_the_audit_log_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """People's entries too: the oldest go first."""
+    monkeypatch.setattr(plan_store, "_NEWEST_KEPT", 20)
+    monkeypatch.setattr(plan_store, "_OLDER_KEPT", 10)
+    store.apply([Audit("ann", "state", f"b{number}") for number in range(100)])
+    store.apply([StorePlanRun(replace(_RUN, plan="last"))])
+    assert _audited(store) == [("state", f"b{number}") for number in range(99, 69, -1)]
