@@ -21,6 +21,8 @@ EVERY = {
     **{name: (Stage.MIGRATION, one) for name, one in MIGRATIONS.items()},
     **{name: (Stage.SHUFFLE, one) for name, one in SHUFFLES.items()},
 }
+#: They don't look at where everybody is.
+_BEGIN_ANEW = {"gsh", "sharing-hypergraph"}
 _CAPACITY = st.sampled_from([1.0, 1.0, 1.0, 0.5, 3.0])
 _RATE = st.one_of(st.sampled_from([0.0, 1.0, 1.0, 2.0]), st.floats(0, 1e6, allow_subnormal=False))
 
@@ -62,10 +64,16 @@ def goals(draw: st.DrawFn) -> Goal:
 @pytest.mark.parametrize("policy", sorted(EVERY))
 @given(view=networks(), goal=goals())
 def test_every_plan_can_be_carried_out(policy: str, view: AssignmentView, goal: Goal) -> None:
-    """And every policy comes to an end, whatever it is given."""
+    """And every policy comes to an end, whatever it is given. Those that assign everybody anew may come out worse than
+    before: that is then all that is wrong, and is said."""
     stage, propose = EVERY[policy]
     plan = make_plan(view, stage, policy, propose(view, goal))
-    assert verify(view, plan) == []
+    faults = verify(view, plan)
+    if policy in _BEGIN_ANEW and plan.after.max > plan.before.max * (1 + 1e-6):
+        (fault,) = faults
+        assert fault.startswith("it is worse than before")
+    else:
+        assert faults == []
 
 
 @pytest.mark.parametrize("policy", sorted(MIGRATIONS))

@@ -117,7 +117,11 @@ def _held(view: AssignmentView, subscriber: int) -> set[str]:
 
 
 def verify(view: AssignmentView, plan: Plan) -> list[str]:
-    """What is wrong with a plan for this view, in words; nothing if it may be carried out."""
+    """What is wrong with a plan for this view, in words; nothing if it may be carried out.
+
+    Moves disturb people, so they have to be good for something: no plan may leave the most loaded broker with more than
+    there was before. Only where a broker has to be emptied, the others take what comes.
+    """
     faults: list[str] = []
     if plan.brokers != view.brokers:
         return [f"the plan is for brokers {', '.join(plan.brokers)}; there are {', '.join(view.brokers)}"]
@@ -148,14 +152,20 @@ def verify(view: AssignmentView, plan: Plan) -> list[str]:
     if faults:
         return faults
     after = np.fromiter((owner_of[name] for name in view.subscribers), np.int64, len(view.subscribers))
-    faults += _balance_faults("before", plan.before, view, view.owners.astype(np.int64))
-    faults += _balance_faults("after", plan.after, view, after)
+    loads_before, loads_after = _loads(view, view.owners.astype(np.int64)), _loads(view, after)
+    faults += _balance_faults("before", plan.before, loads_before)
+    faults += _balance_faults("after", plan.after, loads_after)
+    highest_before, highest_after = (max(loads / view.capacities, default=0) for loads in (loads_before, loads_after))
+    if plan.stage is not Stage.EVACUATION and highest_after > highest_before * (1 + _TOLERANCE):
+        faults.append(
+            f"it is worse than before: the highest score rises from {highest_before:.6g} to {highest_after:.6g}"
+        )
     if plan.lower_bound > plan.after.max * (1 + _TOLERANCE):
         faults.append(f"the lower bound {plan.lower_bound} is above what the plan reaches, {plan.after.max}")
     return faults
 
 
-def _balance_faults(when: str, stated: Balance, view: AssignmentView, owners: NDArray[np.int64]) -> list[str]:
+def _loads(view: AssignmentView, owners: NDArray[np.int64]) -> Floats:
     """A broker fetches each subscription that one of its subscribers holds, and sends it to all who are connected."""
     holders = np.repeat(np.arange(len(view.subscribers)), np.diff(view.offsets))
     fetched = np.unique(owners[holders] * max(1, len(view.subscriptions)) + view.holds)
@@ -163,8 +173,12 @@ def _balance_faults(when: str, stated: Balance, view: AssignmentView, owners: ND
     np.add.at(loads, fetched // max(1, len(view.subscriptions)), view.rates[fetched % max(1, len(view.subscriptions))])
     sent = view.connected[holders]
     np.add.at(loads, owners[holders][sent], view.rates[view.holds[sent]])
+    return loads
+
+
+def _balance_faults(when: str, stated: Balance, loads: Floats) -> list[str]:
     return [
         f"{name}'s load {when} is {true:.6g}, not {said:.6g}"
-        for name, true, said in zip(view.brokers, loads.tolist(), stated.loads, strict=True)
+        for name, true, said in zip(stated.brokers, loads.tolist(), stated.loads, strict=True)
         if abs(true - said) > _TOLERANCE * max(1.0, abs(true))
     ]

@@ -75,6 +75,27 @@ def test_whatever_is_wrong_with_a_plan_is_found(wrong: Plan, fault: str) -> None
     assert any(fault in one for one in verify(VIEW, wrong)), verify(VIEW, wrong)
 
 
+def test_a_plan_that_is_worse_than_before_is_found_out() -> None:
+    """Nobody is disturbed for nothing: the most loaded broker has no more than the most loaded had before."""
+    view = assignment({"ann": ("a", "fire"), "bob": ("b", "fire flood"), "cid": ("a", "flood")}, RATES, ["a", "b"])
+    crowded = make_plan(view, Stage.MIGRATION, "mine", Proposal(np.array([1, 1, 0], np.int32), ("because",)))
+    assert verify(view, crowded) == ["it is worse than before: the highest score rises from 24 to 32"]
+    assert verify(view, replace(crowded, stage=Stage.SHUFFLE))
+    # What a policy says of its own plan does not count.
+    as_told = replace(crowded, after=replace(crowded.after, scores=(0.0, 0.0)))
+    assert any("worse than before" in fault for fault in verify(view, as_told))
+    assert verify(view, replace(crowded, stage=Stage.EVACUATION)) == [], "a broker that has to be emptied is emptied"
+
+
+def test_capacities_count_in_what_is_worse() -> None:
+    """A broker of twice the capacity may be sent twice as much."""
+    places = [BrokerPlace("a"), BrokerPlace("b", 10.0)]
+    view = assignment({"ann": ("a", "fire"), "bob": ("b", "fire flood")}, RATES, places)
+    better = make_plan(view, Stage.MIGRATION, "mine", Proposal(np.array([1, 1], np.int32), ("because",)))
+    assert better.after.loads[1] > better.before.loads[1] > better.before.loads[0]
+    assert verify(view, better) == []
+
+
 def test_a_plan_for_another_state_is_found_out() -> None:
     later = replace(VIEW, owners=np.array([0, 1, 1, 0], np.int32))
     assert "bob is not at a" in verify(later, plan(0, 1, 1, 0))
