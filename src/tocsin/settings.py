@@ -86,8 +86,12 @@ class ClusterSettings(Settings):
     data_dir: Path = Path("data")
     host: str = "127.0.0.1"
     port: int = 8600
-    #: When given, every HTTP call must carry it as a bearer token.
+    #: What operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
     api_token: str = ""
+    #: What brokers show instead; the same at the coordinator and at brokers. With it one can do what brokers do.
+    broker_token: str = ""
+    #: The feed that brokers may publish subscribers' locations to; empty: to none, if there is an api_token.
+    places_feed: str = ""
     #: Whether `host` may be one that other machines reach though there is no api_token.
     open_to_network: bool = False
     #: Spark master; `local[*]` runs Spark inside this process's JVM.
@@ -157,8 +161,10 @@ class CoordinatorSettings(Settings):
     database_url: str = ""
     host: str = "127.0.0.1"
     port: int = 8500
-    #: What brokers and operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
+    #: What operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
     api_token: str = ""
+    #: What brokers show instead; the same at the cluster and at brokers. With it one can do what brokers do.
+    broker_token: str = ""
     #: Whether `host` may be one that other machines reach though there is no api_token.
     open_to_network: bool = False
     #: Whoever shows this instead may look at everything and change nothing. Empty: there is no such role.
@@ -212,9 +218,9 @@ class BrokerSettings(Settings):
     #: The feed that subscribers' places are published to, as records of user_id, x and y; empty: to none.
     places_feed: str = ""
     cluster_url: str = "http://127.0.0.1:8600"
-    cluster_token: str = ""
     coordinator_url: str = "http://127.0.0.1:8500"
-    coordinator_token: str = ""
+    #: What it shows to both, if they have an api_token: their broker_token.
+    broker_token: str = ""
     #: Pages from these origins may connect from a browser; the broker's own address always may.
     allowed_origins: tuple[str, ...] = ()
     tls_certificate: str = ""

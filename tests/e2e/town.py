@@ -23,6 +23,7 @@ from tocsin.experiments.emergency.city import City
 from tocsin.testing.processes import ServerProcess, running_broker, running_cluster, running_coordinator
 
 API_TOKEN = "operators-token"
+BROKER_TOKEN = "brokers-token"
 VIEWER_TOKEN = "viewers-token"
 KINDS = ("fire", "flood", "storm", "accident")
 _HEADERS = {"Authorization": f"Bearer {API_TOKEN}"}
@@ -224,6 +225,7 @@ def running_town(
         settings = {
             "api_token": API_TOKEN,
             "viewer_token": VIEWER_TOKEN,
+            "broker_token": BROKER_TOKEN,
             "cluster_url": cluster.url,
             "map_roads": roads,
             "placement": "nearest",
@@ -238,7 +240,7 @@ def running_town(
                     folder / name,
                     cluster.url,
                     coordinator.url,
-                    {"place": f"{x},{y}", "coordinator_token": API_TOKEN},
+                    {"place": f"{x},{y}", "broker_token": BROKER_TOKEN},
                 )
             )
             for name, (x, y) in places.items()

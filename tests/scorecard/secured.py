@@ -35,7 +35,7 @@ CHANNEL = "OnTopic"
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """`cluster_token` and `operator_token` open the cluster and the coordinator."""
+    """`cluster_token` and `operator_token` open the cluster and the coordinator, `broker_token` a part of both."""
 
     folder: Path
     cluster: ClusterProcess
@@ -43,6 +43,7 @@ class Secured:
     broker: ServerProcess
     cluster_token: str
     operator_token: str
+    broker_token: str
 
     def servers(self) -> tuple[ServerProcess, ...]:
         return (self.cluster, self.coordinator, self.broker)
@@ -108,14 +109,18 @@ def await_message(socket: ClientConnection, kind: str, within_s: float = 60.0) -
 @contextmanager
 def secured(broker_settings: dict[str, Any] | None = None) -> Iterator[Secured]:
     """Ready, and with its channel."""
-    cluster_token, operator_token = secrets.token_urlsafe(), secrets.token_urlsafe()
+    cluster_token, operator_token, broker_token = (secrets.token_urlsafe() for _ in range(3))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-scorecard-")))
-        cluster = stack.enter_context(running_cluster(folder / "cluster", {"api_token": cluster_token}))
-        coordinator = stack.enter_context(running_coordinator(folder / "coordinator", {"api_token": operator_token}))
+        cluster = stack.enter_context(
+            running_cluster(folder / "cluster", {"api_token": cluster_token, "broker_token": broker_token})
+        )
+        tokens = {"api_token": operator_token, "broker_token": broker_token}
+        coordinator = stack.enter_context(running_coordinator(folder / "coordinator", tokens))
         with ClusterClient(cluster.url, token=cluster_token) as client:
             client.wait_ready()
             client.sql(SCHEMA)
-        settings = {"cluster_token": cluster_token, "coordinator_token": operator_token} | (broker_settings or {})
+        settings = {"broker_token": broker_token} | (broker_settings or {})
+        opening = (cluster_token, operator_token, broker_token)
         broker = running_broker("broker-1", folder / "broker-1", cluster.url, coordinator.url, settings)
-        yield Secured(folder, cluster, coordinator, stack.enter_context(broker), cluster_token, operator_token)
+        yield Secured(folder, cluster, coordinator, stack.enter_context(broker), *opening)

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from tocsin.broker.conflicts import conflict_of
+from tocsin.broker.credentials import bearing
 from tocsin.broker.events import Ask, Delivery, Held
 from tocsin.errors import (
     HistoryGone,
@@ -47,7 +48,7 @@ _PAGE = 10_000
 
 class ClusterLink:
     def __init__(self, broker: str, url: str, token: str, identity: str = "", start: str = "") -> None:
-        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
+        headers = bearing(token, identity)
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
         self._path = f"/v1/brokers/{path_part(broker)}"
         #: Which process has answered last: another one may have been started from older data.

@@ -9,6 +9,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from tocsin.broker.conflicts import conflict_of
+from tocsin.broker.credentials import bearing
 from tocsin.broker.events import Ask, Kept, KeptSession, Ordered
 from tocsin.errors import NotFound, RequestError, Superseded, Unavailable
 from tocsin.model.position import Position
@@ -37,8 +38,8 @@ _Answer = TypeVar("_Answer", bound=BaseModel)
 
 
 class CoordinatorLink:
-    def __init__(self, broker: str, url: str, token: str) -> None:
-        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
+    def __init__(self, broker: str, url: str, token: str, identity: str = "") -> None:
+        headers = bearing(token, identity)
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
         self._path = f"/v1/brokers/{path_part(broker)}"
 

@@ -76,10 +76,10 @@ def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
         identity=store.identity(),
         start=start,
     )
-    link = CoordinatorLink(settings.name, settings.coordinator_url, settings.coordinator_token)
+    link = CoordinatorLink(settings.name, settings.coordinator_url, settings.broker_token, store.identity())
     coordination = Coordination(link, store, registration, clock, metrics)
     coordination.connections = lambda: state.connections
-    cluster = ClusterLink(settings.name, settings.cluster_url, settings.cluster_token, store.identity(), start)
+    cluster = ClusterLink(settings.name, settings.cluster_url, settings.broker_token, store.identity(), start)
     return BrokerNode(settings, state, store, cluster, coordination, clock, metrics), metrics
 
 

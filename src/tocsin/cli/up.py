@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +16,10 @@ import httpx
 import typer
 
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
+from tocsin.errors import InvalidValue
 from tocsin.runtime.children import Child
+from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings
+from tocsin.variables import variable_of
 
 #: A busy machine may take several times the usual 10 to 20 s.
 _READY_TIMEOUT_S = 180.0
@@ -51,9 +56,23 @@ def run_up(
     """
     if config is not None and not config.exists():
         fail(f"no such file: {config}")
+    try:
+        os.environ.update(token_for_brokers(config, os.environ))
+    except InvalidValue as exc:
+        fail(str(exc))
     options = ["--config", str(config)] if config is not None else []
     parts = _parts(brokers, data_dir, host, (cluster_port, coordinator_port, broker_port), options)
     raise typer.Exit(asyncio.run(_run(parts, data_dir, as_json=as_json)))
+
+
+def token_for_brokers(config: Path | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """A broker_token for all processes, if they need one and none is set: it need not outlive them."""
+    servers = (ClusterSettings.load(config, environment), CoordinatorSettings.load(config, environment))
+    brokers = BrokerSettings.load(config, environment)
+    if not any(one.api_token for one in servers) or any(one.broker_token for one in (*servers, brokers)):
+        return {}
+    token = secrets.token_urlsafe()
+    return {variable_of(one.TABLE, "broker_token"): token for one in (*servers, brokers)}
 
 
 def _parts(
@@ -129,7 +148,7 @@ async def _until_ready(parts: dict[str, Part]) -> None:
 async def _is_ready(client: httpx.AsyncClient, name: str, url: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
         if name == "cluster":
-            answer = await client.get(f"{url}/v1/status")
+            answer = await client.get(f"{url}/healthz")
             return answer.is_success and answer.json().get("state") == "ready"
         return (await client.get(f"{url}/healthz")).is_success
     return False

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tocsin import __version__
 from tocsin.cluster.api import brokers, catalogue, feeds, statements
+from tocsin.cluster.api.access import Access, CheckAccess
 from tocsin.cluster.api.faces import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
@@ -22,7 +23,7 @@ from tocsin.cluster.warmup import warm_up
 from tocsin.model.position import end_of
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
-from tocsin.runtime.http import LimitBodies, NameRun, RequireToken, answer_errors
+from tocsin.runtime.http import LimitBodies, NameRun, answer_errors
 from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
@@ -80,8 +81,7 @@ def make_app(
         app.include_router(module.router)
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES, except_path=feeds.RECORDS_PATH)
     app.add_middleware(NameRun, header=brokers.RUN_HEADER)
-    if cluster.settings.api_token:
-        app.add_middleware(RequireToken, token=cluster.settings.api_token)
+    app.add_middleware(CheckAccess, access=Access.of(cluster.settings))
     return app
 
 
@@ -128,6 +128,9 @@ async def _watch(cluster: Cluster, on_failure: Callable[[str], None]) -> None:
 def serve(settings: ClusterSettings) -> None:
     """Run a cluster until it is told to stop."""
     check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
+    Access.of(settings)
+    if settings.api_token and not settings.broker_token:
+        log.warning("no broker can register here: set broker_token, here, at the coordinator and at brokers")
     cluster = Cluster(settings)
     uvicorn.run(
         make_app(cluster),

@@ -179,3 +179,5 @@ def _check_tokens(settings: CoordinatorSettings) -> None:
         raise InvalidValue("setting viewer_token: without api_token everybody is an operator; set that one too")
     if settings.viewer_token and settings.viewer_token == settings.api_token:
         raise InvalidValue("setting viewer_token: it must differ from api_token")
+    if settings.broker_token and settings.broker_token in (settings.api_token, settings.viewer_token):
+        raise InvalidValue("setting broker_token: it must differ from api_token and viewer_token")

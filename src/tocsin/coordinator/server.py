@@ -69,6 +69,8 @@ def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
     """Run a coordinator until it is told to stop."""
     check_tls(settings.tls_certificate, settings.tls_key)
     check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
+    if settings.api_token and not settings.broker_token:
+        log.warning("no broker can register here: set broker_token, here, at the cluster and at brokers")
     with locked_folder(settings.data_dir, "the coordinator's data folder"):
         uvicorn.run(
             make_app(settings, faces=faces),

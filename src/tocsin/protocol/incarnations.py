@@ -8,9 +8,10 @@ of, or claim, what is not its own any more.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from dataclasses import dataclass
 
-from tocsin.errors import AlreadyExists, NotRegistered, Superseded
+from tocsin.errors import AlreadyExists, Forbidden, NotRegistered, Superseded
 
 #: A name is kept for who has it through this much silence, at coordinator and cluster alike: if one of them gave it
 #: away sooner, the newcomer would be refused by the other, and both brokers would have to end. Brokers pull and report
@@ -18,6 +19,8 @@ from tocsin.errors import AlreadyExists, NotRegistered, Superseded
 NAME_KEPT_S = 15.0
 #: The incarnation that calls are made by.
 HEADER = "Tocsin-Incarnation"
+#: Shows, to who knows brokers by one token, that the name is the caller's own.
+IDENTITY_HEADER = "Tocsin-Identity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,14 @@ def check_caller(broker: str, known: Holder, incarnation: int) -> None:
         f"broker {broker} was started again, with data folder {fingerprint(known.identity)}: incarnation {incarnation} "
         f"is refused, {known.incarnation} is the one that counts"
     )
+
+
+def check_identity(broker: str, known: Holder, identity: str) -> None:
+    """Raises Forbidden for a call that does not show the identity of who has the name."""
+    if not known.identity:
+        raise Forbidden(f"broker {broker} has registered without an identity; only operators speak in its name")
+    if not hmac.compare_digest(identity.encode(errors="replace"), known.identity.encode()):
+        raise Forbidden(f"the name {broker} is another broker's: show its identity as {IDENTITY_HEADER}")
 
 
 def fingerprint(identity: str) -> str:

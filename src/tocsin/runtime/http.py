@@ -1,8 +1,7 @@
-"""What every HTTP face shares: JSON out, errors in one shape, bodies within bounds, a bearer token."""
+"""What every HTTP face shares: JSON out, errors in one shape, bodies within bounds."""
 
 from __future__ import annotations
 
-import hmac
 import math
 import re
 import secrets
@@ -102,23 +101,6 @@ class LimitBodies:
             return message
 
         await self._app(scope, receive_within_limit, send)
-
-
-class RequireToken:
-    """Refuses every request without the bearer token; probes of `/healthz` may pass."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != "/healthz":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._expected):
-                error = {"code": "unauthorised", "message": "give the API token as a bearer token", "temporary": False}
-                await reply({"error": error}, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
 
 
 class NameRun:

@@ -27,6 +27,30 @@ _LIMIT = (
     "Grants on channels and parameters that the server fills in do not exist yet: a registered user may subscribe to"
     " any topic. The attackers here ask for what they hold no valid token for."
 )
+#: What an operator may do, and what only broker-1 may.
+_OPERATORS_AT_COORDINATOR = (
+    ("GET", "/v1/users"),
+    ("POST", "/v1/users/alice/tokens"),
+    ("POST", "/v1/users/alice/revoke"),
+    ("DELETE", "/v1/users/alice"),
+    ("POST", "/v1/keys/rotate"),
+    ("GET", "/v1/subscribers/alice/phone"),
+    ("PUT", "/v1/placement-policy"),
+    ("PUT", "/v1/brokers/broker-1/state"),
+    ("DELETE", "/v1/brokers/broker-1"),
+    ("GET", "/v1/audit"),
+    ("POST", "/v1/brokers/broker-1/claims"),
+    ("POST", "/v1/brokers/broker-1/sessions"),
+)
+_OPERATORS_AT_CLUSTER = (
+    ("POST", "/v1/statements"),
+    ("GET", "/v1/datasets/Reports/recent"),
+    ("POST", "/v1/feeds/reports/records"),
+    ("DELETE", "/v1/brokers/broker-1"),
+    ("GET", "/v1/brokers/broker-1/subscriptions"),
+    ("POST", "/v1/brokers/broker-1/unsubscribe"),
+    ("GET", "/v1/brokers/broker-1/results"),
+)
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 413, 422, 429, 431})
 
 
@@ -160,6 +184,7 @@ class _Attack:
             (self._as_websocket, 10),
             (self._at_coordinator, 15),
             (self._at_cluster, 15),
+            (self._as_broker, 5),
         ]
 
     def _as_event_stream(self, token: str) -> None:
@@ -227,6 +252,22 @@ class _Attack:
         guess = self._chance.choice((token, self._system.cluster_token[:-1], self._system.cluster_token + "x"))
         answer = self._http.request(method, base + path, headers=_bearer(guess), json={"sql": "SHOW DATASETS"})
         self._judge(f"cluster {method} {path}", guess, answer.status_code, answer.text)
+
+    # Attacks with a broker's credentials
+
+    def _as_broker(self, _token: str) -> None:
+        """What operators do is not for brokers, and a broker's name is for that broker."""
+        base, method, path = self._chance.choice(
+            (
+                *((self._system.coordinator.url, method, path) for method, path in _OPERATORS_AT_COORDINATOR),
+                *((self._system.cluster.url, method, path) for method, path in _OPERATORS_AT_CLUSTER),
+            )
+        )
+        headers = {**_bearer(self._system.broker_token), b"Tocsin-Identity": b"another", b"Tocsin-Incarnation": b"1"}
+        body = {"sql": "SHOW DATASETS", "state": "draining", "subscribers": ["alice/phone"], "ids": [1]}
+        answer = self._http.request(method, base + path, headers=headers, json={**body, "subscriptions": []})
+        self._judge(f"{method} {path}", "the brokers'", answer.status_code, answer.text)
+        self._tries["as a broker"] += 1
 
     # Attacks of a registered user
 

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from tocsin.cluster.api.access import GivenRole, OwnName, Role
 from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
-from tocsin.errors import HistoryGone, InvalidValue, NotFound, TocsinError, WrongEntries
+from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, TocsinError, WrongEntries
 from tocsin.model.catalogue import Broker, Channel, ParameterValue
 from tocsin.model.position import Position
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
@@ -123,10 +124,12 @@ class PullRequest(BaseModel):
 
 
 @router.put("/brokers/{broker}", response_model=Registered, tags=["brokers"])
-def register(broker: str, body: BrokerRequest, cluster: AnyCluster) -> Response:
+def register(broker: str, body: BrokerRequest, cluster: AnyCluster, role: GivenRole) -> Response:
     """Register a broker, or change what is known of it. Answers the cursor where its pulling may begin."""
     if not broker.isprintable() or not 1 <= len(broker) <= 64 or "/" in broker:
         raise InvalidValue("a broker's name has 1 to 64 printable characters and no slash")
+    if role is Role.BROKER and not body.identity:
+        raise Forbidden("identity: a broker's token registers brokers that have one, so that names stay apart")
     if body.callback_url:
         _check_url(body.callback_url)
     # What an earlier incarnation has begun to change is done before, or refused.
@@ -150,7 +153,9 @@ def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
     return reply({"broker": broker, "ended": ended})
 
 
-@router.post("/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"])
+@router.post(
+    "/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"], dependencies=[OwnName]
+)
 def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
     """Hold backend subscriptions for a broker; all of them, or, if some are wrong, none. The error then lists all that
     are, so that the rest can be asked for at once."""
@@ -183,7 +188,9 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: Incar
     return reply({"subscriptions": answers})
 
 
-@router.get("/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"])
+@router.get(
+    "/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"], dependencies=[OwnName]
+)
 def held(
     broker: str,
     cluster: AnyCluster,
@@ -214,7 +221,7 @@ def held(
     )
 
 
-@router.post("/brokers/{broker}/unsubscribe", response_model=Unsubscribed, tags=["brokers"])
+@router.post("/brokers/{broker}/unsubscribe", response_model=Unsubscribed, tags=["brokers"], dependencies=[OwnName])
 def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
     """Let go of backend subscriptions. Those that no broker holds any more end."""
     with cluster.subscription_lock:
@@ -223,7 +230,13 @@ def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster, incarnation: Inca
     return reply({"released": len(set(body.ids)), "ended": ended})
 
 
-@router.get("/brokers/{broker}/results", tags=["results"], response_class=Response, responses=_RESULTS)
+@router.get(
+    "/brokers/{broker}/results",
+    tags=["results"],
+    response_class=Response,
+    responses=_RESULTS,
+    dependencies=[OwnName],
+)
 async def pull(
     broker: str,
     request: Request,

@@ -8,7 +8,8 @@ import threading
 import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
-from tocsin.protocol.incarnations import NOBODY, Holder, check_caller, take_name
+from tocsin.errors import NotRegistered
+from tocsin.protocol.incarnations import NOBODY, Holder, check_caller, check_identity, take_name
 from tocsin.runtime.clock import Clock
 
 _incarnations = sa.Table(
@@ -57,6 +58,14 @@ class Incarnations:
         with self._lock:
             check_caller(broker, self._holders.get(broker, NOBODY), incarnation)
             self._heard_s[broker] = self._clock.monotonic_s()
+
+    def check_identity(self, broker: str, identity: str) -> None:
+        """Raises Forbidden if the name is another's, and NotRegistered if it is nobody's."""
+        with self._lock:
+            holder = self._holders.get(broker)
+        if holder is None:
+            raise NotRegistered(f"no broker called {broker}; register it with PUT /v1/brokers/{broker}")
+        check_identity(broker, holder, identity)
 
     def forget(self, broker: str) -> None:
         with self._lock:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import NameInPath, Node, operator_only
+from tocsin.coordinator.api.faces import NameInPath, Node, Role, broker_only, operator_only, own_name_only
 from tocsin.coordinator.events import (
     BrokerModeSet,
     BrokerRegistered,
@@ -21,7 +21,7 @@ from tocsin.coordinator.events import (
 from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
 from tocsin.coordinator.state import BrokerReport
 from tocsin.coordinator.wire import counted, fitting_bodies, orders_body, pulled, reported, traffic
-from tocsin.errors import InvalidValue
+from tocsin.errors import Forbidden, InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
     BrokerState,
@@ -39,7 +39,9 @@ from tocsin.protocol.coordination import (
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 from tocsin.runtime.tokens import keys_version
 
-router = APIRouter(prefix="/v1/brokers", responses=ERRORS, tags=["brokers"], dependencies=[Depends(operator_only)])
+router = APIRouter(prefix="/v1/brokers", responses=ERRORS, tags=["brokers"])
+_operator: list[Any] = [Depends(operator_only)]
+_itself: list[Any] = [Depends(own_name_only)]
 
 
 class LoadsAnswer(BaseModel):
@@ -97,8 +99,12 @@ class RemovedBroker(BaseModel):
 
 
 @router.put("/{name}", response_model=BrokerWelcome)
-async def register(name: NameInPath, body: BrokerRegistration, node: Node) -> Response:
+async def register(
+    name: NameInPath, body: BrokerRegistration, node: Node, role: Annotated[Role, Depends(broker_only)]
+) -> Response:
     """Register a broker, or change what is known of it. It keeps the state that operators gave it."""
+    if role is Role.BROKER and not body.identity:
+        raise Forbidden("identity: a broker's token registers brokers that have one, so that names stay apart")
     _check_url(body.url)
     event = BrokerRegistered(
         node.now_s(),
@@ -122,7 +128,7 @@ async def register(name: NameInPath, body: BrokerRegistration, node: Node) -> Re
     )
 
 
-@router.post("/{name}/heartbeats", response_model=HeartbeatAnswer)
+@router.post("/{name}/heartbeats", response_model=HeartbeatAnswer, dependencies=_itself)
 async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
     version, keys = node.users.revocations_version, node.keys.public_keys()
@@ -154,7 +160,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
     )
 
 
-@router.post("/{name}/sessions", response_model=SessionsAnswer)
+@router.post("/{name}/sessions", response_model=SessionsAnswer, dependencies=_itself)
 async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> Response:
     """What is kept for those who have come to a broker, so that it can carry it on."""
     node.state.broker(name, node.now_s())
@@ -163,7 +169,7 @@ async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> 
     return reply({"sessions": bodies, "left_out": [one.subscriber for one in known[len(bodies) :]]})
 
 
-@router.post("/{name}/claims", response_model=Claimed)
+@router.post("/{name}/claims", response_model=Claimed, dependencies=_itself)
 async def claim(name: NameInPath, body: Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
     answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers), incarnation), AnswerClaim)
@@ -171,7 +177,7 @@ async def claim(name: NameInPath, body: Claim, node: Node, incarnation: Incarnat
     return reply({"generations": answer.generations, "sessions": fitting_bodies(answer.sessions)})
 
 
-@router.post("/{name}/handover", response_model=HandoverAnswer)
+@router.post("/{name}/handover", response_model=HandoverAnswer, dependencies=_itself)
 async def hand_over(name: NameInPath, body: Handover, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """Where the subscribers of a broker that drains should go. Those whom nobody can take now are left out."""
     event = HandoverAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
@@ -182,19 +188,19 @@ async def hand_over(name: NameInPath, body: Handover, node: Node, incarnation: I
     return reply({"placements": placements})
 
 
-@router.get("", response_model=BrokersAnswer)
+@router.get("", response_model=BrokersAnswer, dependencies=_operator)
 async def list_brokers(node: Node) -> Response:
     """The brokers, by name."""
     return reply({"brokers": [_described(one) for one in node.state.brokers(node.now_s())]})
 
 
-@router.get("/{name}", response_model=BrokerAnswer)
+@router.get("/{name}", response_model=BrokerAnswer, dependencies=_operator)
 async def show(name: NameInPath, node: Node) -> Response:
     """One broker."""
     return reply(_described(node.state.broker(name, node.now_s())))
 
 
-@router.put("/{name}/state", response_model=StateAnswer)
+@router.put("/{name}/state", response_model=StateAnswer, dependencies=_operator)
 async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response:
     """Cordon a broker (it takes no newcomers), drain it (it hands its subscribers over), or have it active again."""
     answer = await node.ask(BrokerModeSet(name, BrokerState(body.state), body.by), AnswerBroker)
@@ -202,7 +208,7 @@ async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response
     return reply({"broker": name, "state": answer.state})
 
 
-@router.delete("/{name}", response_model=RemovedBroker)
+@router.delete("/{name}", response_model=RemovedBroker, dependencies=_operator)
 async def remove(name: NameInPath, node: Node) -> Response:
     """Forget a broker; refused while it is active and heard of."""
     subscribers = node.state.broker(name, node.now_s()).subscribers

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Header, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import Scope
 
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.errors import Forbidden, Unauthorised
 from tocsin.protocol.coordination import NAME_PATTERN
+from tocsin.protocol.incarnations import IDENTITY_HEADER, check_identity
 from tocsin.runtime.tokens import Identity
 from tocsin.settings import CoordinatorSettings
 
@@ -31,7 +32,7 @@ _LOOKING = ("GET", "HEAD")
 _operator_scheme = HTTPBearer(
     auto_error=False,
     scheme_name="operator",
-    description="The coordinator's api_token, or for GET its viewer_token; open to all if no api_token is set",
+    description="api_token; to look, viewer_token; for what brokers do, broker_token. Without api_token, nothing",
 )
 _user_scheme = HTTPBearer(
     auto_error=False, scheme_name="user", description="A user's token, as POST /v1/users and /v1/tokens give it out"
@@ -59,18 +60,20 @@ def max_body_bytes(settings: CoordinatorSettings) -> Callable[[Scope], int]:
 
     def of(scope: Scope) -> int:
         scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        if _role(settings, given.strip() if scheme.lower() == b"bearer" else b"") is not Role.OPERATOR:
-            return _MAX_PUBLIC_BODY_BYTES
-        return _MAX_BROKER_BODY_BYTES if scope["path"].endswith(_BROKER_CALLS) else _MAX_OPERATOR_BODY_BYTES
+        role = _role(settings, given.strip() if scheme.lower() == b"bearer" else b"")
+        if role in (Role.OPERATOR, Role.BROKER) and scope["path"].endswith(_BROKER_CALLS):
+            return _MAX_BROKER_BODY_BYTES
+        return _MAX_OPERATOR_BODY_BYTES if role is Role.OPERATOR else _MAX_PUBLIC_BODY_BYTES
 
     return of
 
 
 class Role(StrEnum):
-    """OPERATOR may do everything, VIEWER may look."""
+    """OPERATOR may do everything, VIEWER may look, BROKER may do what brokers do, under its own name."""
 
     OPERATOR = "operator"
     VIEWER = "viewer"
+    BROKER = "broker"
 
 
 async def role_of(node: Node, bearer: Annotated[_Bearer, Depends(_operator_scheme)]) -> Role | None:
@@ -85,6 +88,8 @@ def _role(settings: CoordinatorSettings, given: bytes) -> Role | None:
         return Role.OPERATOR
     if settings.viewer_token and hmac.compare_digest(given, settings.viewer_token.encode()):
         return Role.VIEWER
+    if settings.broker_token and hmac.compare_digest(given, settings.broker_token.encode()):
+        return Role.BROKER
     return None
 
 
@@ -102,9 +107,29 @@ async def operator_only(role: GivenRole, request: Request) -> Role:
     """For operators; who may only look, may look here too."""
     if role is None:
         raise Unauthorised("give the coordinator's API token as a bearer token")
+    if role is Role.BROKER:
+        raise Forbidden(f"the brokers' token is for what brokers do; {request.method} {request.url.path} is not")
     if role is Role.VIEWER and request.method not in _LOOKING:
         raise Forbidden(f"the viewer's token may look and change nothing; {request.method} is for operators")
     return role
+
+
+async def broker_only(role: GivenRole, request: Request) -> Role:
+    """For brokers, and for operators, who may do everything."""
+    if role in (Role.OPERATOR, Role.BROKER):
+        return role
+    return await operator_only(role, request)
+
+
+async def own_name_only(
+    name: NameInPath,
+    node: Node,
+    role: Annotated[Role, Depends(broker_only)],
+    identity: Annotated[str, Header(alias=IDENTITY_HEADER, description="The secret of the broker's data folder")] = "",
+) -> None:
+    """All brokers show the same token, so each shows besides that the name is its own."""
+    if role is Role.BROKER:
+        check_identity(name, node.state.broker(name, node.now_s()).record.holder, identity)
 
 
 async def user_only(node: Node, bearer: Annotated[_Bearer, Depends(_user_scheme)]) -> Identity:

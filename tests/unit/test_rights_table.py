@@ -1,0 +1,100 @@
+"""docs/guides/secure.md says who can do what, and it is so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from documentation import ROOT
+from tocsin.cluster.api import brokers as cluster_brokers
+from tocsin.cluster.api import catalogue, feeds, statements
+from tocsin.cluster.api.access import RECORDS, Access
+from tocsin.coordinator.api import balancing, brokers, executions, faces, keys, operations, plans, subscribers, users
+from tocsin.dashboard import routes as dashboard
+from tocsin.errors import Forbidden, Unauthorised
+
+_PAGE = ROOT / "docs" / "guides" / "secure.md"
+_CLUSTER = (statements, catalogue, feeds, cluster_brokers)
+_COORDINATOR = (users, keys, subscribers, brokers, plans, executions, balancing, operations, dashboard)
+_EVERYBODY = {"Operator", "Viewer", "Broker", "User", "Anybody"}
+
+
+def test_the_page_says_who_can_do_what() -> None:
+    """Each route of cluster and coordinator is open to the roles that the table names, and to no other."""
+    rows = list(_rows())
+    for where, method, path, allowed in (*_at_cluster(), *_at_coordinator()):
+        written = next(roles for place, fits, roles in rows if place == where and fits(method, path))
+        assert written == allowed, f"{where}: {method} {path}"
+
+
+def test_the_page_names_no_route_that_is_not_there() -> None:
+    """What was renamed or removed must be renamed or removed in the table too."""
+    there = {(where, method, path) for where, method, path, _ in (*_at_cluster(), *_at_coordinator())}
+    written = {(cells[0], *route.split()) for cells in _cells() for route in _listed(cells[1])}
+    assert written <= there
+
+
+def _cells() -> Iterator[list[str]]:
+    table = _PAGE.read_text().partition("\n## Who can do what\n")[2].partition("\n## ")[0]
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 7 and cells[0] in ("cluster", "coordinator"):
+            yield cells
+
+
+def _listed(cell: str) -> list[str]:
+    return re.findall(r"`([A-Z]+ /\S+)`", cell)
+
+
+def _rows() -> Iterator[tuple[str, Any, set[str]]]:
+    """Where, whether a route is meant, and who may."""
+    for where, what, *marks in _cells():
+        listed, is_rest, only_get = _listed(what), what.startswith("everything else"), "by `GET`" in what
+
+        def fits(method: str, path: str, listed: Any = listed, rest: bool = is_rest, get: bool = only_get) -> bool:
+            return f"{method} {path}" in listed or (rest and (not get or method == "GET"))
+
+        roles = ("Operator", "Viewer", "Broker", "User", "Anybody")
+        yield where, fits, {role for role, mark in zip(roles, marks, strict=True) if mark}
+
+
+def _at_cluster() -> Iterator[tuple[str, str, str, set[str]]]:
+    access = Access("operators", "brokers", places_feed="locations")
+    shown = {"Operator": b"operators", "Viewer": b"viewers", "Broker": b"brokers", "User": b"eyJ", "Anybody": b""}
+    for method, path, _ in _routes(_CLUSTER):
+        asked = RECORDS % "locations" if path == RECORDS % "{feed}" else path.replace("{", "").replace("}", "")
+        allowed = set()
+        for role, token in shown.items():
+            try:
+                access.admit(token, method, asked)
+                allowed.add(role)
+            except (Unauthorised, Forbidden):
+                pass
+        yield "cluster", method, path, allowed
+
+
+def _at_coordinator() -> Iterator[tuple[str, str, str, set[str]]]:
+    for method, path, asks in _routes(_COORDINATOR):
+        if faces.user_only in asks:
+            allowed = {"User"}
+        elif faces.broker_only in asks:
+            allowed = {"Operator", "Broker"}
+        elif faces.operator_only in asks:
+            allowed = {"Operator", "Viewer"} if method == "GET" else {"Operator"}
+        else:
+            allowed = _EVERYBODY
+        yield "coordinator", method, path, allowed
+
+
+def _routes(modules: Any) -> Iterator[tuple[str, str, set[Any]]]:
+    for module in modules:
+        for route in module.router.routes:
+            for method in route.methods:
+                yield method, route.path, set(_dependencies(route.dependant))
+
+
+def _dependencies(dependant: Any) -> Iterator[Any]:
+    for one in dependant.dependencies:
+        yield one.call
+        yield from _dependencies(one)
