@@ -23,13 +23,30 @@
     │   └── Unavailable             temporary too, but nothing of yours was the cause: starting, or out of room
     └── ClusterFailure            our fault: storage or Spark failed
 
-On the wire an error is `{"error": {"code", "message", "temporary", ...details}}`.
+On the wire an error is `{"error": {"code", "message", "temporary", ...details}}`; of a script, also `script`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptProgress:
+    """Which statement of a script failed, and what those before it did. All count from 1."""
+
+    statement: int
+    statements: int
+    #: The line of the script that the statement begins in.
+    line: int
+    #: What each statement before it answered. None of those after it was carried out.
+    done: tuple[str, ...]
+
+
+#: So much of a line is shown around a mistake: with the indent and two ellipses it fits into 80 columns.
+_SHOWN_CHARS = 74
 
 
 class TocsinError(Exception):
@@ -39,6 +56,8 @@ class TocsinError(Exception):
     code: str = "error"
     http_status: int = 500
     temporary: bool = False
+    #: Set when it is one of several statements that failed.
+    script: ScriptProgress | None = None
 
     @property
     def message(self) -> str:
@@ -50,6 +69,8 @@ class TocsinError(Exception):
 
     def to_wire(self) -> dict[str, Any]:
         body = {"code": self.code, "message": self.message, "temporary": self.temporary, **self.details()}
+        if self.script is not None:
+            body["script"] = asdict(self.script)
         return {"error": body}
 
 
@@ -80,8 +101,13 @@ class StatementError(RequestError):
         lines = self.text.splitlines()
         if not 1 <= self.line <= len(lines):
             return self.message
-        source = lines[self.line - 1]
-        return f"line {self.line}, column {self.column}: {self.message}\n  {source}\n  {' ' * (self.column - 1)}^"
+        source, at = lines[self.line - 1].replace("\t", " "), self.column - 1
+        if len(source) > _SHOWN_CHARS:
+            # A line that wraps would move the caret away from its place.
+            start = max(0, min(at - _SHOWN_CHARS // 2, len(source) - _SHOWN_CHARS))
+            head, tail = "…" if start else "", "…" if start + _SHOWN_CHARS < len(source) else ""
+            source, at = f"{head}{source[start : start + _SHOWN_CHARS]}{tail}", at - start + len(head)
+        return f"line {self.line}, column {self.column}: {self.message}\n  {source}\n  {' ' * at}^"
 
     def details(self) -> dict[str, Any]:
         if not self.line:

@@ -10,6 +10,7 @@ import threading
 import uuid
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, assert_never
@@ -20,16 +21,17 @@ import pyarrow.compute as pc
 from tocsin.cluster.answers import Answer
 from tocsin.cluster.channels import statements as st
 from tocsin.cluster.channels.compile import RelationRole, compile_channel, compile_select
-from tocsin.cluster.channels.parse import parse_script
+from tocsin.cluster.channels.parse import read_script
 from tocsin.cluster.channels.planning import explain
+from tocsin.cluster.channels.review import review_channel
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.records import misfit
 from tocsin.cluster.failures import SPARK_ERRORS, reason_of
 from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.cluster.listings import describe, show
-from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, Unavailable
-from tocsin.model.catalogue import Dataset, DatasetKind, Feed, FeedSource
+from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, TocsinError, Unavailable
+from tocsin.model.catalogue import Channel, Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.schema import Schema
 
 #: The statements that change what exists.
@@ -41,8 +43,17 @@ class Interpreter:
         self._cluster = cluster
 
     def run_script(self, text: str) -> list[Answer]:
-        """Carry out statements in order. The first that fails ends the script; those before it have happened."""
-        return [self.run(statement) for statement in parse_script(text)]
+        """Carry out statements in order. The first that fails ends the script; those before it have happened, and its
+        error says what they did. A script of which a statement can't be read is not begun."""
+        script = read_script(text)
+        answers: list[Answer] = []
+        for at, placed in enumerate(script.statements):
+            try:
+                answers.append(self.run(placed.statement))
+            except TocsinError as error:
+                script.place(error, at, [answer.message for answer in answers])
+                raise
+        return answers
 
     def run(self, statement: st.Statement) -> Answer:
         match statement:
@@ -71,12 +82,33 @@ class Interpreter:
                 return self._change(statement)
             except AlreadyExists as exc:
                 if getattr(statement, "if_not_exists", False):
-                    return Answer(f"{exc}: nothing to do")
+                    return Answer(f"{exc}{self._difference(statement)}: nothing to do")
                 raise
             except NotFound as exc:
                 if getattr(statement, "if_exists", False):
                     return Answer(f"{exc}: nothing to do")
                 raise
+
+    def _difference(self, statement: _Change) -> str:
+        """What exists already may not be what the statement asks for. It stays as it is, and the answer says so."""
+        catalogue = self._cluster.catalogue
+        match statement:
+            case st.CreateDataset(dataset):
+                found = catalogue.dataset(dataset.name)
+                # Columns may have been added since.
+                columns = found.schema.columns[: len(dataset.schema.columns)]
+                is_same = (found.kind, columns, found.schema.primary_key) == (
+                    dataset.kind,
+                    dataset.schema.columns,
+                    dataset.schema.primary_key,
+                )
+            case st.CreateChannel(channel):
+                is_same = _without_layout(catalogue.channel(channel.name)) == _without_layout(channel)
+            case st.AlterDatasetAddColumn(dataset=name, column=column):
+                is_same = catalogue.dataset(name).schema.find(column.name) == column
+            case _:
+                is_same = True
+        return "" if is_same else ", defined differently, and stays as it is"
 
     def _change(self, statement: _Change) -> Answer:
         match statement:
@@ -204,6 +236,7 @@ class Interpreter:
         channel, cluster = statement.channel, self._cluster
         if channel.name.lower() in cluster.catalogue.channels:
             raise AlreadyExists(f"channel {channel.name} exists already")
+        review_channel(channel, cluster.catalogue.datasets)
         compiled = cluster.compile(channel)
         explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
         cluster.registry.remove_channel(channel.name)
@@ -289,6 +322,10 @@ class Interpreter:
         compiled = cluster.executor.states[channel.name.lower()].compiled
         sql, plan = explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
         return Answer(f"channel {channel.name}", ("part", "text"), [("sql", sql), ("plan", plan)])
+
+
+def _without_layout(channel: Channel) -> Channel:
+    return replace(channel, name=channel.name.lower(), body=" ".join(channel.body.split()))
 
 
 def rejections(cluster: Cluster, dataset: str, position: int, end: int) -> list[dict[str, Any]]:

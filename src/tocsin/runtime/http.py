@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge, Unauthorised
+from tocsin.runtime.validation import in_words
 
 #: Which of a broker's starts it is that calls.
 IncarnationHeader = Annotated[
@@ -133,9 +134,7 @@ def answer_errors(app: FastAPI) -> None:
 
     def validation_error(_request: Request, exc: Exception) -> Response:
         assert isinstance(exc, RequestValidationError)
-        first = exc.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return reply_error(InvalidValue(f"{place}: {first['msg']}"))
+        return reply_error(InvalidValue(in_words(exc.errors()[0])))
 
     def http_error(request: Request, exc: Exception) -> Response:
         assert isinstance(exc, HTTPException)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tocsin.cluster.channels import functions
+from tocsin.cluster.channels import advice, functions
 from tocsin.cluster.channels.dialect import (
     Source,
     function_name,
@@ -202,11 +202,14 @@ class _Checker:
 
     def check_node(self, node: exp.Expr) -> None:
         parts = NODES.get(type(node))
+        kind = type(node).__name__
         if parts is None:
-            raise self._forbidden(node, f"{_spoken(node)} is not allowed in a query")
+            message = advice.on_node(kind) or f"{_spoken(node)} is not allowed in a query"
+            raise self.source.forbidden(message, self._offset(node))
         for part, value in node.args.items():
             if value not in (None, False, [], "") and part not in parts:
-                raise self._forbidden(node, f"{_spoken(node)} ... {part.strip('_').upper()} is not allowed in a query")
+                message = f"{_spoken(node)} ... {part.strip('_').upper()} is not allowed in a query"
+                raise self._forbidden(node, advice.on_node(kind, part) or message)
         if (check := _CHECKS.get(type(node))) is not None:
             check(self, node)
 
@@ -246,7 +249,7 @@ class _Checker:
     def check_function(self, node: exp.Anonymous) -> None:
         name = function_name(node)
         if name not in functions.ALLOWED:
-            raise self._forbidden(node, f"the function {name or node.this} is not allowed in a query")
+            raise self._forbidden(node, advice.on_function(name or str(node.this), functions.ALLOWED))
         self.check_arguments(node, name)
         over = isinstance(node.parent, exp.Window) and node.arg_key == "this"
         filtered = isinstance(node.parent, exp.Filter) and node.arg_key == "this"
@@ -301,6 +304,7 @@ class _Checker:
         if name.lower() not in self.parameters:
             known = ", ".join(f":{parameter.name}" for parameter in self.parameters.values())
             hint = f"declared are {known}" if known else "none are declared"
+            hint += advice.did_you_mean(name, (parameter.name for parameter in self.parameters.values()))
             raise self.source.error(f"unknown parameter :{name}; {hint}", self._marker(":", name))
         node.set("this", self.parameters[name.lower()].name)
         node.meta["type"] = self.parameters[name.lower()].type
@@ -361,6 +365,12 @@ class _Checker:
         count = _literal_number(node.expression)
         if not isinstance(count, int) or not 0 <= count <= MAX_COUNT:
             raise self._error(node, f"{_spoken(node)} needs a whole number up to {MAX_COUNT:,}")
+
+    def _offset(self, node: exp.Expr) -> int:
+        """Where a node is; `$name` and `@name` are found by their signs, for sqlglot forgets where they were."""
+        if not isinstance(node, exp.Parameter):
+            return offset_of(node)
+        return next((offset for sign in "$@" if (offset := self._marker(sign, node.name)) >= 0), -1)
 
     def _error(self, node: exp.Expr, message: str) -> Exception:
         return self.source.error(message, offset_of(node))

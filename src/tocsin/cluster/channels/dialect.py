@@ -71,8 +71,13 @@ class Source:
     def _place(self, offset: int) -> dict[str, int]:
         if offset < 0:
             return {"line": 0, "column": 0}
+        line, column = self.line_and_column(offset)
+        return {"line": line, "column": column}
+
+    def line_and_column(self, offset: int) -> tuple[int, int]:
+        """Both count from 1, as editors do."""
         before = self.text[:offset]
-        return {"line": before.count("\n") + 1, "column": offset - (before.rfind("\n") + 1) + 1}
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def is_name(text: str) -> bool:
@@ -118,7 +123,8 @@ def tokenize(source: Source) -> list[Token]:
     try:
         tokens = ChannelSql().tokenize(text)
     except TokenError:
-        raise source.error("can't be read: a string, a name in backticks or a comment has no end") from None
+        opened, what = _without_end(text)
+        raise source.error(f"{what} begins here and has no end", opened) from None
     depth = 0
     for token in tokens:
         match token.token_type:
@@ -138,6 +144,22 @@ def tokenize(source: Source) -> list[Token]:
                 raise source.forbidden("only plain string literals are allowed, such as 'text'", token.start)
     return tokens
 
+
+def _without_end(text: str) -> tuple[int, str]:
+    """Where the string, name or comment begins that has no end."""
+    for found in _PIECES.finditer(text):
+        if found.lastgroup is not None:
+            return found.start(), _WITHOUT_END[found.lastgroup]
+    return -1, "a string, a name in backticks or a comment"
+
+
+#: Pieces that are whole, and then, named, those that begin and don't end.
+_PIECES = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
+    r"""|(?P<comment>/\*)|(?P<string>['"])|(?P<name>`)""",
+    re.DOTALL,
+)
+_WITHOUT_END = {"comment": "a comment", "string": "a string", "name": "a name in backticks"}
 
 _ODD_LITERALS = {
     TokenType.RAW_STRING,
@@ -183,7 +205,7 @@ def decode_string(source: Source, token: Token) -> str:
 def parse_query(source: Source, tokens: Sequence[Token]) -> exp.Expr:
     """The one query that the tokens hold."""
     if (variable := source.text.find("${")) >= 0:
-        raise source.forbidden("variables (${...}) are not allowed", variable)
+        raise source.forbidden("variables (${...}) are not allowed: parameters are written :name", variable)
     if not tokens or tokens[0].token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
         raise source.forbidden("only queries are allowed: SELECT ... or WITH ... SELECT ...", 0)
     try:
@@ -204,7 +226,9 @@ def _refuse(source: Source, error: ParseError) -> NoReturn:
     detail = error.errors[0] if error.errors else {}
     description = str(detail.get("description") or "not understood")
     if "missing for <class" in description:
-        description = "something is missing here"
+        description = "something is missing after this"
+    elif "nexpected token" in description:
+        description = "this was not expected here; is something missing before it, such as a comma, AND or a quote?"
     highlight, line, column = str(detail.get("highlight") or ""), detail.get("line") or 0, detail.get("col") or 0
     raise StatementError(
         f"not valid SQL: {description[:1].lower()}{description[1:]}",

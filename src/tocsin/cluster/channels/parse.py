@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tocsin.cluster.channels import statements
+from tocsin.cluster.channels import advice, statements
 from tocsin.cluster.channels.dialect import NAME_RULE, Source, is_name, read_number, tokenize
 from tocsin.cluster.channels.statements import FileFormat, Kind, Listing, LiteralValue, Statement
-from tocsin.errors import StatementError
+from tocsin.errors import ScriptProgress, StatementError, TocsinError
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
 from tocsin.model.schema import NUMBERS, RESERVED_PREFIX, Column, ColumnType, Schema
 
@@ -39,22 +39,68 @@ _EXTENSIONS = {
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedStatement:
+    """A statement, and where in the script it and the query inside it begin, as offsets from 0."""
+
+    statement: Statement
+    start: int
+    query_start: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    source: Source
+    statements: tuple[PlacedStatement, ...]
+
+    def place(self, error: TocsinError, at: int, done: Sequence[str]) -> None:
+        """Say in the error of statement number `at` (from 0) where in the script it is, and what those before did."""
+        failed = self.statements[at]
+        error.script = _progress(self.source, failed.start, at, len(self.statements), done)
+        if isinstance(error, StatementError) and error.text != self.source.text:
+            offset = failed.start
+            if error.line and failed.query_start is not None:
+                offset = failed.query_start + _offset(error.text, error.line, error.column)
+            error.text = self.source.text
+            error.line, error.column = self.source.line_and_column(offset)
+
+
 def parse_script(text: str) -> tuple[Statement, ...]:
-    """The statements of a script, in order. They are separated by `;`, and comments may stand anywhere."""
+    """The statements of a script, in order."""
+    return tuple(placed.statement for placed in read_script(text).statements)
+
+
+def read_script(text: str) -> Script:
+    """The statements of a script with their places. They are separated by `;`, and comments may stand anywhere."""
     source = Source(text)
     if len(text.encode("utf-8", "replace")) > MAX_SCRIPT_LENGTH:
         raise StatementError(f"the script is too long: at most {MAX_SCRIPT_LENGTH:,} bytes are allowed")
-    found: list[Statement] = []
-    tokens: list[Token] = []
+    written: list[list[Token]] = [[]]
     for token in _words(tokenize(source)):
-        if token.token_type is not TokenType.SEMICOLON:
-            tokens.append(token)
-        elif tokens:
-            found.append(_Reader(source, tokens).statement())
-            tokens = []
-    if tokens:
-        found.append(_Reader(source, tokens).statement())
-    return tuple(found)
+        if token.token_type is TokenType.SEMICOLON:
+            written.append([])
+        else:
+            written[-1].append(token)
+    written = [tokens for tokens in written if tokens]
+    found: list[PlacedStatement] = []
+    for at, tokens in enumerate(written):
+        reader = _Reader(source, tokens)
+        try:
+            found.append(PlacedStatement(reader.statement(), tokens[0].start, reader.query_start))
+        except StatementError as error:
+            # None has been carried out yet: all are read before.
+            error.script = _progress(source, tokens[0].start, at, len(written), ())
+            raise
+    return Script(source, tuple(found))
+
+
+def _progress(source: Source, start: int, at: int, count: int, done: Sequence[str]) -> ScriptProgress | None:
+    """None for a statement that stands alone: there is nothing to tell it from."""
+    return ScriptProgress(at + 1, count, source.line_and_column(start)[0], tuple(done)) if count > 1 else None
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    return sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
 
 
 def _words(tokens: Iterable[Token]) -> Iterator[Token]:
@@ -84,6 +130,8 @@ class _Reader:
     source: Source
     tokens: Sequence[Token]
     place: int = 0
+    #: Where in the source the query inside the statement begins.
+    query_start: int | None = None
 
     def statement(self) -> Statement:
         readers: Mapping[str, Callable[[], Statement]] = {
@@ -170,6 +218,8 @@ class _Reader:
         if self._skip("NOT"):
             self._word("NULL")
             nullable = False
+        if self._next_is("PRIMARY"):
+            raise self._error(f"the key is named after all columns: ({name} {type_}, ..., PRIMARY KEY ({name}))")
         return Column(name, type_, nullable)
 
     def _create_feed(self) -> Statement:
@@ -186,6 +236,8 @@ class _Reader:
         self._word("CHANNEL")
         if_not_exists = self._if_not_exists()
         name = self._name("channel")
+        if self._next_is("AS", "PERIOD"):
+            raise self._error(f"the parameters are missing; a channel without any is written {name} ()")
         self._sign("(")
         parameters: list[Parameter] = []
         while not self._next_is(")"):
@@ -235,13 +287,16 @@ class _Reader:
     def _alter(self) -> Statement:
         self._word("DATASET")
         dataset = self._name("dataset")
+        if self._next_is("DROP", "RENAME", "ALTER", "MODIFY", "CHANGE"):
+            raise self._error("expected ADD: columns can only be added; leave others out of the SELECT list")
         self._word("ADD")
         self._word("COLUMN")
+        if_not_exists = self._if_not_exists()
         place = self.place
         column = self._column()
         if not column.nullable:
             raise self._error("a column that is added can't be NOT NULL: the rows already there have no value", place)
-        return statements.AlterDatasetAddColumn(dataset, column)
+        return statements.AlterDatasetAddColumn(dataset, column, if_not_exists)
 
     def _load(self) -> Statement:
         self._word("DATASET")
@@ -271,6 +326,8 @@ class _Reader:
                 if not self._skip(","):
                     break
             self._sign(")")
+        if self._next_is("SELECT", "WITH"):
+            raise self._error("INSERT takes VALUES (...), (...) only; LOAD DATASET reads files, feeds take records")
         self._word("VALUES")
         rows: list[tuple[LiteralValue, ...]] = []
         while True:
@@ -344,13 +401,19 @@ class _Reader:
         place = self.place
         written = self._take(f"a type: {', '.join(ColumnType)}").text
         if (type_ := TYPES.get(written.upper())) is None:
-            raise self._error(f"the type {written} is not allowed; allowed are {', '.join(ColumnType)}", place)
+            allowed = ", ".join(ColumnType)
+            raise self._error(
+                f"the type {written} is not allowed; allowed are {allowed}{advice.on_type(written)}", place
+            )
         return type_
 
     def _name(self, what: str) -> str:
         place = self.place
         token = self._take(f"the name of a {what}")
         if token.token_type is TokenType.STRING or not is_name(token.text):
+            if token.text in ("$", ":", "@", "?"):
+                following = self._text()
+                raise self._error(f"a {what} is declared by its name alone: {following or 'name'}", place)
             if token.text.startswith(RESERVED_PREFIX):
                 raise self._error(f"{token.text}: names that begin with an underscore are reserved", place)
             raise self._error(f"{token.text!r} can't name a {what}; names are {NAME_RULE}", place)
@@ -375,6 +438,7 @@ class _Reader:
             raise self._error(f"a query is expected here, beginning with SELECT or WITH, not {self._shown()}")
         start, end = self.tokens[self.place].start, self.tokens[-1].end
         self.place = len(self.tokens)
+        self.query_start = start
         return self.source.text[start : end + 1]
 
     # Tokens
@@ -384,13 +448,18 @@ class _Reader:
         listed = f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0]
         token = self._take(listed)
         if token.text.upper() not in allowed or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            raise self._error(f"expected {listed}, not {token.text!r}", place)
+            before = self.tokens[place - 1].text if place else ""
+            raise self._error(
+                f"expected {listed}, not {token.text!r}{advice.on_word(before, token.text, allowed)}", place
+            )
         return token.text.upper()
 
     def _sign(self, sign: str) -> None:
         place = self.place
         if self._take(repr(sign)).text != sign:
-            raise self._error(f"expected {sign!r}, not {self._text(place - self.place)!r}", place)
+            found = self._text(place - self.place)
+            rule = f"; names are {NAME_RULE}" if found in ("-", ".") else ""
+            raise self._error(f"expected {sign!r}, not {found!r}{rule}", place)
 
     def _skip(self, word: str) -> bool:
         if not self._next_is(word):

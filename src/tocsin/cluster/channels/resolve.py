@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from tocsin.cluster.channels import functions
+from tocsin.cluster.channels import advice, functions
 from tocsin.cluster.channels.dialect import Source, column_of, function_name, offset_of
 from tocsin.cluster.channels.patterns import bounded_levenshtein, copies_of_text, spell_out_pattern
 from tocsin.cluster.channels.size import SIZE, Budget, size_of
@@ -244,7 +244,8 @@ class _Resolver:
         dataset = self.datasets.get(node.name.lower())
         if dataset is None:
             known = ", ".join(sorted(known.name for known in self.datasets.values())) or "none"
-            raise self._error(node, f"unknown dataset {node.name}; known are {known}")
+            close = advice.did_you_mean(node.name, (dataset.name for dataset in self.datasets.values()))
+            raise self._error(node, f"unknown dataset {node.name}; known are {known}{close}")
         columns = {column.name.lower(): Output(column.name, column.type) for column in dataset.schema}
         scope.relations.append(_Relation(alias.lower(), unique, columns, dataset))
         return exp.Table(
@@ -324,7 +325,8 @@ class _Resolver:
             relation = self._find_relation(node, node.table, scope)
             if (output := relation.find(name)) is None:
                 known = ", ".join(column.name for column in relation.columns.values())
-                raise self._error(node, f"{node.table} has no column {node.name}; it has {known}")
+                close = advice.did_you_mean(node.name, (column.name for column in relation.columns.values()))
+                raise self._error(node, f"{node.table} has no column {node.name}; it has {known}{close}")
             return _qualified(output, relation, offset_of(node))
         found = _owners(name, scope)
         if len(found) > 1:
@@ -347,8 +349,9 @@ class _Resolver:
             if found := _owners(name, outer):
                 return _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
             outer = outer.outer
-        known = ", ".join(column.name for relation in scope.relations for column in relation.columns.values())
-        raise self._error(node, f"unknown column {node.name}; known are {known or 'none'}")
+        names = [column.name for relation in scope.relations for column in relation.columns.values()]
+        more = advice.on_unknown_column(node.name, names)
+        raise self._error(node, f"unknown column {node.name}; known are {', '.join(names) or 'none'}{more}")
 
     def _find_relation(self, node: exp.Expr, written: str, scope: _Scope) -> _Relation:
         level: _Scope | None = scope
@@ -358,7 +361,8 @@ class _Resolver:
                     return relation
             level = level.outer
         known = ", ".join(relation.written for relation in scope.relations)
-        raise self._error(node, f"unknown relation {written}; known here are {known or 'none'}")
+        close = advice.did_you_mean(written, (relation.written for relation in scope.relations))
+        raise self._error(node, f"unknown relation {written}; known here are {known or 'none'}{close}")
 
     def _is_new(self, node: exp.Expr, scope: _Scope) -> exp.Expr:
         (argument,) = node.expressions

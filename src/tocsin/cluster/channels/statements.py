@@ -48,6 +48,7 @@ class CreateDataset:
 class AlterDatasetAddColumn:
     dataset: str
     column: Column
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,175 @@
+"""What to write instead: for everything that is refused and that people commonly try (pure).
+
+Each entry says why it is not there, where that is not plain, and what does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_SAME_AGAIN = "a run that is repeated must give the same"
+_TIME = f"{_SAME_AGAIN}; is_new(dataset) selects what is new, or compare with a time that the records carry"
+_CHANCE = f"{_SAME_AGAIN}; let the publisher put such a value into the record"
+_PATTERN = "a bad pattern stalls a run; use LIKE, contains, startswith, endswith or split_part"
+_MUCH = "it makes much out of little; publish one record for each element"
+_OUTSIDE = "it reaches out of the query; put what you need into a dataset and join that"
+_LAMBDA = "functions of functions are left out; use array_contains, array_max and the like, or publish flat records"
+_FAILS = "it fails a run at will; use WHERE to leave rows out"
+_PLANE = "use distance(ax, ay, bx, by) and within(ax, ay, bx, by, radius), in the units of the columns"
+
+_ON_FUNCTIONS = {
+    name: advice
+    for names, advice in {
+        """now current_timestamp current_date current_time localtimestamp curdate getdate sysdate unix_timestamp today
+        current_timezone""": _TIME,
+        "rand random randn uuid shuffle monotonically_increasing_id newid gen_random_uuid randstr": _CHANCE,
+        """regexp regexp_like regexp_extract regexp_extract_all regexp_replace regexp_count regexp_instr regexp_substr
+        rlike split similar_to""": _PATTERN,
+        "repeat space sequence array_repeat explode explode_outer posexplode inline stack flatten": _MUCH,
+        """reflect java_method input_file_name current_user session_user user current_database current_schema
+        current_catalog version from_json from_csv""": _OUTSIDE,
+        "transform filter aggregate reduce exists forall zip_with map_filter transform_keys transform_values": _LAMBDA,
+        "raise_error assert_true": _FAILS,
+        "st_distance st_dwithin st_within st_contains haversine geo_distance ST_DistanceSphere": _PLANE,
+        "ilike like": "it is written as an operator: name LIKE 'fire%'",
+        "isnew new": "it is called is_new(dataset)",
+        "extract": "write date_part('YEAR', t), or year(t), month(t), day(t), hour(t)",
+        "to_json": "the result of a channel is JSON already; select the columns",
+        "string_agg listagg group_concat": "use array_join(array_sort(collect_list(x)), ',')",
+    }.items()
+    for name in names.lower().split()
+}
+
+#: By the name of sqlglot's class and, after a dot, the part of it that is filled.
+_ON_NODES = {
+    "RegexpLike": f"regular expressions (REGEXP, RLIKE) are not allowed: {_PATTERN}",
+    "RegexpILike": f"regular expressions are not allowed: {_PATTERN}",
+    "SimilarTo": f"SIMILAR TO is not allowed: {_PATTERN}",
+    "Parameter": "parameters are written :name; $name and @name are not allowed",
+    "Placeholder.widget": "parameters are written :name; {name} is not allowed",
+    "Bracket": "a[0] is not allowed: write element_at(a, 1), which counts from 1",
+    "Lambda": f"x -> ... is not allowed: {_LAMBDA}",
+    "Table.db": "db.table is not allowed: datasets have one name, and only those of the catalogue can be read",
+    "Table.sample": f"TABLESAMPLE is not allowed: {_SAME_AGAIN}; use LIMIT, or a condition on a column",
+    "Table.pivots": "PIVOT is not allowed: use CASE WHEN inside an aggregate",
+    "Select.qualify": "QUALIFY is not allowed: put the window function into a subquery, and its test into WHERE",
+    "Select.laterals": f"LATERAL VIEW is not allowed: {_MUCH}",
+    "Select.hint": "hints are not allowed: Tocsin chooses how to join",
+    "Select.into": "SELECT INTO is not allowed: queries change nothing; INSERT INTO and LOAD DATASET write rows",
+    "Select.sort": "SORT BY is not allowed: write ORDER BY",
+    "Select.cluster": "CLUSTER BY is not allowed: Tocsin chooses how to distribute",
+    "Select.distribute": "DISTRIBUTE BY is not allowed: Tocsin chooses how to distribute",
+    "Select.windows": "WINDOW is not allowed: write the window after OVER",
+    "Join.using": "USING is not allowed: write ON a.column = b.column",
+    "Join.method": "NATURAL JOIN is not allowed: write ON a.column = b.column",
+    "Group.rollup": "ROLLUP is not allowed: write one channel for each grouping",
+    "Group.cube": "CUBE is not allowed: write one channel for each grouping",
+    "Group.grouping_sets": "GROUPING SETS is not allowed: write one channel for each grouping",
+    "Group.all": "GROUP BY ALL is not allowed: name the columns",
+    "With.recursive": "WITH RECURSIVE is not allowed: a run must end",
+    "Dot": "a.b.c is not allowed: columns are written column or relation.column",
+    "Values": "VALUES is not allowed in a query: put the rows into a REFERENCE dataset and join that",
+    "Extract": "EXTRACT is not allowed: write date_part('YEAR', t), or year(t), month(t), day(t), hour(t)",
+    "PropertyEQ": "x := y is not allowed: compare with =, name an output with AS",
+    "Star.except_": "* EXCEPT is not allowed: name the columns",
+    "Ordered.with_fill": "WITH FILL is not allowed",
+    "Glob": f"GLOB is not allowed: {_PATTERN}",
+}
+
+_DATASETS = "a table is a DATASET here"
+#: By the word before ("" at the beginning of a statement) and the word itself.
+_ON_WORDS = {
+    ("", "UPDATE"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
+    ("", "MERGE"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
+    ("", "UPSERT"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
+    ("", "REPLACE"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
+    ("", "TRUNCATE"): "DELETE FROM dataset WHERE TRUE removes all rows of a KEYED or REFERENCE dataset",
+    ("", "DESC"): "write DESCRIBE",
+    ("", "USE"): "there is one catalogue, and nothing to choose",
+    ("", "SET"): "settings are given when the cluster is started; see docs/reference/settings.md",
+    ("", "BEGIN"): "each statement is a transaction of its own",
+    ("", "COMMIT"): "each statement is a transaction of its own",
+    ("", "SUBSCRIBE"): "people subscribe through a broker: `tocsin subscribe`, or the SDK",
+    ("", "STOP"): "write PAUSE CHANNEL name",
+    ("", "START"): "write RESUME CHANNEL name",
+    ("", "VALUES"): "write SELECT, or INSERT INTO dataset VALUES (...)",
+    ("CREATE", "VIEW"): "views are not kept: write the query into the channel, as WITH name AS (SELECT ...)",
+    ("CREATE", "TEMPORARY"): "views are not kept: write the query into the channel, as WITH name AS (SELECT ...)",
+    ("CREATE", "TABLE"): f"{_DATASETS}: CREATE ACTIVE, KEYED or REFERENCE DATASET name (...)",
+    ("CREATE", "DATASET"): "say which kind: CREATE ACTIVE, KEYED or REFERENCE DATASET name (...)",
+    ("CREATE", "CHANNEL"): "say when it runs: CREATE CONTINUOUS CHANNEL, or CREATE REPETITIVE CHANNEL with a PERIOD",
+    ("CREATE", "OR"): "nothing is replaced in place: DROP it first, or write CREATE ... IF NOT EXISTS name",
+    ("CREATE", "INDEX"): "datasets have no indexes; within() and equality joins are fast without",
+    ("CREATE", "FUNCTION"): "queries call the functions listed in docs/reference/statements.md only",
+    ("CREATE", "USER"): "users are registered with `tocsin users add`",
+    ("CREATE", "TRIGGER"): "a CONTINUOUS CHANNEL runs when records arrive",
+    ("DROP", "VIEW"): "there are no views",
+    ("DROP", "TABLE"): f"{_DATASETS}: DROP DATASET name",
+    ("DROP", "USER"): "users are removed with `tocsin users remove`",
+    ("SHOW", "TABLES"): f"{_DATASETS}: SHOW DATASETS",
+    ("SHOW", "VIEWS"): "there are no views",
+    ("SHOW", "USERS"): "users are listed with `tocsin users list`",
+    ("ALTER", "TABLE"): f"{_DATASETS}: ALTER DATASET name ADD COLUMN ...",
+    ("ALTER", "FEED"): "a feed is changed by DROP FEED and CREATE FEED; its records stay in the dataset",
+    ("ALTER", "CHANNEL"): "a channel is changed by DROP CHANNEL and CREATE; its subscriptions end with it",
+    ("DESCRIBE", "TABLE"): f"{_DATASETS}: DESCRIBE DATASET name",
+    ("LOAD", "DATA"): "write LOAD DATASET name FROM 'file.csv'",
+    ("EXPLAIN", "SELECT"): "only channels are explained: EXPLAIN CHANNEL name",
+    ("FROM", "KAFKA"): "let a program read from Kafka and publish over HTTP",
+}
+_ON_TYPES = {
+    name: type_
+    for names, type_ in {
+        "VARCHAR CHAR TEXT NVARCHAR CHARACTER UUID JSON": "STRING",
+        "FLOAT REAL DECIMAL NUMERIC NUMBER FLOAT8 DOUBLE_PRECISION": "DOUBLE",
+        "SMALLINT TINYINT INT4 INT32": "INT",
+        "INT8 INT64 BIGSERIAL SERIAL": "BIGINT",
+        "BOOL BIT": "BOOLEAN",
+        "DATETIME TIMESTAMPTZ TIMESTAMP_NTZ TIME": "TIMESTAMP",
+    }.items()
+    for name in names.split()
+}
+
+
+def on_function(name: str, allowed: Iterable[str]) -> str:
+    """Why a function is not allowed, and what is.
+
+    >>> on_function("lowr", ["lower"])
+    'the function lowr is not allowed in a query: the reference of statements lists those that are; did you mean lower?'
+    """
+    listed = "the reference of statements lists those that are"
+    reason = _ON_FUNCTIONS.get(name.lower()) or listed + did_you_mean(name, allowed)
+    return f"the function {name} is not allowed in a query: {reason}"
+
+
+def on_unknown_column(name: str, known: Iterable[str]) -> str:
+    """To follow the message that there is no such column; `now` without parentheses is a function to its author."""
+    reason = _ON_FUNCTIONS.get(name.lower())
+    return f"; as a function it is not allowed: {reason}" if reason else did_you_mean(name, known)
+
+
+def on_node(kind: str, part: str = "") -> str | None:
+    """Why a construct is not allowed, and what to write instead."""
+    return _ON_NODES.get(f"{kind}.{part}" if part else kind)
+
+
+def on_word(before: str, word: str, allowed: Iterable[str]) -> str:
+    """To follow the message that a word was not expected."""
+    advice = _ON_WORDS.get((before.upper(), word.upper()))
+    return f"; {advice}" if advice else did_you_mean(word, allowed)
+
+
+def on_type(name: str) -> str:
+    instead = _ON_TYPES.get(name.upper())
+    return f"; write {instead}" if instead else ""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """
+    >>> did_you_mean("lien", ["line", "id"])
+    '; did you mean line?'
+    """
+    by_lower = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""
