@@ -33,7 +33,10 @@ class Connection(Protocol):
 
 
 class Listener(Protocol):
-    """What a connection tells the node."""
+    """What a connection tells the node, and asks it."""
+
+    def now_s(self) -> float:
+        """The monotonic time by which it is found out who has gone silent."""
 
     def opened(self, connection: Connection) -> None: ...
 

@@ -7,7 +7,6 @@ their order, so that `Last-Event-ID` is all it takes to carry on, at any broker.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from tocsin.broker.connections import Listener
@@ -50,8 +49,8 @@ class EventStream:
         self.id = connection
         self._cut = cut
         self._cutting: asyncio.TimerHandle | None = None
-        self.heard_at_s = time.monotonic()
         self._listener = listener
+        self.heard_at_s = listener.now_s()
         self._max_queued_bytes = max_queued_bytes
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -95,7 +94,7 @@ class EventStream:
 
     def ping(self) -> None:
         """The other side can't answer; whether it is there shows when something is sent."""
-        self.heard_at_s = time.monotonic()
+        self.heard_at_s = self._listener.now_s()
 
     def close(self, code: int, reason: str) -> None:
         if self._is_open:
@@ -116,7 +115,7 @@ class EventStream:
                     data = b"".join(self._pending)
                     self._pending.clear()
                     yield data
-                    self.heard_at_s = time.monotonic()  # it went out
+                    self.heard_at_s = self._listener.now_s()  # it went out
                     self._pending_bytes = sum(map(len, self._pending))
                     if self._is_congested and self._pending_bytes < self._max_queued_bytes // 4:
                         self._is_congested = False

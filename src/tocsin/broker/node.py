@@ -121,6 +121,9 @@ class BrokerNode:
     def state(self) -> BrokerState:
         return self._state
 
+    def now_s(self) -> float:
+        return self._clock.monotonic_s()
+
     def next_connection(self) -> ConnectionId:
         self._last_connection += 1
         return self._last_connection
@@ -152,7 +155,7 @@ class BrokerNode:
     async def drain(self) -> None:
         """Hand everybody over; returns when nobody is left, or the time is up and the rest has been closed."""
         self._coordination.is_draining = True
-        self.happened(DrainStarted(is_ending=True, now_s=self._now_s()))
+        self.happened(DrainStarted(is_ending=True, now_s=self.now_s()))
         await self._coordination.report_now()
         if self._connections:
             try:
@@ -161,7 +164,7 @@ class BrokerNode:
                 log.warning("time is up; closing the rest", connections=len(self._connections))
         for connection in list(self._connections.values()):
             self._drop(connection, CLOSE_IDLE, "the broker ends; come back at another")
-        self.happened(Ticked(self._now_s()))
+        self.happened(Ticked(self.now_s()))
         await self._coordination.report_now()
 
     async def stop(self) -> None:
@@ -175,7 +178,7 @@ class BrokerNode:
     # From connections
 
     def opened(self, connection: Connection) -> None:
-        self._silent[connection.id] = (connection, self._now_s())
+        self._silent[connection.id] = (connection, self.now_s())
         self._connections[connection.id] = connection
         self._empty.clear()
 
@@ -199,7 +202,7 @@ class BrokerNode:
             self._failed(connection, exc)
 
     def congested(self, connection: Connection) -> None:
-        self.happened(ConnectionCongested(connection.id, self._now_s()))
+        self.happened(ConnectionCongested(connection.id, self.now_s()))
 
     def flushed(self, connection: Connection) -> None:
         self.happened(ConnectionFlushed(connection.id))
@@ -208,7 +211,7 @@ class BrokerNode:
         if self._connections.pop(connection.id, None) is not None:
             self._silent.pop(connection.id, None)
             self._pinged.pop(connection.id, None)
-            self.happened(ConnectionLost(connection.id, self._now_s()))
+            self.happened(ConnectionLost(connection.id, self.now_s()))
         if not self._connections:
             self._empty.set()
 
@@ -226,7 +229,7 @@ class BrokerNode:
         identity = self._coordination.check(hello.token, now_us)
         del self._silent[connection.id]
         connection.greeted()
-        now_s = self._now_s()
+        now_s = self.now_s()
         self.happened(
             SubscriberArrived(
                 connection=connection.id,
@@ -243,9 +246,9 @@ class BrokerNode:
     def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | Place | Ping) -> None:
         match message:
             case Subscribe():
-                self.happened(SubscribeAsked(connection.id, message, self._now_s()))
+                self.happened(SubscribeAsked(connection.id, message, self.now_s()))
             case Unsubscribe(subscription, request):
-                self.happened(UnsubscribeAsked(connection.id, subscription, request, self._now_s()))
+                self.happened(UnsubscribeAsked(connection.id, subscription, request, self.now_s()))
             case Ack(positions):
                 self.happened(Acknowledged(connection.id, [parse_position(one) for one in positions]))
             case Place(x, y):
@@ -289,7 +292,7 @@ class BrokerNode:
                     self._note_failure(error, connection=connection)
                 case RecallSession(subscriber):
                     session = self._keeper.recall(subscriber)
-                    self._events.append(SessionRecalled(subscriber, session, self._now_s()))
+                    self._events.append(SessionRecalled(subscriber, session, self.now_s()))
                 case _:
                     self._ask_others(one)
 
@@ -327,7 +330,7 @@ class BrokerNode:
             self._note_failure(unkept.error, unstored=len(unkept.subscribers))
         request = _request_of(event)
         self._events.appendleft(
-            NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, request, self._now_s())
+            NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, request, self.now_s())
         )
         if isinstance(unkept.error, Unavailable):
             self.store_watch.note(unkept.error.message)
@@ -374,15 +377,15 @@ class BrokerNode:
 
     async def _fetch_session(self, subscriber: str) -> None:
         session, is_certain = await self._coordination.session(subscriber)
-        self.happened(SessionFetched(subscriber, session, is_certain, self._now_s()))
+        self.happened(SessionFetched(subscriber, session, is_certain, self.now_s()))
 
     # Time
 
     async def _tick(self) -> None:
-        looked_at_s = self._now_s()
+        looked_at_s = self.now_s()
         while True:
             await asyncio.sleep(_TICK_EVERY_S)
-            now_s = self._now_s()
+            now_s = self.now_s()
             self.happened(Ticked(now_s))
             if now_s - looked_at_s >= 1:
                 looked_at_s = now_s
@@ -406,9 +409,6 @@ class BrokerNode:
             elif pinged_at_s is None and now_s - connection.heard_at_s > patience_s:
                 self._pinged[connection.id] = now_s
                 connection.ping()
-
-    def _now_s(self) -> float:
-        return self._clock.monotonic_s()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -71,8 +70,8 @@ class SubscriberSocket(asyncio.Protocol):
         burst: int,
     ) -> None:
         self.id = connection
-        self.heard_at_s = time.monotonic()
         self._listener = listener
+        self.heard_at_s = listener.now_s()
         self._strangers = strangers
         self._address = ""
         self._is_stranger = False
@@ -97,7 +96,7 @@ class SubscriberSocket(asyncio.Protocol):
         self._is_stranger = self._strangers.enter(self._address)
 
     def data_received(self, data: bytes) -> None:
-        self.heard_at_s = time.monotonic()
+        self.heard_at_s = self._listener.now_s()
         self._core.receive_data(data)
         for event in self._core.events_received():
             if isinstance(event, Request):

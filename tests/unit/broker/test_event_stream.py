@@ -16,6 +16,11 @@ from tocsin.protocol.messages import Failed, Subscribe, Subscribed, decode_resul
 class Listener:
     def __init__(self) -> None:
         self.heard: list[str] = []
+        #: Nothing like the machine's own clock.
+        self.time_s = -1e9
+
+    def now_s(self) -> float:
+        return self.time_s
 
     def opened(self, connection: Connection) -> None:
         self.heard.append("opened")
@@ -135,3 +140,20 @@ async def test_a_gap_among_results_is_told_as_what_it_is() -> None:
         "event: notification",
         "id: 7-9",
     ]
+
+
+async def test_when_it_was_heard_is_told_by_the_brokers_clock() -> None:
+    """Silence is measured by one clock, which is the node's."""
+    follower, listener = stream()
+    assert follower.heard_at_s == listener.time_s
+    listener.time_s += 10
+    follower.ping()
+    assert follower.heard_at_s == listener.time_s
+    follower.deliver([notification(7, 8)])
+    listener.time_s += 10
+    events = follower.events()
+    await anext(events)
+    follower.deliver([notification(7, 9)])
+    await anext(events)
+    assert follower.heard_at_s == listener.time_s
+    await events.aclose()

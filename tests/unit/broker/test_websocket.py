@@ -46,6 +46,11 @@ class Transport(asyncio.Transport):
 class Listener:
     def __init__(self) -> None:
         self.told: list[str] = []
+        #: Nothing like the machine's own clock.
+        self.time_s = -1e9
+
+    def now_s(self) -> float:
+        return self.time_s
 
     def opened(self, connection: object) -> None:
         self.told.append("opened")
@@ -179,3 +184,24 @@ def test_one_stranger_too_many_is_refused(socket: SubscriberSocket, listener: Li
     one_more.data_received(b"".join(other.data_to_send()))
     assert bytes(transport.written).startswith(b"HTTP/1.1 503")
     assert listener.told == ["opened"]
+
+
+def _send_text(socket: SubscriberSocket, client: ClientProtocol, times: int) -> None:
+    for _ in range(times):
+        client.send_text(b"{}")
+    socket.data_received(b"".join(client.data_to_send()))
+
+
+async def test_silence_and_rates_go_by_the_brokers_clock(
+    socket: SubscriberSocket, client: ClientProtocol, listener: Listener, transport: Transport
+) -> None:
+    """One clock, the node's: who has used up a burst may go on when its time has passed, and not before."""
+    client.receive_data(bytes(transport.written))
+    assert socket.heard_at_s == listener.time_s
+    _send_text(socket, client, 10)
+    listener.time_s += 1
+    _send_text(socket, client, 10)
+    assert socket.heard_at_s == listener.time_s
+    assert listener.told.count("received {}") == 20
+    _send_text(socket, client, 1)
+    assert listener.told[-1] == "lost"
