@@ -138,6 +138,12 @@ class Balancer:
         leaving = self._state.leaving(now_s, self._settings.evacuate_after_s)
         if leaving and await self._evacuate(leaving):
             return
+        await self._even_out(now_s, is_running=is_running)
+        if stopped := self._state.stopped_evacuations:
+            names = ", ".join(sorted(stopped))
+            self.verdict = f"emptying {names} was stopped: drain it again to go on; {self.verdict}"
+
+    async def _even_out(self, now_s: float, *, is_running: bool) -> None:
         if is_running:
             self.verdict = "a plan is being carried out"
         elif not self._settings.automatic:

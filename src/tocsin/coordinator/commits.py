@@ -18,6 +18,7 @@ from tocsin.coordinator.instructions import (
     StorePlanRun,
     StorePolicy,
     StoreSession,
+    StoreStoppedEvacuations,
     Storing,
 )
 from tocsin.coordinator.store import Store
@@ -135,6 +136,8 @@ class GroupCommit:
                 return "broker", name
             case StorePolicy():
                 return "policy", ""
+            case StoreStoppedEvacuations():
+                return "stopped evacuations", ""
             case StorePlanRun(run):
                 return "plan", run.plan
             case StoreMove(move):

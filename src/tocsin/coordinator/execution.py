@@ -160,6 +160,11 @@ class Execution:
             return None
         return move.record.destination
 
+    def sources_of(self, plan: str) -> set[str]:
+        """Brokers that a plan has still to take subscribers from."""
+        queued = {move.source for queue in self._queues.values() for move in queue if move.plan == plan}
+        return queued | {one.record.source for one in self._under_way.values() if one.record.plan == plan}
+
     # Beginning and stopping
 
     def begin(self, run: PlanRun, moves: Sequence[MoveRecord]) -> None:

@@ -40,6 +40,13 @@ class StorePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreStoppedEvacuations:
+    """All brokers that are not to be emptied."""
+
+    brokers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StorePlanRun:
     run: PlanRun
 
@@ -137,6 +144,16 @@ class AnswerHandover:
     placements: Mapping[str, Placed]
 
 
-Storing = StoreBroker | ForgetBroker | StoreSession | ForgetSession | StorePolicy | StorePlanRun | StoreMove | Audit
+Storing = (
+    StoreBroker
+    | ForgetBroker
+    | StoreSession
+    | ForgetSession
+    | StorePolicy
+    | StoreStoppedEvacuations
+    | StorePlanRun
+    | StoreMove
+    | Audit
+)
 Answer = AnswerBroker | AnswerHeartbeat | AnswerClaim | AnswerPlacement | AnswerHandover
 Instruction = Storing | Answer | Note | MoveEnded

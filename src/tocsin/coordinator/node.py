@@ -160,6 +160,7 @@ class CoordinatorNode:
                 remembered.runs,
                 remembered.moves,
             ),
+            remembered.stopped_evacuations,
         )
 
     async def _watch(self) -> None:

@@ -65,6 +65,8 @@ from tocsin.coordinator.rates import Rates, Reporters
 from tocsin.coordinator.records import BrokerRecord, Point, SessionRecord
 from tocsin.coordinator.sessions import Sessions
 from tocsin.coordinator.silence import KnownBroker, Silence
+from tocsin.coordinator.stages import Stage
+from tocsin.coordinator.stopped import StoppedEvacuations
 from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
 from tocsin.model.chance import Chance
 from tocsin.protocol.coordination import BrokerState
@@ -123,6 +125,7 @@ class CoordinatorState:
         sessions: Iterable[SessionRecord] = (),
         rates: Rates | None = None,
         execution: Execution | None = None,
+        stopped_evacuations: Iterable[str] = (),
     ) -> None:
         self._limits = limits
         #: Whoever learns how much comes for a subscription tells this.
@@ -137,6 +140,7 @@ class CoordinatorState:
             for record in sorted(brokers, key=lambda one: one.name)
         }
         self._sessions = Sessions(self._brokers, sessions, self.rates)
+        self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
         self._choice: _Choice | None = None
         self._handlers: dict[type[Any], Callable[[Any], list[Instruction]]] = {
             HeartbeatReceived: self._heartbeat_received,
@@ -160,6 +164,10 @@ class CoordinatorState:
 
     def broker(self, name: str, now_s: float) -> BrokerReport:
         return self._report(self._known(name), now_s)
+
+    def subscribers_of(self, broker: str) -> int:
+        """How many a broker keeps, also one that is gone."""
+        return self._sessions.loads.subscribers(broker)
 
     def session(self, subscriber: str) -> SessionRecord | None:
         return self._sessions.get(subscriber)
@@ -196,7 +204,8 @@ class CoordinatorState:
         return AssignmentView.of(places, self._sessions, self.rates.of, resting)
 
     def leaving(self, now_s: float, dead_for_s: float) -> frozenset[str]:
-        """Brokers whose subscribers should be elsewhere: they are drained, dead for so long, or gone."""
+        """Brokers whose subscribers should be elsewhere: they are drained, dead for so long, or gone; and no operator
+        has stopped that."""
         there = {
             one.record.name
             for one in self._brokers.values()
@@ -204,7 +213,13 @@ class CoordinatorState:
             or (one.state is BrokerState.DRAINING and not one.shutting_down)
         }
         owners = self._sessions.loads.owners
-        return frozenset(one for one in owners if one in there or one not in self._brokers)
+        leaving = frozenset(one for one in owners if one in there or one not in self._brokers)
+        return leaving - self._stopped_evacuations.brokers
+
+    @property
+    def stopped_evacuations(self) -> frozenset[str]:
+        """Brokers that are not emptied, because an operator has stopped that."""
+        return self._stopped_evacuations.brokers
 
     def evacuation(self, leaving: Collection[str]) -> AssignmentView:
         """Who is where, to plan with for brokers that are leaving."""
@@ -263,9 +278,12 @@ class CoordinatorState:
         return begun(event.run, event.moves)
 
     def _plan_stopped(self, event: PlanStopped) -> list[Instruction]:
+        is_evacuation = any(run.plan == event.plan and run.stage == Stage.EVACUATION for run in self._execution.runs)
+        sources = self._execution.sources_of(event.plan) if is_evacuation else ()
         stopped = self._execution.stop(event.plan)
         going_on = [StorePlanRun(run) for run in self._execution.runs if run.plan == event.plan]
-        return [Audit(event.by, "stop", event.plan), *going_on, *written(stopped)]
+        noted = self._stopped_evacuations.stop(sources)
+        return [Audit(event.by, "stop", event.plan), *noted, *going_on, *written(stopped)]
 
     def _broker_registered(self, event: BrokerRegistered) -> list[Instruction]:
         known = self._brokers.get(event.broker)
@@ -285,7 +303,7 @@ class CoordinatorState:
             self._sessions.add_broker(event.broker)
         known.record, known.heard_s = record, event.now_s
         known.shutting_down = known.was_dead = False
-        return [StoreBroker(record), AnswerBroker(known.state, holder.incarnation)]
+        return [StoreBroker(record), *self._back(known), AnswerBroker(known.state, holder.incarnation)]
 
     def _broker_mode_set(self, event: BrokerModeSet) -> list[Instruction]:
         broker = self._known(event.broker)
@@ -293,23 +311,35 @@ class CoordinatorState:
             raise InvalidValue("a broker can't be set to dead; drain it, or remove it")
         broker.record = replace(broker.record, mode=event.mode)
         told = Audit(event.by, "state", event.broker, {"state": str(event.mode)})
-        return [StoreBroker(broker.to_store()), told, AnswerBroker(broker.state)]
+        allowed = self._stopped_evacuations.allow(event.broker)
+        return [StoreBroker(broker.to_store()), *allowed, told, AnswerBroker(broker.state)]
 
     def _broker_removed(self, event: BrokerRemoved) -> list[Instruction]:
+        if event.broker not in self._brokers and event.broker in self._stopped_evacuations:
+            # It is gone, and those it left behind are to be moved after all.
+            return [*self._stopped_evacuations.allow(event.broker), Audit(event.by, "remove", event.broker)]
         broker = self._known(event.broker)
         if broker.state is BrokerState.ACTIVE and not self._silence.is_overdue(broker, event.now_s):
             raise InUse(f"broker {event.broker} is active; drain it first")
         del self._brokers[event.broker]
         self._deliveries.forget(event.broker)
         told = Audit(event.by, "remove", event.broker)
-        return [ForgetBroker(event.broker), told, *self._sessions.remove_broker(event.broker)]
+        allowed = self._stopped_evacuations.allow(event.broker)
+        return [ForgetBroker(event.broker), told, *allowed, *self._sessions.remove_broker(event.broker)]
+
+    def _back(self, broker: KnownBroker) -> list[Instruction]:
+        """A broker that is not dead any more, nor drained, need not be emptied: should it die again, that is another
+        matter than the one that was stopped."""
+        if broker.record.mode is BrokerState.DRAINING:
+            return []
+        return [*self._stopped_evacuations.allow(broker.record.name)]
 
     def _heartbeat_received(self, event: HeartbeatReceived) -> list[Instruction]:
         broker = self._caller(event.broker, event.incarnation)
         done: list[Instruction] = []
         if broker.record.dead or broker.was_dead:
             broker.record = replace(broker.record, dead=False)
-            done += [StoreBroker(broker.record), Note("broker is back", {"broker": event.broker})]
+            done += [StoreBroker(broker.record), *self._back(broker), Note("broker is back", {"broker": event.broker})]
         broker.heard_s, broker.traffic = event.now_s, event.traffic
         told = event.counted
         self._deliveries.observe(event.broker, event.now_s, told.latencies, told.cache_hits, told.cache_misses)

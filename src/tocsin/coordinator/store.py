@@ -25,6 +25,7 @@ from tocsin.coordinator.instructions import (
     StorePlanRun,
     StorePolicy,
     StoreSession,
+    StoreStoppedEvacuations,
     Storing,
 )
 from tocsin.coordinator.migration import MoveRecord
@@ -36,6 +37,7 @@ from tocsin.protocol.incarnations import Holder
 from tocsin.runtime.clock import Clock
 
 _POLICY = "placement_policy"
+_STOPPED = "stopped_evacuations"
 _VERSION = "revocations_version"
 _LONGEST_LIFETIME = "longest_token_lifetime_us"
 
@@ -66,6 +68,7 @@ class Remembered:
     policy: str
     runs: tuple[PlanRun, ...] = ()
     moves: tuple[MoveRecord, ...] = ()
+    stopped_evacuations: tuple[str, ...] = ()
 
 
 class Store:
@@ -88,6 +91,7 @@ class Store:
                 tuple(_session(row) for row in connection.execute(sa.select(tables.sessions))),
                 _read_setting(connection, _POLICY),
                 *self.plans.unfinished(connection),
+                tuple(json.loads(_read_setting(connection, _STOPPED) or "[]")),
             )
 
     def apply(self, instructions: Iterable[Storing]) -> None:
@@ -111,6 +115,8 @@ class Store:
                 connection.execute(tables.sessions.insert(), [_session_row(one) for one in sessions])
             for one in by_kind.get(StorePolicy, ()):
                 _write_setting(connection, _POLICY, one.policy)
+            for one in by_kind.get(StoreStoppedEvacuations, ()):
+                _write_setting(connection, _STOPPED, json.dumps(one.brokers))
             self.plans.apply(
                 connection,
                 [one.run for one in by_kind.get(StorePlanRun, ())],

@@ -31,6 +31,7 @@ from tocsin.coordinator.instructions import (
     StoreBroker,
     StorePolicy,
     StoreSession,
+    StoreStoppedEvacuations,
 )
 from tocsin.coordinator.records import BrokerRecord, Held, SessionRecord, SubscriptionKey
 from tocsin.coordinator.state import CoordinatorState, Limits
@@ -52,6 +53,7 @@ class Network:
         self.stored_brokers: dict[str, BrokerRecord] = {}
         self.stored_sessions: dict[str, SessionRecord] = {}
         self.stored_policy = policy
+        self.stored_stopped: tuple[str, ...] = ()
         self.notes: list[str] = []
         self.state = self._started()
 
@@ -64,6 +66,7 @@ class Network:
             random.Random(7),
             self.stored_brokers.values(),
             self.stored_sessions.values(),
+            stopped_evacuations=self.stored_stopped,
         )
 
     def restart(self) -> None:
@@ -84,6 +87,8 @@ class Network:
                     del self.stored_sessions[subscriber]
                 case StorePolicy(name):
                     self.stored_policy = name
+                case StoreStoppedEvacuations(names):
+                    self.stored_stopped = names
                 case Note(text):
                     self.notes.append(text)
         return done

@@ -211,7 +211,7 @@ async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response
 @router.delete("/{name}", response_model=RemovedBroker, dependencies=_operator)
 async def remove(name: NameInPath, node: Node) -> Response:
     """Forget a broker; refused while it is active and heard of."""
-    subscribers = node.state.broker(name, node.now_s()).subscribers
+    subscribers = node.state.subscribers_of(name)
     await node.happened(BrokerRemoved(node.now_s(), name))
     return reply({"broker": name, "subscribers": subscribers})
 
