@@ -25,6 +25,8 @@ from tocsin.settings import BrokerSettings
 
 router = APIRouter(responses=ERRORS)
 
+EVENTS_PATH = "/v1/events"
+
 #: More than this makes every event's `id` longer than the event.
 _MAX_CALLS = 50
 
@@ -60,7 +62,7 @@ def _node(request: Request) -> BrokerNode:
     return node
 
 
-@router.get("/v1/events", tags=["subscribers"], response_class=StreamingResponse, responses={**ERRORS, **_EVENTS})
+@router.get(EVENTS_PATH, tags=["subscribers"], response_class=StreamingResponse, responses={**ERRORS, **_EVENTS})
 async def follow(
     request: Request,
     subscribe: Annotated[list[str], Query(min_length=1, max_length=_MAX_CALLS)],
@@ -99,8 +101,6 @@ async def follow(
         node.lost(stream)
         raise
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    if origin:
-        headers |= {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
     return StreamingResponse(stream.events(), media_type="text/event-stream", headers=headers)
 
 

@@ -23,6 +23,7 @@ from tocsin.broker.cluster_link import ClusterLink
 from tocsin.broker.conflicts import ENDING
 from tocsin.broker.coordination import Coordination
 from tocsin.broker.coordinator_link import CoordinatorLink
+from tocsin.broker.cross_origin import CrossOriginEvents
 from tocsin.broker.limits import Limits
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.node import BrokerNode
@@ -113,6 +114,8 @@ def make_app(
     answer_errors(app)
     app.include_router(api.router)
     app.add_middleware(LimitBodies, max_bytes=_MAX_BODY_BYTES)
+    # The outermost: a page of another origin may read refusals, too.
+    app.add_middleware(CrossOriginEvents, origins=(address_of(settings), *settings.allowed_origins))
     return app
 
 
