@@ -14,7 +14,8 @@
     │   ├── InUse                   something else depends on it
     │   ├── Superseded              a broker of that name was started again; this one has to end
     │   ├── InvalidValue            a value is missing, of the wrong type or out of range
-    │   │   └── WrongEntries        some of many entries are wrong; says which
+    │   │   ├── WrongEntries        some of many entries are wrong; says which
+    │   │   └── FilledOtherwise     a broker has filled in other parameters than the channel has; says which it has
     │   ├── TooLarge                over a size limit
     │   ├── SubscriptionFailed      a subscription that its channel can't be run for
     │   └── HistoryGone             the results asked for are past retention
@@ -171,7 +172,21 @@ class WrongEntries(InvalidValue):
 
     def details(self) -> dict[str, Any]:
         listed = self.wrong.items()
-        return {"wrong": [{"index": at, "code": error.code, "message": error.message} for at, error in listed]}
+        entries = [{"index": at, **error.to_wire()["error"]} for at, error in listed]
+        return {"wrong": [{name: entry[name] for name in entry if name != "temporary"} for entry in entries]}
+
+
+class FilledOtherwise(InvalidValue):
+    """The channel has other parameters that the server fills in than the broker knew: `filled`, with what."""
+
+    code = "filled_otherwise"
+
+    def __init__(self, message: str, filled: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.filled = dict(filled or {})
+
+    def details(self) -> dict[str, Any]:
+        return {"filled": self.filled}
 
 
 class TooLarge(RequestError):

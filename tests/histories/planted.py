@@ -180,7 +180,7 @@ def _ignore_permission(substitute: Substitute) -> None:
     from tocsin.broker.events import Ask
 
     of = Ask.of
-    substitute(Ask, "of", staticmethod(lambda channel, parameters, _permission: of(channel, parameters, "")))
+    substitute(Ask, "of", staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)))
 
 
 def _cursor_too_far(substitute: Substitute) -> None:

@@ -119,8 +119,8 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
     assert {
         **every,
         "parameters": [
-            {"name": "who", "type": "STRING", "maximum": None},
-            {"name": "floor", "type": "INT", "maximum": None},
+            {"name": "who", "type": "STRING", "maximum": None, "filled_by": None},
+            {"name": "floor", "type": "INT", "maximum": None, "filled_by": None},
         ],
     } in found["channels"]
     anyone = {"name": "OpAny", "kind": "CONTINUOUS", "period_s": None, "is_paused": True, "parameters": []}

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.broker import delivery, state, subscribing
-from tocsin.testing.broker_world import BrokerWorld
+from tocsin.testing.broker_world import OWN_CHANNEL, BrokerWorld
 
-_CHANNELS = ("A", "B", "C", "D")
+_CHANNELS = ("A", "B", "C", OWN_CHANNEL)
 
 
 #: What happens, and how often.
@@ -73,6 +73,8 @@ def _check(world: BrokerWorld) -> None:
                 if one == wish.subscription and sequence > wish.begin
             ]
             assert wish.seen == expected, f"{client.user} {wish.channel}"
+            if wish.channel == OWN_CHANNEL:
+                assert world.cluster.asks[wish.subscription].parameter_values() == {"user_id": client.user}
 
 
 @settings(deadline=None)
@@ -105,6 +107,29 @@ def test_every_result_once_through_full_disks(seed: int) -> None:
     _live_through(world, 200, crash=1, **_FULL_DISKS)
     world.settle()
     _check(world)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_nobody_gets_what_is_filled_in_for_another(seed: int) -> None:
+    """Who names somebody else is refused, at whatever broker, through moves and crashes, and whatever that broker
+    remembers of the channel; who names themselves, or nobody, gets their own."""
+    rng = random.Random(seed)
+    world = BrokerWorld(rng, brokers=2, clients=3)
+    own, named, eve = world.clients
+    for _ in range(40):
+        for client, name in ((own, ""), (named, named.user), (eve, rng.choice((own.user, named.user)))):
+            world.connect(client, rng.choice(world.brokers))
+            world.subscribe(client, OWN_CHANNEL, {"user_id": name} if name else {})
+        _live_through(world, 8, crash=1, ask_again=2, subscribe=0, unsubscribe=0)
+        if rng.random() < 0.5:  # As if so many channels were in use that this one was forgotten.
+            rng.choice(world.brokers).state._filling._channels.clear()
+    world.settle()
+    for client in (own, named):
+        (wish,) = client.wishes.values()
+        assert world.cluster.asks[wish.subscription].parameter_values() == {"user_id": client.user}
+    assert not any(wish.subscription for wish in eve.wishes.values())
+    assert not eve.last
 
 
 class Mistake(Exception):

@@ -13,6 +13,7 @@ from tocsin.broker.conflicts import conflict_of
 from tocsin.broker.credentials import bearing
 from tocsin.broker.events import Ask, Delivery, Held
 from tocsin.errors import (
+    FilledOtherwise,
     HistoryGone,
     HistoryRewound,
     InvalidValue,
@@ -79,7 +80,12 @@ class ClusterLink:
         """Hold all of these, or, if one is wrong, none."""
         body = {
             "subscriptions": [
-                {"channel": ask.channel, "parameters": ask.parameter_values(), "permission": ask.permission}
+                {
+                    "channel": ask.channel,
+                    "parameters": ask.parameter_values(),
+                    "permission": ask.permission,
+                    "filled": ask.filled,
+                }
                 for ask in asks
             ]
         }
@@ -129,9 +135,9 @@ def _error(answer: httpx.Response) -> TocsinError:
     if answer.status_code in (429, 503) or answer.is_server_error:
         return Unavailable(message, retry_after_s=float(error.get("retry_after_s", 1)))
     if error.get("code") == WrongEntries.code:
-        kinds = {refusal.code: refusal for refusal in (NotFound, InvalidValue)}
-        wrong = {int(one["index"]): kinds.get(one["code"], RequestError)(one["message"]) for one in error["wrong"]}
-        return WrongEntries(message, wrong)
+        return WrongEntries(message, {int(one["index"]): _refusal(one) for one in error["wrong"]})
+    if error.get("code") == FilledOtherwise.code:
+        return _refusal(error)
     if error.get("code") == NotRegistered.code:
         return NotRegistered(message)
     for refusal in (NotFound, InvalidValue):
@@ -142,10 +148,20 @@ def _error(answer: httpx.Response) -> TocsinError:
     return RequestError(message)
 
 
+def _refusal(error: dict[str, Any]) -> TocsinError:
+    """Why one subscription is not held."""
+    message = str(error["message"])
+    if error["code"] == FilledOtherwise.code:
+        return FilledOtherwise(message, error["filled"])
+    kinds: dict[str, type[RequestError]] = {refusal.code: refusal for refusal in (NotFound, InvalidValue)}
+    return kinds.get(error["code"], RequestError)(message)
+
+
 def _held(one: dict[str, Any]) -> Held:
     sequence = Position.parse(one["position"]).sequence
     failure = one.get("failure", "")
-    return Held(one["id"], one["channel"], one["parameters"], one["permission"], sequence, failure)
+    filled = one.get("filled", {})
+    return Held(one["id"], one["channel"], one["parameters"], one["permission"], sequence, failure, filled)
 
 
 def _deliveries(lines: bytes) -> list[Delivery]:

@@ -5,8 +5,8 @@ Events are facts, instructions are orders. Times are monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -34,10 +34,18 @@ class Ask:
     channel: str
     parameters: str
     permission: str
+    #: The parameters that were filled in with who has connected, in lower case and sorted. What somebody has given
+    #: themselves is never the same as what was filled in, so that nobody gets another's by naming them.
+    filled: tuple[str, ...] = ()
 
     @staticmethod
-    def of(channel: str, parameters: Parameters, permission: str) -> Ask:
-        return Ask(channel, msgspec.json.encode(parameters, order="sorted").decode(), permission)
+    def of(channel: str, parameters: Parameters, permission: str, filled: Iterable[str] = ()) -> Ask:
+        names = tuple(sorted(name.lower() for name in filled))
+        return Ask(channel, msgspec.json.encode(parameters, order="sorted").decode(), permission, names)
+
+    def stored(self) -> Ask:
+        """As it is written down, and told to others: what was filled in is found out anew."""
+        return replace(self, filled=())
 
     def parameter_values(self) -> dict[str, ParameterValue]:
         values: dict[str, ParameterValue] = msgspec.json.decode(self.parameters)
@@ -55,6 +63,8 @@ class Held:
     sequence: int
     #: Why the channel can't be run for it any more, or empty.
     failure: str = ""
+    #: The channel's parameters that are filled in, and with what: USER or CLASS.
+    filled: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class Holdings:
         """The cluster holds this one for us."""
         backend = self._backends.get(held.id)
         if backend is None:
-            ask = Ask.of(held.channel, held.parameters, held.permission)
+            ask = Ask.of(held.channel, held.parameters, held.permission, held.filled)
             backend = Backend(held.id, ask, held.parameters, held.sequence, next_pull)
             self._backends[held.id] = backend
             self.spell(backend, ask)

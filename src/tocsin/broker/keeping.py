@@ -86,7 +86,10 @@ class Keeper:
                 case StoreSession(whose, generation) if whose == subscriber and session is not None:
                     session = replace(session, generation=generation)
                 case ForgetSubscription(whose, ask) if whose == subscriber and session is not None:
-                    session = replace(session, subscriptions=[one for one in session.subscriptions if one.ask != ask])
+                    session = replace(
+                        session,
+                        subscriptions=[one for one in session.subscriptions if one.ask.stored() != ask.stored()],
+                    )
         return session
 
     def _keep_one_by_one(self, changes: Sequence[Change], unkept: Unkept, *, is_asked: bool) -> Unkept:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tocsin.broker.events import Ask, BackendsAcquired, Instruction, Send, SubscriberId
+from tocsin.broker.filling import Filling
 from tocsin.broker.holdings import Holdings
 from tocsin.broker.sessions import Session
+from tocsin.errors import FilledOtherwise, Forbidden
 from tocsin.protocol.messages import Move
 
 #: What was prepared is held for this long; if nobody has come by then, nobody will.
@@ -25,8 +27,9 @@ class _Leaving:
 
 
 class RelocationDesk:
-    def __init__(self, holdings: Holdings, out: list[Instruction]) -> None:
+    def __init__(self, holdings: Holdings, filling: Filling, out: list[Instruction]) -> None:
         self._holdings = holdings
+        self._filling = filling
         self._out = out
         #: For whom what is not held yet.
         self._missing: dict[SubscriberId, set[Ask]] = {}
@@ -36,15 +39,22 @@ class RelocationDesk:
     # Those who are to come
 
     def prepare(self, subscriber: SubscriberId, asks: Sequence[Ask], now_s: float) -> None:
-        missing = set()
-        for ask in asks:
-            if not self._keep(ask, now_s):
-                missing.add(ask)
-                self._holdings.want_for_later(ask)
+        missing = {ask for one in asks if (ask := self._lacking(subscriber, one, now_s)) is not None}
         if missing:
             self._missing[subscriber] = missing
         else:
             self._prepared[subscriber] = None
+
+    def _lacking(self, subscriber: SubscriberId, ask: Ask, now_s: float) -> Ask | None:
+        """What has to be asked for, and is; None if it is held, or not theirs to have."""
+        try:
+            ask = self._filling.fill(ask, subscriber.partition("/")[0])
+        except Forbidden:
+            return None
+        if self._keep(ask, now_s):
+            return None
+        self._holdings.want_for_later(ask)
+        return ask
 
     def acquired(self, event: BackendsAcquired) -> None:
         """The cluster has answered. What it will not have held can't be waited for."""
@@ -54,10 +64,13 @@ class RelocationDesk:
         for ask, error in event.refused:
             if error.temporary and any(ask in missing for missing in self._missing.values()):
                 self._holdings.want_for_later(ask)
+        otherwise = {ask for ask, error in event.refused if isinstance(error, FilledOtherwise)}
         for subscriber, missing in list(self._missing.items()):
             for ask in missing & answered:
                 self._keep(ask, event.now_s)
+            refilled = {self._lacking(subscriber, ask, event.now_s) for ask in missing & otherwise}
             missing.difference_update(answered)
+            missing.update(ask for ask in refilled - answered if ask is not None)
             if not missing:
                 del self._missing[subscriber]
                 self._prepared[subscriber] = None

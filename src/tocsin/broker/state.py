@@ -57,6 +57,7 @@ from tocsin.broker.events import (
     Ticked,
     UnsubscribeAsked,
 )
+from tocsin.broker.filling import Filling
 from tocsin.broker.holdings import Holdings
 from tocsin.broker.limits import Limits, Quotas
 from tocsin.broker.places import PlaceDesk
@@ -120,10 +121,11 @@ class BrokerState:
         self._reports = ReportDesk()
         #: Whose positions are to be stored with the next tick.
         self._acked: dict[Frontend, None] = {}
+        self._filling = Filling()
         self._subscriptions = SubscriptionDesk(
-            self._holdings, self._deliveries, self._quotas, self._reports, self._acked, self._out
+            self._holdings, self._deliveries, self._quotas, self._reports, self._acked, self._filling, self._out
         )
-        self._relocation = RelocationDesk(self._holdings, self._out)
+        self._relocation = RelocationDesk(self._holdings, self._filling, self._out)
         self._places = PlaceDesk(self._out, publishes=publishes_places)
         #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
         self._adopting: set[SubscriberId] = set()
@@ -290,6 +292,7 @@ class BrokerState:
         self._door.is_started = True
         self._deliveries.start(event.cursor)
         for held in event.held:
+            self._filling.learn(held.channel, held.filled)
             self._deliveries.open(self._holdings.add(held, next_pull=0))
         for kept in event.sessions:
             self._claim_when_whole(self._take_from_store(kept))

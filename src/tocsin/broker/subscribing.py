@@ -15,11 +15,20 @@ from tocsin.broker.events import (
     Send,
     StoreSubscription,
 )
+from tocsin.broker.filling import Filling
 from tocsin.broker.holdings import Holdings, Waiter
 from tocsin.broker.limits import Quotas
 from tocsin.broker.reports import ReportDesk
 from tocsin.broker.sessions import Backend, Frontend, Session, describe
-from tocsin.errors import InvalidValue, NotFound, SubscriptionFailed, TocsinError, Unavailable
+from tocsin.errors import (
+    FilledOtherwise,
+    Forbidden,
+    InvalidValue,
+    NotFound,
+    SubscriptionFailed,
+    TocsinError,
+    Unavailable,
+)
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import (
     MAX_CHANNEL_LENGTH,
@@ -43,6 +52,7 @@ class SubscriptionDesk:
         quotas: Quotas,
         reports: ReportDesk,
         moved_on: dict[Frontend, None],
+        filling: Filling,
         out: list[Instruction],
     ) -> None:
         self._holdings = holdings
@@ -51,6 +61,7 @@ class SubscriptionDesk:
         self._reports = reports
         #: Whose positions are to be stored with the next tick.
         self._moved_on = moved_on
+        self._filling = filling
         self._out = out
         #: Why the store takes no changes; empty while it does. Nothing is begun then that would have to be stored.
         self.unwritable = ""
@@ -62,14 +73,22 @@ class SubscriptionDesk:
         """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
         known = {one.ask for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
         for one in kept.subscriptions:
-            if one.ask in known:
+            try:
+                ask = self._filling.fill(one.ask, session.user)
+            except Forbidden:
+                # It was never theirs, or the channel has become another.
+                self._out.append(ForgetSubscription(session.subscriber, one.ask))
                 continue
+            if ask in known:
+                continue
+            if is_stored:
+                self._store_as(session, one.ask, ask, one.position)
             backend = self._holdings.get(one.position.epoch)
-            if backend is not None and one.ask in backend.spellings:
-                self._carry_on(session, backend, one.ask, one.position, is_stored=is_stored)
+            if backend is not None and ask in backend.spellings:
+                self._carry_on(session, backend, ask, one.position, is_stored=is_stored)
             else:
-                session.restoring[one.ask] = one.position
-                self._holdings.want(one.ask, Waiter(session, one.position, 0, restoring=True, is_stored=is_stored))
+                session.restoring[ask] = one.position
+                self._holdings.want(ask, Waiter(session, one.position, 0, restoring=True, is_stored=is_stored))
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
         assert session.arrival is not None
@@ -78,7 +97,8 @@ class SubscriptionDesk:
             _check_channel(message.channel)
             position = parse_position(message.position) if message.position else None
             self._check_reach(position)
-        except InvalidValue as exc:
+            ask = self._filling.fill(ask, session.user)
+        except (InvalidValue, Forbidden) as exc:
             self._tell(session, error_message(exc, message.request))
             return
         backend = self._holdings.find(ask)
@@ -151,6 +171,7 @@ class SubscriptionDesk:
         waiting = self._holdings.answered(asks)
         woken: dict[Session, None] = {}
         for ask, held in event.acquired:
+            self._filling.learn(held.channel, held.filled)
             is_new = self._holdings.get(held.id) is None
             backend = self._holdings.add(held, event.next_pull)
             self._holdings.spell(backend, ask)
@@ -162,10 +183,43 @@ class SubscriptionDesk:
             if not backend.frontends:
                 self._holdings.let_go(backend, event.now_s)
         for ask, error in event.refused:
+            if isinstance(error, FilledOtherwise):
+                self._filling.learn(ask.channel, error.filled)
             for waiter in waiting[ask]:
-                self._refuse(waiter, ask, error)
+                if not isinstance(error, FilledOtherwise) or not self._ask_anew(waiter, ask):
+                    self._refuse(waiter, ask, error)
                 woken[waiter.session] = None
         return woken
+
+    def _ask_anew(self, waiter: Waiter, ask: Ask) -> bool:
+        """Ask with the parameters filled in that the cluster has named; False if these were filled in already."""
+        session = waiter.session
+        try:
+            anew = self._filling.fill(ask, session.user)
+        except Forbidden as exc:
+            self._refuse(waiter, ask, exc)
+            return True
+        if anew == ask:
+            return False
+        if waiter.restoring and not session.lacks(ask):
+            return True  # The session has ended meanwhile, or somebody has asked for it anew.
+        for positions in (session.brought, session.restoring):
+            if (position := positions.pop(ask, None)) is not None:
+                positions.setdefault(anew, position)
+                if waiter.is_stored or positions is session.brought:
+                    self._store_as(session, ask, anew, position)
+        backend = self._holdings.find(anew)
+        if backend is None:
+            self._holdings.want(anew, waiter)
+        else:
+            self._serve(waiter, anew, backend)
+        return True
+
+    def _store_as(self, session: Session, before: Ask, ask: Ask, position: Position) -> None:
+        """What is stored as `before` is stored as `ask`, if that is written differently."""
+        if before.stored() != ask.stored():
+            self._out.append(ForgetSubscription(session.subscriber, before))
+            self._out.append(StoreSubscription(session.subscriber, ask, position))
 
     def detach(self, frontend: Frontend, release_at_s: float, *, is_session_over: bool = False) -> None:
         """End a frontend subscription. Its backend subscription goes at `release_at_s` at the earliest, and not while

@@ -40,10 +40,14 @@ class Held:
     rewound_to: Position | None = None
     #: Whether the application knows that it is subscribed.
     is_told: bool = False
+    #: With the parameters that brokers name, among them those that are filled in for the subscriber.
+    answered: Key | None = None
 
     @property
-    def key(self) -> Key:
-        return key_of(self.channel, self.parameters)
+    def keys(self) -> frozenset[Key]:
+        """As it was asked for, and as brokers speak of it."""
+        asked = key_of(self.channel, self.parameters)
+        return frozenset([asked] if self.answered is None else [asked, self.answered])
 
     @property
     def after(self) -> str:

@@ -31,7 +31,7 @@ class Ledger:
     def __init__(self) -> None:
         self._held: dict[int, Held] = {}
         #: Unsubscribed from and not confirmed; whatever a broker kept of it must go.
-        self._leaving: dict[int, Key] = {}
+        self._leaving: dict[int, frozenset[Key]] = {}
         self._unsent_acks: set[int] = set()
         self._acked_s = -ACK_EVERY_S
         self.ack_due_s: float | None = None
@@ -42,7 +42,7 @@ class Ledger:
     def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
         """`link` is asked now; without one, the next link will be."""
         key = key_of(asked.channel, asked.parameters)
-        if any(held.key == key for held in self._held.values()):
+        if any(key in held.keys for held in self._held.values()):
             self.out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
             return
         held = Held(asked.request, asked.channel, asked.parameters)
@@ -56,7 +56,7 @@ class Ledger:
             same = [kept for kept in link.kept.values() if key_of(kept.channel, kept.parameters) == key]
             if same:
                 held.received = held.acked = messages.parse_position(same[0].position)
-        for request in [request for request, left in self._leaving.items() if left == key]:
+        for request in [request for request, left in self._leaving.items() if key in left]:
             self._left(request)
         self._held[asked.request] = held
         if link is not None:
@@ -67,7 +67,7 @@ class Ledger:
         if held is None:
             return
         self._unsent_acks.discard(request)
-        self._leaving[request] = held.key
+        self._leaving[request] = held.keys
         for link in links:
             link.retry_s.pop(request, None)
             if (number := link.unbind(request)) is not None:
@@ -111,7 +111,7 @@ class Ledger:
 
     def welcomed(self, link: Link, kept: Sequence[messages.Subscribed]) -> None:
         """`kept` is what the broker has for this device."""
-        leaving = {key: request for request, key in self._leaving.items()}
+        leaving = {key: request for request, keys in self._leaving.items() for key in keys}
         for one in kept:
             link.mentioned.add(one.subscription)
             key = key_of(one.channel, one.parameters)
@@ -148,7 +148,7 @@ class Ledger:
 
     def kept(self, link: Link | None) -> list[messages.Subscribed]:
         """What the broker kept for this device and nobody has asked for."""
-        ours = {held.key for held in self._held.values()}
+        ours = {key for held in self._held.values() for key in held.keys}
         kept = link.kept.values() if link is not None else ()
         return [one for one in kept if key_of(one.channel, one.parameters) not in ours]
 
@@ -196,6 +196,7 @@ class Ledger:
             if request in self._leaving and message.subscription not in link.requests:
                 self._unsubscribe_from(link, message.subscription, request)
             return
+        held.answered = key_of(message.channel, message.parameters)
         if asked_after is None:
             return
         if link.requests.get(message.subscription, request) != request:

@@ -64,7 +64,11 @@ class ClusterWatch:
 
     def now(self) -> dict[str, Any]:
         """Channels, feeds and datasets as they were a moment ago; `trouble` says why they are older."""
-        parameters = {one["name"]: one["parameters"] for one in self._catalogue["channels"]}
+        # Those that are filled in need not be given by who tries a channel.
+        parameters = {
+            one["name"]: [parameter for parameter in one["parameters"] if parameter.get("filled_by") is None]
+            for one in self._catalogue["channels"]
+        }
         status = self._status
         return {
             "trouble": self._trouble,

@@ -47,6 +47,13 @@ class Feed:
     location: str = ""
 
 
+class FilledBy(StrEnum):
+    """What the server fills a parameter in with: the name of the user who has connected, or their permission class."""
+
+    USER = "USER"
+    CLASS = "CLASS"
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A typed parameter of a channel; written `:name` in the channel's body."""
@@ -55,10 +62,13 @@ class Parameter:
     type: ColumnType
     #: For numbers: values from 0 to this are allowed. None allows all that the type has.
     maximum: int | float | None = None
+    #: None if who subscribes gives the value.
+    filled_by: FilledBy | None = None
 
     def __str__(self) -> str:
         """As it is declared."""
-        return f"{self.name} {self.type}" + (f" MAX {self.maximum}" if self.maximum is not None else "")
+        declared = f"{self.name} {self.type}" + (f" MAX {self.maximum}" if self.maximum is not None else "")
+        return declared + (f" IS {self.filled_by}" if self.filled_by is not None else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,11 @@ class Channel:
     body: str
     #: Seconds between runs; None for continuous channels.
     period_s: float | None = None
+
+    @property
+    def filled(self) -> dict[str, FilledBy]:
+        """The parameters that the server fills in, and with what."""
+        return {one.name: one.filled_by for one in self.parameters if one.filled_by is not None}
 
 
 @dataclass(frozen=True, slots=True)

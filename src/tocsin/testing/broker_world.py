@@ -61,12 +61,15 @@ from tocsin.broker.events import (
 from tocsin.broker.keeping import Change, Keeper
 from tocsin.broker.limits import Limits
 from tocsin.broker.state import BrokerState
-from tocsin.errors import Unavailable
+from tocsin.errors import FilledOtherwise, Unavailable
+from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, HistoryGone, Subscribe, Subscribed, Unsubscribed, Welcome
 
 #: Rounds without anything new after which nothing more will come: a few for calls and answers, the rest to be sure.
 _QUIET_ROUNDS = 20
+#: Its parameter user_id is filled in with the subscriber's own name.
+OWN_CHANNEL = "Own"
 
 
 @dataclass(slots=True)
@@ -79,18 +82,26 @@ class FakeCluster:
     asks: dict[int, Ask] = field(default_factory=dict)
     holders: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     results: list[tuple[int, int]] = field(default_factory=list)
+    #: Channels of which parameters are filled in for subscribers.
+    filled: dict[str, dict[str, str]] = field(default_factory=lambda: {OWN_CHANNEL: {"user_id": "USER"}})
 
-    def acquire(self, broker: str, asks: list[Ask]) -> list[Held]:
-        held = []
+    def acquire(self, broker: str, asks: list[Ask]) -> tuple[list[tuple[Ask, Held]], list[tuple[Ask, FilledOtherwise]]]:
+        """What is held from now on, and what is refused, for its broker knew the channel not, or otherwise."""
+        held: list[tuple[Ask, Held]] = []
+        refused: list[tuple[Ask, FilledOtherwise]] = []
         for ask in asks:
+            filled = self.filled.get(ask.channel, {})
+            if ask.filled != tuple(sorted(filled)):
+                refused.append((ask, FilledOtherwise("other parameters are filled in", filled)))
+                continue
             if ask not in self.ids:
                 self.last_id += 1
                 self.ids[ask] = self.last_id
                 self.asks[self.last_id] = ask
             one = self.ids[ask]
             self.holders[one].add(broker)
-            held.append(self._held(one))
-        return held
+            held.append((ask, self._held(one)))
+        return held, refused
 
     def release(self, broker: str, ids: list[int]) -> None:
         for one in ids:
@@ -129,7 +140,8 @@ class FakeCluster:
 
     def _held(self, one: int) -> Held:
         ask = self.asks[one]
-        return Held(one, ask.channel, ask.parameter_values(), ask.permission, self.sequence)
+        filled = self.filled.get(ask.channel, {})
+        return Held(one, ask.channel, ask.parameter_values(), ask.permission, self.sequence, filled=filled)
 
 
 @dataclass(slots=True)
@@ -182,13 +194,13 @@ class FakeStore:
                 self.generations.pop(subscriber, None)
                 self.positions.pop(subscriber, None)
             case StoreSubscription(subscriber, ask, position):
-                self.positions[subscriber][ask] = position
+                self.positions[subscriber][ask.stored()] = position
             case ForgetSubscription(subscriber, ask):
-                self.positions[subscriber].pop(ask, None)
+                self.positions[subscriber].pop(ask.stored(), None)
             case StorePositions(positions):
                 for subscriber, ask, position in positions:
-                    if ask in self.positions[subscriber]:
-                        self.positions[subscriber][ask] = position
+                    if ask.stored() in self.positions[subscriber]:
+                        self.positions[subscriber][ask.stored()] = position
 
     def sessions(self) -> list[KeptSession]:
         return [
@@ -219,6 +231,7 @@ class Wish:
 
     channel: str
     request: int
+    parameters: dict[str, ParameterValue] = field(default_factory=dict)
     subscription: int = 0
     position: str = ""
     begin: int | None = None
@@ -276,7 +289,7 @@ class BrokerWorld:
         client.last = {}
         client.refused.clear()
         self._by_connection[client.connection] = client
-        asks = [Subscribe(one.channel, {}, one.position, one.request) for one in client.wishes.values()]
+        asks = [Subscribe(one.channel, one.parameters, one.position, one.request) for one in client.wishes.values()]
         self._tell(
             broker,
             SubscriberArrived(client.connection, client.user, "d", "", 0, float("inf"), asks, self.now_s),
@@ -300,7 +313,7 @@ class BrokerWorld:
             broker, connection = self._unnoticed.pop(self.rng.randrange(len(self._unnoticed)))
             self._tell(broker, ConnectionLost(connection, self.now_s))
 
-    def subscribe(self, client: FakeClient, channel: str) -> None:
+    def subscribe(self, client: FakeClient, channel: str, parameters: dict[str, ParameterValue] | None = None) -> None:
         if (
             client.broker is None
             or not client.is_welcomed
@@ -308,11 +321,9 @@ class BrokerWorld:
         ):
             return
         self._requests += 1
-        client.wishes[self._requests] = Wish(channel, self._requests)
-        self._tell(
-            client.broker,
-            SubscribeAsked(client.connection, Subscribe(channel, {}, "", self._requests), self.now_s),
-        )
+        wish = client.wishes[self._requests] = Wish(channel, self._requests, parameters or {})
+        message = Subscribe(channel, wish.parameters, "", self._requests)
+        self._tell(client.broker, SubscribeAsked(client.connection, message, self.now_s))
 
     def ask_again(self, client: FakeClient) -> None:
         """Ask for what was refused for the time being."""
@@ -321,7 +332,7 @@ class BrokerWorld:
                 return
             client.refused.discard(request)
             wish = client.wishes[request]
-            message = Subscribe(wish.channel, {}, wish.position, request)
+            message = Subscribe(wish.channel, wish.parameters, wish.position, request)
             self._tell(client.broker, SubscribeAsked(client.connection, message, self.now_s))
 
     def unsubscribe(self, client: FakeClient) -> None:
@@ -360,10 +371,9 @@ class BrokerWorld:
             return
         match broker.calls.pop(self.rng.randrange(len(broker.calls))):
             case Acquire(asks):
-                held = self.cluster.acquire(broker.name, list(asks))
-                pairs = list(zip(asks, held, strict=True))
+                held, refused = self.cluster.acquire(broker.name, list(asks))
                 # A pull may have been looked up before and not have come back yet.
-                self._tell(broker, BackendsAcquired(pairs, [], broker.pulls + 1, self.now_s))
+                self._tell(broker, BackendsAcquired(held, refused, broker.pulls + 1, self.now_s))
             case Release(ids):
                 self.cluster.release(broker.name, list(ids))
                 self._tell(broker, BackendsReleased(self.now_s))

@@ -181,7 +181,7 @@ def _ignore_permission() -> None:
     from tocsin.broker.events import Ask
 
     of = Ask.of
-    substitute(Ask, "of", staticmethod(lambda channel, parameters, permission: of(channel, parameters, "")))
+    substitute(Ask, "of", staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)))
 
 
 def _unsubscribe_says_so_only() -> None:

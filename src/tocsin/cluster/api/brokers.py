@@ -16,11 +16,12 @@ from pydantic import BaseModel, Field
 
 from tocsin.cluster.api.access import GivenRole, OwnName, Role
 from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
+from tocsin.cluster.channels.filling import check_class, check_filled
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
 from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, TocsinError, WrongEntries
-from tocsin.model.catalogue import Broker, Channel, ParameterValue
+from tocsin.model.catalogue import Broker, Channel, FilledBy, ParameterValue
 from tocsin.model.position import Position
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 
@@ -86,6 +87,7 @@ class Ask(BaseModel):
     channel: str
     parameters: dict[str, _Value | None] = {}
     permission: str = Field("", max_length=255, description="Only subscriptions of one permission class are shared")
+    filled: list[str] = Field([], max_length=100, description="The parameters that the broker has filled in")
 
 
 class Asks(BaseModel):
@@ -96,6 +98,7 @@ class SubscriptionAnswer(BaseModel):
     id: int
     channel: str
     parameters: dict[str, _Value]
+    filled: dict[str, FilledBy] = Field(description="Those that are filled in for the subscriber, and with what")
     permission: str
     position: str = Field(description="EPOCH-SEQUENCE: the results that follow come after it")
     failure: str = Field(description="Why the channel can't be run for it any more, or empty")
@@ -171,7 +174,9 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: Incar
             try:
                 cluster.catalogue.channel(ask.channel)  # Its error lists what there is.
                 channel = cluster.channel_at_work(ask.channel).channel
+                check_filled(channel, ask.filled)
                 values = check_values(channel, ask.parameters)
+                check_class(channel, values, ask.permission)
             except (NotFound, InvalidValue) as exc:
                 wrong[at] = exc
                 continue
@@ -341,6 +346,7 @@ def _described(
         "id": one,
         "channel": channel.name,
         "parameters": parameters,
+        "filled": channel.filled,
         "permission": permission,
         "position": str(Position(one, sequence)),
         "failure": failure,

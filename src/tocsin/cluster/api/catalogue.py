@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from tocsin.cluster.api.faces import AnyCluster
 from tocsin.cluster.datasets.arrow import wire_values
-from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource
+from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource, FilledBy
 from tocsin.model.schema import ColumnType
 from tocsin.runtime.http import ERRORS, reply
 
@@ -34,6 +34,7 @@ class DatasetEntry(BaseModel):
 
 class ParameterEntry(Typed):
     maximum: float | None = Field(description="Values from 0 to this are allowed; null if none was declared")
+    filled_by: FilledBy | None = Field(description="What the server fills it in with; null if subscribers give it")
 
 
 class ChannelEntry(BaseModel):
@@ -83,7 +84,12 @@ def catalogue(cluster: AnyCluster) -> Response:
             "period_s": one.period_s,
             "is_paused": known.is_paused(one.name),
             "parameters": [
-                {"name": parameter.name, "type": parameter.type, "maximum": parameter.maximum}
+                {
+                    "name": parameter.name,
+                    "type": parameter.type,
+                    "maximum": parameter.maximum,
+                    "filled_by": parameter.filled_by,
+                }
                 for parameter in one.parameters
             ],
         }

@@ -19,7 +19,7 @@ from tocsin.cluster.channels import advice, statements
 from tocsin.cluster.channels.dialect import NAME_RULE, Source, is_name, read_number, tokenize
 from tocsin.cluster.channels.statements import FileFormat, Kind, Listing, LiteralValue, Statement
 from tocsin.errors import ScriptProgress, StatementError, TocsinError
-from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
 from tocsin.model.schema import NUMBERS, RESERVED_PREFIX, Column, ColumnType, Schema
 
 MAX_SCRIPT_LENGTH = 1 << 20
@@ -259,6 +259,11 @@ class _Reader:
     def _parameter(self) -> Parameter:
         name, type_ = self._name("parameter"), self._type()
         place = self.place
+        if self._skip("IS"):
+            filled_by = self._choice(FilledBy)
+            if type_ is not ColumnType.STRING:
+                raise self._error(f"IS {filled_by} is for a STRING; {name} is of type {type_}", place)
+            return Parameter(name, type_, filled_by=filled_by)
         if not self._skip("MAX"):
             return Parameter(name, type_)
         if type_ not in NUMBERS:

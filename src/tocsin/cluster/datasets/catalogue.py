@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from tocsin.errors import AlreadyExists, InUse, NotFound
-from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
 
 _Named = TypeVar("_Named", Dataset, Feed, Channel)
@@ -151,7 +151,7 @@ class Catalogue:
     def add_channel(self, channel: Channel) -> None:
         with self._changing() as connection:
             _refuse_taken(self._channels, channel.name, "channel")
-            parameters = json.dumps([[one.name, one.type, one.maximum] for one in channel.parameters])
+            parameters = json.dumps([[one.name, one.type, one.maximum, one.filled_by] for one in channel.parameters])
             connection.execute(
                 _channels.insert().values(
                     key=channel.name.lower(),
@@ -237,8 +237,10 @@ def _feed(row: Any) -> Feed:
 
 
 def _channel(row: Any) -> Channel:
-    # Catalogues from before there were maxima have pairs of name and type.
-    parameters = tuple(
-        Parameter(name, ColumnType(kind), *maximum) for name, kind, *maximum in json.loads(row.parameters)
-    )
+    parameters = tuple(_parameter(*one) for one in json.loads(row.parameters))
     return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s)
+
+
+def _parameter(name: str, kind: str, maximum: float | None = None, filled_by: str | None = None) -> Parameter:
+    """Older catalogues have no maximum, or nothing about filling in."""
+    return Parameter(name, ColumnType(kind), maximum, None if filled_by is None else FilledBy(filled_by))

@@ -27,7 +27,7 @@ from tocsin.cluster.channels.statements import (
     Statement,
 )
 from tocsin.errors import StatementError
-from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
 
 BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; too\n  AND r.p = :p"
@@ -229,6 +229,30 @@ def test_parse_statement_takes_exactly_one() -> None:
     for text in ("", "SHOW FEEDS; SHOW FEEDS"):
         with pytest.raises(StatementError, match="exactly one"):
             parse_statement(text)
+
+
+def test_a_parameter_may_be_filled_in() -> None:
+    """With who has connected, or with their permission class; it is shown as it is declared."""
+    declared = "u STRING IS USER, c string is class, r DOUBLE MAX 5.0"
+    statement = parse_statement(f"CREATE CONTINUOUS CHANNEL C ({declared}) AS {BODY}")
+    assert isinstance(statement, CreateChannel)
+    assert statement.channel.filled == {"u": FilledBy.USER, "c": FilledBy.CLASS}
+    assert list(map(str, statement.channel.parameters)) == ["u STRING IS USER", "c STRING IS CLASS", "r DOUBLE MAX 5.0"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("p INT IS USER", "IS USER is for a STRING; p is of type INT"),
+        ("p STRING IS", "USER"),
+        ("p STRING IS BROKER", "USER"),
+        ("p STRING IS USER MAX 5", "MAX"),
+    ],
+)
+def test_what_can_not_be_filled_in_is_refused(declared: str, reason: str) -> None:
+    """With what is wrong and what is allowed."""
+    with pytest.raises(StatementError, match=re.escape(reason)):
+        parse_statement(f"CREATE CONTINUOUS CHANNEL C ({declared}) AS {BODY}")
 
 
 @pytest.mark.parametrize(

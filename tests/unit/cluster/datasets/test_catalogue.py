@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.errors import AlreadyExists, InUse, NotFound
-from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, Parameter
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
 from tocsin.runtime.schema import open_engine
 
@@ -19,7 +19,11 @@ _FEED = Feed("reports", "Reports", FeedSource.FOLDER, "/in")
 _CHANNEL = Channel(
     "Wake",
     ChannelKind.REPETITIVE,
-    (Parameter("k", ColumnType.INT), Parameter("r", ColumnType.DOUBLE, 500.0)),
+    (
+        Parameter("k", ColumnType.INT),
+        Parameter("r", ColumnType.DOUBLE, 500.0),
+        Parameter("u", ColumnType.STRING, filled_by=FilledBy.USER),
+    ),
     "SELECT 1",
     0.5,
 )

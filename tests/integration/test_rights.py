@@ -1,0 +1,79 @@
+"""Nobody sees what is not theirs: a system in which everybody has to show who they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from integration.live import Live
+from integration.network import Network, Socket, running_network
+
+_OPERATOR, _BROKER = "operators-secret", "brokers-secret"
+_TOKENS = {"api_token": _OPERATOR, "broker_token": _BROKER}
+
+
+@pytest.fixture
+def network(serve: Callable[..., AbstractContextManager[Live]], tmp_path: Path) -> Iterator[Network]:
+    with serve(**_TOKENS) as live, running_network(live, tmp_path, **_TOKENS) as network:
+        live.sql(
+            """CREATE ACTIVE DATASET Reports (id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
+            CREATE FEED reports INTO Reports FROM HTTP;
+            CREATE KEYED DATASET Locations (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
+            CREATE FEED locations INTO Locations FROM HTTP;
+            CREATE CONTINUOUS CHANNEL NearMe (user_id STRING IS USER, radius_m DOUBLE) AS
+              SELECT r.id, l.user_id, distance(r.x, r.y, l.x, l.y) AS metres
+              FROM Reports r JOIN Locations l ON l.user_id = :user_id
+              WHERE is_new(r) AND within(r.x, r.y, l.x, l.y, :radius_m)"""
+        )
+        live.publish("locations", [{"user_id": "bob", "x": 10, "y": 0}, {"user_id": "eve", "x": 0, "y": 3}])
+        yield network
+
+
+def _refusal(socket: Socket, channel: str, **parameters: Any) -> dict[str, Any]:
+    socket.send(type="subscribe", channel=channel, parameters=parameters, request=9)
+    return socket.next_of("error")
+
+
+def test_nobody_follows_somebody_elses_location(network: Network) -> None:
+    """Eve asks for what is near bob and is refused, whatever the broker knows of the channel; without naming herself
+    she gets what is near her. So it stays when the channel is dropped and made anew, and at the next broker."""
+    live = network.live
+    with network.broker("first", broker_token=_BROKER) as first:
+        with network.hello(first, network.token("eve")) as eve, network.hello(first, network.token("bob")) as bob:
+            assert _refusal(eve, "NearMe", radius_m=50, user_id="bob")["code"] == "forbidden"
+            assert bob.subscribe("NearMe", radius_m=50)["parameters"] == {"user_id": "bob", "radius_m": 50}
+            refusal = _refusal(eve, "NearMe", radius_m=50, user_id="bob")
+            assert (refusal["code"], "user_id is your own name, 'eve'" in refusal["message"]) == ("forbidden", True)
+            assert bob.subscribe("NearMe", radius_m=50, user_id="bob")["parameters"]["user_id"] == "bob"
+            assert eve.subscribe("NearMe", radius_m=50)["parameters"]["user_id"] == "eve"
+            live.publish("reports", [{"id": "1", "x": 0, "y": 0}])
+            assert eve.payloads(1) == [{"id": "1", "user_id": "eve", "metres": 3.0}]
+            assert bob.payloads(1) == [{"id": "1", "user_id": "bob", "metres": 10.0}]
+        with network.broker("second", broker_token=_BROKER) as second:
+            body = {"name": "eve", "password": "correct horse"}
+            token = httpx.post(f"{network.coordinator.url}/v1/tokens", json=body).json()["token"]
+            with network.hello(second, token) as eve:
+                (carried,) = eve.welcome["subscriptions"]
+                assert carried["parameters"] == {"user_id": "eve", "radius_m": 50}
+            with network.hello(second, token, "tablet") as eve:
+                live.sql(
+                    """CREATE CONTINUOUS CHANNEL Theirs (owner STRING) AS
+                      SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :owner"""
+                )
+                assert eve.subscribe("Theirs", owner="bob")["parameters"] == {"owner": "bob"}
+                live.sql(
+                    """DROP CHANNEL Theirs;
+                    CREATE CONTINUOUS CHANNEL Theirs (owner STRING IS USER) AS
+                      SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :owner"""
+                )
+            with network.hello(second, token, "watch") as eve:
+                # The broker remembers the channel as it was, with a subscription of that name.
+                assert _refusal(eve, "Theirs", owner="ann")["code"] == "forbidden"
+                assert eve.subscribe("Theirs")["parameters"] == {"owner": "eve"}
+                live.publish("reports", [{"id": one, "x": 0, "y": 0} for one in ("bob", "ann", "eve")])
+                assert eve.payloads(1) == [{"id": "eve"}]
