@@ -58,7 +58,7 @@ def flip_bits(seed: str, flips: int, *, steps: int = 250, stop_at_first: bool = 
 
 
 def _make(folder: Path, seed: str, steps: int) -> tuple[Path, dict[str, Any]]:
-    """A data directory as a kill leaves it, and what it says."""
+    """A data directory as a kill leaves it, or a proper end, after which databases have no logs; and what it says."""
     sound = folder / "sound"
     town = Town(folder / "data", folder / "scratch")
     Day(town, Witness(folder / "witness"), random.Random(seed)).go(steps)
@@ -67,10 +67,14 @@ def _make(folder: Path, seed: str, steps: int) -> tuple[Path, dict[str, Any]]:
         town.ingest()
     town.run()
     town.maintenance.release_log()
+    is_killed = random.Random(f"{seed}/end").random() < 0.5
+    if not is_killed:
+        town.close()
     shutil.copytree(folder / "data", sound)
     for one in sound.rglob("*-shm"):
         one.unlink()
-    town.close()
+    if is_killed:
+        town.close()
     return sound, _content(sound, folder)
 
 
@@ -108,7 +112,9 @@ def _damage_one(
     content = path.read_bytes()
     how = chance.choices(("flip", "cut"), (4, 1))[0]
     damaged = bytearray(content)
-    at = chance.randrange(len(content))
+    # Most of a database is empty: half of the time something is hit that says something.
+    places = [at for at, byte in enumerate(content) if byte] if chance.random() < 0.5 else range(len(content))
+    at = chance.choice(places)
     if how == "flip":
         damaged[at] ^= 1 << chance.randrange(8)
     else:

@@ -72,7 +72,7 @@ class SessionStore:
         try:
             _prepare(file)
             self._db = _open(file)
-        except sqlite3.DatabaseError as exc:
+        except digests.UNREADABLE as exc:
             raise digests.unreadable(file, exc) from exc
         self._noted = digests.NotedChanges(file)
         if lost := self._noted.lost(self._db):
@@ -233,7 +233,7 @@ def _prepare(file: Path) -> None:
         engine = open_engine(file)
         try:
             migrate(engine, VERSIONS)
-        except sa.exc.DatabaseError as exc:
+        except (sa.exc.DatabaseError, UnicodeDecodeError) as exc:
             raise digests.unreadable(file, exc) from exc
         finally:
             engine.dispose()

@@ -29,6 +29,6 @@ def open_database(address: str | Path) -> sa.Engine:
         engine = open_engine(address, cache_kib=_CACHE_KIB)
         bring_up_to_date(engine, VERSIONS, metadata)
         check_content(engine)
-    except (sa.exc.SQLAlchemyError, ImportError) as exc:
+    except (sa.exc.SQLAlchemyError, UnicodeDecodeError, ImportError) as exc:
         raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
     return engine

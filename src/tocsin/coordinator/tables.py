@@ -108,6 +108,6 @@ def open_database(address: str | Path) -> sa.Engine:
         engine = open_engine(address)
         bring_up_to_date(engine, VERSIONS, metadata)
         check_content(engine)
-    except (sa.exc.SQLAlchemyError, ImportError) as exc:
+    except (sa.exc.SQLAlchemyError, UnicodeDecodeError, ImportError) as exc:
         raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
     return engine

@@ -1,7 +1,8 @@
 """Digests of an SQLite database's tables: a flipped bit in a row is an error when the database is opened.
 
 SQLite checks the structure of its files if asked to, but not what rows say. So triggers keep, for each table, the sum
-of its rows' checksums, in the transaction that changes the rows; `check_digests` adds them up again and compares.
+of its rows' checksums, in the transaction that changes the rows; `check_digests` adds them up again and compares. How
+tables and triggers are declared has a checksum too, which only a migration may change.
 
 A write-ahead log ends at its first bad frame, without a word: a flip there takes back transactions that had been
 synced. So the number of changes ever made is noted in a small file beside the database after each transaction. That
@@ -23,7 +24,11 @@ from tocsin.errors import ClusterFailure
 from tocsin.runtime.durable_folders import sync_way_to
 
 _TABLE: Final = "row_digest"
+#: The digest of how everything is declared stands beside those of tables, under this name.
+_DECLARATIONS: Final = "sqlite_master"
 _FUNCTION: Final = "row_checksum"
+#: What reading a damaged database may raise: names that are no text any more are not SQLite's to check.
+UNREADABLE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
 _NOTED: Final = struct.Struct("<QI")
 _WHAT_TO_DO: Final = "restore it from a backup; if there is none, docs/guides/operate.md says how to go on without"
 
@@ -52,7 +57,7 @@ def check_digests(connection: sqlite3.Connection, path: Path) -> None:
             connection.rollback()
             raise
         connection.commit()
-    except sqlite3.DatabaseError as exc:
+    except UNREADABLE as exc:
         raise unreadable(path, exc) from exc
 
 
@@ -68,6 +73,8 @@ def _check_rows(connection: sqlite3.Connection, path: Path) -> None:
         "(name TEXT PRIMARY KEY, total INTEGER NOT NULL, changes INTEGER NOT NULL) WITHOUT ROWID"
     )
     known = dict(connection.execute(f"SELECT name, total FROM {_TABLE}"))
+    if known.pop(_DECLARATIONS, None) not in (None, _declarations(connection)):
+        raise _damaged(path, "its tables are not declared as they were")
     tables = _tables(connection)
     if lost := sorted(known.keys() - set(tables)):
         raise _damaged(path, f"its table {lost[0]} is gone")
@@ -85,6 +92,15 @@ def _check_rows(connection: sqlite3.Connection, path: Path) -> None:
             f"INSERT INTO {_TABLE} VALUES (?, ?, 0) ON CONFLICT (name) DO UPDATE SET total = excluded.total",
             (table, total),
         )
+    connection.execute(
+        f"INSERT INTO {_TABLE} VALUES (?, ?, 0) ON CONFLICT (name) DO UPDATE SET total = excluded.total",
+        (_DECLARATIONS, _declarations(connection)),
+    )
+
+
+def _declarations(connection: sqlite3.Connection) -> int:
+    declared = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
+    return _checksum(*declared.fetchall())
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
@@ -130,10 +146,12 @@ def _put_triggers(connection: sqlite3.Connection, table: str, columns: list[str]
         connection.execute(statement)
 
 
-def forget_dropped(connection: sqlite3.Connection) -> None:
-    """After a migration: tables that are gone on purpose need no digest."""
+def note_migration(connection: sqlite3.Connection) -> None:
+    """After a migration: tables that are gone on purpose need no digest, and what is declared otherwise a new one."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_TABLE,)).fetchone():
-        connection.execute(f"DELETE FROM {_TABLE} WHERE name NOT IN (SELECT name FROM sqlite_master)")
+        connection.execute(
+            f"DELETE FROM {_TABLE} WHERE name = ? OR name NOT IN (SELECT name FROM sqlite_master)", (_DECLARATIONS,)
+        )
 
 
 class NotedChanges:

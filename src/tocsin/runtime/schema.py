@@ -103,7 +103,7 @@ def migrate(engine: sa.Engine, versions: Versions) -> None:
                 script.module.upgrade()
         context.stamp(scripts, "head")
         if engine.dialect.name == "sqlite":
-            digests.forget_dropped(connection.connection.dbapi_connection)  # type: ignore[arg-type]
+            digests.note_migration(connection.connection.dbapi_connection)  # type: ignore[arg-type]
     log.info("tables brought up to date", database=versions.title, before=stored or "", version=versions.newest())
 
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tocsin.errors import ClusterFailure
-from tocsin.runtime.digests import check_digests, register
+from tocsin.runtime.digests import check_digests, note_migration, register
 from tocsin.runtime.schema import check_content, open_engine
 
 _TABLE = sa.Table("word", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("text", sa.String))
@@ -118,8 +118,25 @@ def test_a_table_with_new_columns_gets_a_new_digest(path: Path) -> None:
     connection = sqlite3.connect(path)
     register(connection)
     connection.execute("ALTER TABLE word ADD COLUMN more TEXT")
+    note_migration(connection)
+    connection.commit()
     check_digests(connection, path)
     connection.execute("UPDATE word SET more = 'x' WHERE id = 3")
     connection.commit()
     check_digests(connection, path)
     connection.close()
+
+
+@pytest.mark.parametrize("name", ["text", "word_digest_update"])
+@pytest.mark.parametrize("bit", [0x01, 0x80])
+def test_what_is_declared_otherwise_is_refused(path: Path, name: str, bit: int) -> None:
+    """A column or a trigger that has another name by a flip would be taken for a new one, and its rows for right."""
+    engine = opened(path)
+    _write(engine)
+    engine.dispose()
+    content = path.read_bytes()
+    damaged = content.replace(name.encode(), bytes([name.encode()[0] ^ bit]) + name.encode()[1:])
+    assert damaged != content
+    path.write_bytes(damaged)
+    with pytest.raises(ClusterFailure, match=r"damaged|can't be read"):
+        check_content(open_engine(path))
