@@ -34,20 +34,18 @@ from tocsin.broker.strangers import Strangers
 from tocsin.broker.websocket import SubscriberSocket
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerRegistration, is_name
+from tocsin.runtime import exits
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import raise_open_files
 from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.http import LimitBodies, answer_errors
+from tocsin.runtime.ports import check_port
 from tocsin.runtime.tls import check_tls
 from tocsin.settings import BrokerSettings
 
 log = structlog.get_logger(__name__)
 
 _MAX_BODY_BYTES = 64 << 10
-#: What the process ends with: something went wrong, and starting again is the way back (sysexits' EX_SOFTWARE); or the
-#: name is another's, and starting again would not help (EX_CONFIG).
-_FAILED = 70
-_NAME_LOST = 78
 
 
 def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
@@ -155,6 +153,7 @@ def serve(settings: BrokerSettings) -> None:
 
         uvloop.install()
     with locked_folder(settings.data_dir, "the broker's data folder"):
+        check_port(settings.host, settings.port, "the broker")
         asyncio.run(_serve(settings))
 
 
@@ -163,7 +162,7 @@ async def _serve(settings: BrokerSettings) -> None:
     node, metrics = make_node(settings)
     exit_code = 0
 
-    def fail(code: int = _FAILED) -> None:
+    def fail(code: int = exits.FAILED) -> None:
         nonlocal exit_code
         exit_code = code
         server.should_exit = True
@@ -219,10 +218,10 @@ def _ended(task: asyncio.Task[None], on_failure: Callable[[int], None]) -> None:
         return
     if isinstance(exc, ENDING):
         log.error("this broker ends, and lets go of nothing", reason=str(exc))
-        on_failure(_NAME_LOST)
+        on_failure(exits.NAME_LOST)
     else:
         log.error("the broker can't go on; starting it again is the way back", exc_info=exc)
-        on_failure(_FAILED)
+        on_failure(exits.FAILED)
 
 
 def _place(text: str) -> tuple[float, float] | None:

@@ -14,6 +14,7 @@ from tocsin.cli import (
     coordinator,
     demo,
     doctor,
+    down,
     experiment,
     plan,
     prepare,
@@ -22,6 +23,7 @@ from tocsin.cli import (
     results,
     simulate,
     sql,
+    status,
     subscribe,
     terminal,
     up,
@@ -58,6 +60,8 @@ def main(
 
 
 app.command("up")(up.run_up)
+app.command("status")(status.run_status)
+app.command("down")(down.run_down)
 app.command("cluster")(cluster.run_cluster)
 app.command("coordinator")(coordinator.run_coordinator)
 app.command("broker")(broker.run_broker)

@@ -3,66 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
-import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import typer
 
-from tocsin.cli.terminal import AsJson, err, fail, out, print_json
-from tocsin.errors import InvalidValue
-from tocsin.runtime.children import Child
+from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL
+from tocsin.cli.system import Part, System, Wishes, parts_of
+from tocsin.cli.terminal import DEFAULT_URL, AsJson, err, fail, out, print_json
+from tocsin.errors import ClusterFailure, TocsinError
+from tocsin.runtime.folders import check_usable, lock_folder
+from tocsin.runtime.ports import check_port
+from tocsin.runtime.run_records import kill_processes_of, read_record, remove_record, running_record, write_record
 from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings
-from tocsin.variables import variable_of
+from tocsin.variables import CLUSTER_URL, COORDINATOR_URL, variable_of
 
-#: A busy machine may take several times the usual 10 to 20 s.
-_READY_TIMEOUT_S = 180.0
-_POLL_EVERY_S = 0.2
-#: Brokers end together here, so there is nobody to hand over to; subscribers come back when all is up again.
-_DRAIN_TIMEOUT_S = 1
+_TITLE = "the data folder"
+#: Java ends by itself when its cluster has ended, within half a second on a quiet machine.
+_JAVA_WITHIN_S = 3.0
 
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One process of the system, and where it serves."""
-
-    child: Child
-    url: str
+DataDir = Annotated[Path, typer.Option(help="The data directory of `tocsin up`.")]
 
 
 def run_up(
     brokers: Annotated[int, typer.Option(min=1, max=50, help="How many brokers.")] = 3,
     data_dir: Annotated[Path, typer.Option(help="Where everything durable lives.")] = Path("data"),
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    cluster_port: Annotated[int, typer.Option(help="The data cluster's port.")] = 8600,
-    coordinator_port: Annotated[int, typer.Option(help="The coordinator's port.")] = 8500,
-    broker_port: Annotated[int, typer.Option(help="The first broker's port; the others follow.")] = 8701,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    cluster_port: Annotated[int | None, typer.Option(help="The data cluster's port. [default: 8600]")] = None,
+    coordinator_port: Annotated[int | None, typer.Option(help="The coordinator's port. [default: 8500]")] = None,
+    broker_port: Annotated[
+        int | None, typer.Option(help="The first broker's port; the others follow. [default: 8701]")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file of settings, a table for each kind of process.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a data cluster, a coordinator and brokers, each a process of its own, until Ctrl-C.
+    """Run a data cluster, a coordinator and brokers, each a process of its own, until Ctrl-C or `tocsin down`.
 
-    Prints where everything is once it is ready. A process that ends is started again. `logs` in the data directory has
-    each process's log and, while it runs, its process id. With --json, one object with all addresses is printed
-    instead.
+    Prints where everything is once it is ready. A process that ends is started again; all end with this one, however it
+    ends. `logs` in the data directory has each process's log and, while it runs, its process id. If a port is in use,
+    the data directory can't be used or another `tocsin up` has it, that is said at once, with exit code 1. With --json,
+    one object with all addresses is printed instead.
     """
-    if config is not None and not config.exists():
-        fail(f"no such file: {config}")
+    wishes = Wishes(brokers, data_dir, host, cluster_port, coordinator_port, broker_port, config)
     try:
         os.environ.update(token_for_brokers(config, os.environ))
-    except InvalidValue as exc:
+        parts = parts_of(wishes)
+        check_usable(data_dir, _TITLE)
+        with _had_alone(data_dir):
+            _end_leftovers(data_dir)
+            for part in parts:
+                check_port(part.host, part.port, part.name, f"give another with --{part.kind}-port")
+            code = asyncio.run(_run(parts, data_dir, as_json=as_json))
+    except TocsinError as exc:
         fail(str(exc))
-    options = ["--config", str(config)] if config is not None else []
-    parts = _parts(brokers, data_dir, host, (cluster_port, coordinator_port, broker_port), options)
-    raise typer.Exit(asyncio.run(_run(parts, data_dir, as_json=as_json)))
+    raise typer.Exit(code)
 
 
 def token_for_brokers(config: Path | None, environment: Mapping[str, str]) -> dict[str, str]:
@@ -75,102 +76,87 @@ def token_for_brokers(config: Path | None, environment: Mapping[str, str]) -> di
     return {variable_of(one.TABLE, "broker_token"): token for one in (*servers, brokers)}
 
 
-def _parts(
-    brokers: int, data_dir: Path, host: str, ports: tuple[int, int, int], options: Sequence[str]
-) -> dict[str, Part]:
-    """In the order in which they start; they stop in the opposite one."""
-    reached_at = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    named = [("cluster", ports[0]), ("coordinator", ports[1])]
-    named += [(f"broker-{number + 1}", ports[2] + number) for number in range(brokers)]
-    urls = {name: f"http://{reached_at}:{port}" for name, port in named}
-    parts = {}
-    for name, port in named:
-        arguments = ["broker", "--name", name] if name.startswith("broker-") else [name]
-        arguments += ["--data-dir", str(data_dir / name), "--host", host, "--port", str(port), *options]
-        if name.startswith("broker-"):
-            arguments += ["--cluster-url", urls["cluster"], "--coordinator-url", urls["coordinator"]]
-            arguments += ["--drain-timeout-s", str(_DRAIN_TIMEOUT_S)]
-        if name == "coordinator":
-            arguments += ["--cluster-url", urls["cluster"]]
-        child = Child(name, arguments, data_dir / "logs" / f"{name}.log", stop_timeout_s=40)
-        parts[name] = Part(child, urls[name])
-    return parts
-
-
-async def _run(parts: dict[str, Part], data_dir: Path, *, as_json: bool) -> int:
-    ending = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ending.set)
-
-    def ended(child: Child, code: int) -> None:
-        err.print(f"{child.name} ended with code {code}; starting it again; see {child.log}", style="yellow")
-
-    tasks = [asyncio.create_task(part.child.keep_running(ended)) for part in parts.values()]
+@contextmanager
+def _had_alone(data_dir: Path) -> Iterator[None]:
     try:
-        if not as_json:
-            err.print("starting; Spark takes 10 to 20 seconds", style="dim")
-        ready = asyncio.create_task(_until_ready(parts))
-        waiting = asyncio.create_task(ending.wait())
-        await asyncio.wait([ready, waiting], return_when=asyncio.FIRST_COMPLETED, timeout=_READY_TIMEOUT_S)
-        if not ready.done():
-            ready.cancel()
-            if not ending.is_set():
-                err.print(f"not ready after {_READY_TIMEOUT_S:.0f} s; see {data_dir / 'logs'}", style="bold red")
-                return 1
-        elif not ending.is_set():
-            _show(parts, data_dir, as_json=as_json)
-        await waiting
+        lock = lock_folder(data_dir, _TITLE)
+    except ClusterFailure as exc:
+        raise ClusterFailure(_in_use(data_dir)) from exc
+    try:
+        yield
     finally:
-        await _stop(parts, tasks, as_json=as_json)
+        os.close(lock)
+
+
+def _in_use(data_dir: Path) -> str:
+    record = running_record(data_dir)
+    if record is None:
+        return f"{_TITLE} {data_dir} is in use by another process"
+    since = datetime.fromtimestamp(record.began_at_us / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    option = at_folder(data_dir)
+    return (
+        f"{_TITLE} {data_dir} is in use: `tocsin up` runs there since {since} (process {record.pid}); "
+        f"`tocsin status{option}` shows it, `tocsin down{option}` ends it"
+    )
+
+
+def at_folder(data_dir: Path) -> str:
+    """The option that names a data directory, where it is needed."""
+    return "" if data_dir == Path("data") else f" --data-dir {data_dir}"
+
+
+def _end_leftovers(data_dir: Path) -> None:
+    """What an earlier run has left behind is removed: we have the folder now, so that run is over."""
+    record = read_record(data_dir)
+    if record is not None and (count := kill_processes_of(record.run)):
+        err.print(f"ended what an earlier `tocsin up` had left behind (processes: {count})", style="yellow")
+    remove_record(data_dir)
+    for stale in (data_dir / "logs").glob("*.pid"):
+        stale.unlink(missing_ok=True)
+
+
+async def _run(parts: Sequence[Part], data_dir: Path, *, as_json: bool) -> int:
+    system = System(parts, data_dir, secrets.token_hex(16))
+    write_record(data_dir, system.record)
+    if not as_json:
+        err.print("starting; Spark takes 10 to 20 seconds", style="dim")
+    try:
+        if failure := await system.start():
+            err.print(failure, style="red", markup=False, soft_wrap=True)
+            return 1
+        if system.is_ready:
+            _show(parts, data_dir, as_json=as_json)
+            await system.until_asked_to_end()
+    finally:
+        if not as_json:
+            err.print("stopping", style="dim")
+        await system.stop()
+        await asyncio.to_thread(kill_processes_of, system.record.run, _JAVA_WITHIN_S)
+        remove_record(data_dir)
     return 0
 
 
-async def _stop(parts: dict[str, Part], tasks: Sequence[asyncio.Task[None]], *, as_json: bool) -> None:
-    if not as_json:
-        err.print("stopping", style="dim")
-    # Brokers first, all at once; then the coordinator, then the cluster.
-    await asyncio.gather(*(part.child.stop() for name, part in parts.items() if name.startswith("broker-")))
-    for name in ("coordinator", "cluster"):
-        await parts[name].child.stop()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _until_ready(parts: dict[str, Part]) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
-        for name, part in parts.items():
-            while True:
-                if await _is_ready(client, name, part.url):
-                    break
-                await asyncio.sleep(_POLL_EVERY_S)
-
-
-async def _is_ready(client: httpx.AsyncClient, name: str, url: str) -> bool:
-    with contextlib.suppress(httpx.HTTPError):
-        if name == "cluster":
-            answer = await client.get(f"{url}/healthz")
-            return answer.is_success and answer.json().get("state") == "ready"
-        return (await client.get(f"{url}/healthz")).is_success
-    return False
-
-
-def _show(parts: dict[str, Part], data_dir: Path, *, as_json: bool) -> None:
-    addresses: dict[str, Any] = {name: part.url for name, part in parts.items()}
+def _show(parts: Sequence[Part], data_dir: Path, *, as_json: bool) -> None:
+    addresses: dict[str, Any] = {part.name: part.url for part in parts}
     if as_json:
         print_json({**addresses, "data_dir": str(data_dir)})
         return
     for name, url in addresses.items():
-        out.print(f"{name:12} {url}", markup=False, highlight=False)
-    out.print(f"{'logs':12} {data_dir / 'logs'}", markup=False, highlight=False)
-    page = parts["broker-1"].url
-    out.print(
-        f"""
-Try it, from another terminal:
+        out.print(f"{name:12} {url}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"{'logs':12} {data_dir / 'logs'}", markup=False, highlight=False, soft_wrap=True)
+    out.print(banner(addresses, data_dir), markup=False, highlight=False, soft_wrap=True)
+
+
+def banner(addresses: dict[str, str], data_dir: Path) -> str:
+    """What to try first: with other ports than the usual ones, commands have to be told."""
+    usual = {CLUSTER_URL: ("cluster", DEFAULT_URL), COORDINATOR_URL: ("coordinator", DEFAULT_COORDINATOR_URL)}
+    others = [f"{name}={addresses[part]}" for name, (part, url) in usual.items() if addresses[part] != url]
+    export = f"\n  export {' '.join(others)}" if others else ""
+    option = at_folder(data_dir)
+    return f"""
+Try it, from another terminal:{export}
   tocsin sql "SHOW DATASETS"
   tocsin subscribe "MyChannel(name => 'value')"
-  {page}/  subscribes from a browser
-  {parts["coordinator"].url}/  the dashboard
-Ctrl-C stops everything.""",
-        markup=False,
-        highlight=False,
-    )
+  {addresses["broker-1"]}/  subscribes from a browser
+  {addresses["coordinator"]}/  the dashboard
+`tocsin status{option}` shows what runs. Ctrl-C or `tocsin down{option}` stops everything."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import structlog
 import uvicorn
@@ -20,32 +20,58 @@ from tocsin.cluster.api.faces import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up
+from tocsin.errors import InvalidValue
 from tocsin.model.position import end_of
+from tocsin.runtime import exits
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
 from tocsin.runtime.http import LimitBodies, NameRun, answer_errors
+from tocsin.runtime.ports import check_port
 from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
 
 _WATCH_EVERY_S = 1.0
 _KEEP_ALIVE_S = 75
-#: Told to whoever restarts processes.
-EXIT_FAILED = 70
+#: An end in order takes a second or two. What takes longer waits for a run that is stuck, and a kill loses nothing.
+_STOP_WITHIN_S = 15.0
 
 
 def end_process(reason: str) -> None:
     """Half a cluster that still answers helps nobody; the start that follows is the recovery."""
     log.error("the cluster can't go on", reason=reason)
-    os._exit(EXIT_FAILED)
+    os._exit(exits.FAILED)
+
+
+@contextmanager
+def limited(within_s: float, on_late: Callable[[], None]) -> Iterator[None]:
+    """Have `on_late` called, in a thread of its own, if what is inside takes longer than that."""
+    timer = threading.Timer(within_s, on_late)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def end_late() -> None:
+    """Somebody asked for the end, and what was acknowledged is durable: whatever still runs is found again."""
+    log.warning("something under way did not end in time; ending without it")
+    os._exit(0)
 
 
 def make_app(
-    cluster: Cluster, *, spark: SparkSession | None = None, on_failure: Callable[[str], None] = end_process
+    cluster: Cluster,
+    *,
+    spark: SparkSession | None = None,
+    on_failure: Callable[[str], None] = end_process,
+    on_late: Callable[[], None] = lambda: None,
+    stop_within_s: float = _STOP_WITHIN_S,
 ) -> FastAPI:
     """The HTTP face of a cluster. With the app's start, Spark is brought up in a thread of its own (or the session
     given is used, and left running); records are accepted from the first moment. `on_failure` hears why the cluster
-    can't go on."""
+    can't go on; `on_late` is called when it has not stopped within its time."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -61,9 +87,10 @@ def make_app(
             yield
         finally:
             watching.cancel()
-            await asyncio.to_thread(starting.join)
-            await asyncio.to_thread(cluster.stop)
-            await notifier.close()
+            with limited(stop_within_s, on_late):
+                await asyncio.to_thread(starting.join)
+                await asyncio.to_thread(cluster.stop)
+                await notifier.close()
 
     app = FastAPI(
         title="Tocsin data cluster",
@@ -131,9 +158,13 @@ def serve(settings: ClusterSettings) -> None:
     Access.of(settings)
     if settings.api_token and not settings.broker_token:
         log.warning("no broker can register here: set broker_token, here, at the coordinator and at brokers")
-    cluster = Cluster(settings)
+    check_port(settings.host, settings.port, "the cluster")
+    try:
+        cluster = Cluster(settings)
+    except OSError as exc:
+        raise InvalidValue(f"the cluster's data folder {settings.data_dir} can't be used: {exc}") from exc
     uvicorn.run(
-        make_app(cluster),
+        make_app(cluster, on_late=end_late),
         host=settings.host,
         port=settings.port,
         http=bounded_http(),

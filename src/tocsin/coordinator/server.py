@@ -18,6 +18,7 @@ from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
 from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.http import LimitBodies, answer_errors
+from tocsin.runtime.ports import check_port
 from tocsin.runtime.tls import check_tls
 from tocsin.settings import CoordinatorSettings
 
@@ -72,6 +73,7 @@ def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
     if settings.api_token and not settings.broker_token:
         log.warning("no broker can register here: set broker_token, here, at the cluster and at brokers")
     with locked_folder(settings.data_dir, "the coordinator's data folder"):
+        check_port(settings.host, settings.port, "the coordinator")
         uvicorn.run(
             make_app(settings, faces=faces),
             host=settings.host,

@@ -4,47 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
+
+from tocsin.runtime.last_words import last_words
+from tocsin.runtime.parents import ending_with
 
 #: A child that ends again and again is started less and less often.
 _FIRST_PAUSE_S = 0.5
 _LAST_PAUSE_S = 30.0
 #: One that ran for this long had started well.
 _STEADY_S = 60.0
+#: Enough for the lines in which a process says why it ends, with a stack trace.
+_LAST_WORDS_BYTES = 16 << 10
+
+
+class Watcher(Protocol):
+    """Whoever wants to know what becomes of children."""
+
+    def started(self, child: Child) -> None: ...
+
+    def ended(self, child: Child, code: int) -> bool:
+        """It ended though nobody asked for it; returns whether to start it again."""
+        ...
 
 
 @dataclass(slots=True)
 class Child:
-    """`tocsin ARGUMENTS`, its output in `log`, and beside that its process id while it runs."""
+    """`tocsin ARGUMENTS`, its output in `log`, and beside that its process id while it runs. It ends with us."""
 
     name: str
     arguments: Sequence[str]
     log: Path
-    stop_timeout_s: float = 30.0
+    environment: Mapping[str, str]
+    stop_timeout_s: float
     starts: int = 0
     process: asyncio.subprocess.Process | None = None
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _log_began_at: int = 0
 
-    async def keep_running(self, ended: Callable[[Child, int], None]) -> None:
-        """Run it until it is stopped; `ended` hears of each end that nobody asked for, with the exit code."""
+    async def keep_running(self, watcher: Watcher) -> None:
+        """Run it until it is stopped, or `watcher` does not want it any more. The main thread has to call this."""
         pause_s = _FIRST_PAUSE_S
         while not self._stopping.is_set():
             began_s = time.monotonic()
-            code = await self._run()
-            if self._stopping.is_set():
+            code = await self._run(watcher)
+            if self._stopping.is_set() or not watcher.ended(self, code):
                 return
-            ended(self, code)
             pause_s = _FIRST_PAUSE_S if time.monotonic() - began_s > _STEADY_S else min(2 * pause_s, _LAST_PAUSE_S)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
 
     async def stop(self) -> None:
-        """Ask it to end; end it if it does not."""
+        """Ask it to end; end it, and what it has started, if it does not."""
         self._stopping.set()
         process = self.process
         if process is None or process.returncode is not None:
@@ -54,29 +72,51 @@ class Child:
         try:
             await asyncio.wait_for(process.wait(), self.stop_timeout_s)
         except TimeoutError:
-            process.kill()
+            self.kill()
             await process.wait()
 
-    async def _run(self) -> int:
+    def kill(self) -> None:
+        """End it and what it has started, now: all of them are of one process group."""
+        self._stopping.set()
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        """Why it ended, by what it wrote since it was started."""
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(self._log_began_at, self.log.stat().st_size - _LAST_WORDS_BYTES))
+            return last_words(log.read().decode(errors="replace"))
+        return ""
+
+    async def _run(self, watcher: Watcher) -> int:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self.starts += 1
+            self._log_began_at = output.tell()
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "tocsin",
                 *self.arguments,
+                stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=self.environment,
                 # Ctrl-C at the terminal is for us alone: we stop them in order.
                 start_new_session=True,
+                preexec_fn=ending_with(os.getpid()),
             )
-        self.pid_file.write_text(f"{self.process.pid}\n")
+        own = f"{self.process.pid}\n"
+        self.pid_file.write_text(own)
+        watcher.started(self)
         try:
             return await self.process.wait()
         finally:
-            # Another process may have the number soon.
-            self.pid_file.unlink(missing_ok=True)
+            # Another process may have the number soon. A file that somebody else wrote meanwhile is theirs.
+            with contextlib.suppress(OSError):
+                if self.pid_file.read_text() == own:
+                    self.pid_file.unlink()
 
     @property
     def pid_file(self) -> Path:

@@ -1,34 +1,87 @@
-"""One process per data folder."""
+"""Data folders: whether one can be used, and one process for each."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tocsin.errors import ClusterFailure
+from tocsin.errors import ClusterFailure, InvalidValue
 from tocsin.runtime.files import make_private
+
+#: Written to find out whether there is room: about what new databases and logs take before the first record comes.
+_TRIED_BYTES = 1 << 20
+#: Somebody who asks whether a folder is locked holds its lock for a moment (`is_locked`).
+_WAIT_FOR_ASKERS_S = 0.3
+LOCK_FILE = "lock"
+
+
+def check_usable(folder: Path, title: str) -> None:
+    """Make the folder if need be, and write to it and remove what was written. Raises InvalidValue if that fails."""
+    try:
+        make_private(folder)
+        with tempfile.TemporaryFile(dir=folder) as tried:
+            tried.write(bytes(_TRIED_BYTES))
+            tried.flush()
+            os.fsync(tried.fileno())
+    except OSError as exc:
+        raise _unusable(folder, title, exc) from exc
 
 
 def lock_folder(folder: Path, title: str) -> int:
     """Have a folder for this process alone, until the descriptor is closed or the process ends in whatever way."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as exc:
-        os.close(lock)
-        raise ClusterFailure(f"{title} {folder} is open in another process") from exc
-    return lock
+        raise _unusable(folder, title, exc) from exc
+    deadline_s = time.monotonic() + _WAIT_FOR_ASKERS_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            if time.monotonic() > deadline_s:
+                os.close(lock)
+                raise ClusterFailure(f"{title} {folder} is open in another process") from exc
+            time.sleep(0.05)  # A lock that is let go of tells nobody who asks without waiting for it.
+        else:
+            return lock
 
 
 @contextmanager
 def locked_folder(folder: Path, title: str) -> Iterator[None]:
     """The same, for as long as it is entered. The folder is made if it is not there."""
-    make_private(folder)
+    try:
+        make_private(folder)
+    except OSError as exc:
+        raise _unusable(folder, title, exc) from exc
     lock = lock_folder(folder, title)
     try:
         yield
     finally:
         os.close(lock)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process has the folder. To find out, its lock is held for a moment, and nothing is made."""
+    with contextlib.ExitStack() as stack:
+        try:
+            lock = os.open(folder / LOCK_FILE, os.O_RDONLY)
+        except OSError:
+            return False
+        stack.callback(os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _unusable(folder: Path, title: str, exc: OSError) -> InvalidValue:
+    no_folder = isinstance(exc, FileExistsError | NotADirectoryError)
+    why = "it is, or lies below, something that is no folder" if no_folder else exc.strerror or exc
+    return InvalidValue(f"{title} {folder} can't be used: {why}")

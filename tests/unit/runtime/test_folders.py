@@ -1,13 +1,15 @@
-"""One process per data folder."""
+"""Data folders: whether one can be used, and one process for each."""
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from tocsin.errors import ClusterFailure
-from tocsin.runtime.folders import locked_folder
+from tocsin.errors import ClusterFailure, InvalidValue
+from tocsin.runtime.folders import check_usable, is_locked, locked_folder
 
 
 def test_a_folder_is_had_by_one_at_a_time(tmp_path: Path) -> None:
@@ -18,3 +20,44 @@ def test_a_folder_is_had_by_one_at_a_time(tmp_path: Path) -> None:
         pass
     with locked_folder(folder, "the data folder"):
         pass
+
+
+def test_whether_it_is_had_can_be_asked_and_changes_nothing(tmp_path: Path) -> None:
+    """Neither is a folder made by asking, nor is one taken."""
+    folder = tmp_path / "data"
+    assert not is_locked(folder)
+    assert not folder.exists()
+    with locked_folder(folder, "the data folder"):
+        assert is_locked(folder)
+    assert not is_locked(folder)
+    with locked_folder(folder, "the data folder"):
+        pass
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_what_is_no_folder_is_said(tmp_path: Path, name: str) -> None:
+    """A file in the way, there or further up."""
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidValue, match="can't be used: it is, or lies below, something that is no folder"):
+        check_usable(tmp_path / name, "the data folder")
+    refused = pytest.raises(InvalidValue, match="can't be used")
+    with refused, locked_folder(tmp_path / name, "the data folder"):
+        pass
+
+
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows when something is written, and nothing of what was tried stays."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InvalidValue, match=f"the data folder {tmp_path} can't be used: No space left on device"):
+        check_usable(tmp_path, "the data folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_usable_folder_is_made_and_left_empty(tmp_path: Path) -> None:
+    """Also below folders that are not there yet."""
+    check_usable(tmp_path / "new" / "data", "the data folder")
+    assert list((tmp_path / "new" / "data").iterdir()) == []

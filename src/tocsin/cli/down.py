@@ -1,0 +1,74 @@
+"""`tocsin down`: end what `tocsin up` runs in a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import typer
+
+from tocsin.cli.terminal import AsJson, fail, out, print_json
+from tocsin.cli.up import DataDir
+from tocsin.runtime.folders import is_locked
+from tocsin.runtime.run_records import RunRecord, kill_processes_of, read_record, remove_record, running_record
+
+#: More than `tocsin up` takes at most: it kills what does not end.
+_STOP_TIMEOUT_S = 25.0
+_KILLED_WITHIN_S = 2.0
+
+
+def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
+    """End what `tocsin up` runs in a folder, and wait until it has ended. Nothing to end is fine.
+
+    Only what that `tocsin up` has started is ended; what a killed one has left behind too. The exit code is 1 if
+    something goes on.
+    """
+    began_s = time.monotonic()
+    running = running_record(data_dir)
+    record = running or read_record(data_dir)
+    if running is None and is_locked(data_dir):
+        fail(f"the data folder {data_dir} is in use by a process that is no `tocsin up`; it goes on")
+    in_time = running is None or _end(running, data_dir)
+    left = kill_processes_of(record.run) if record is not None else 0
+    if record is not None and running is None:
+        remove_record(data_dir)
+    names = list(running.processes) if running is not None else []
+    if as_json:
+        print_json({"data_dir": str(data_dir), "stopped": names, "killed": left, "in_order": in_time})
+    elif running is not None:
+        took_s = time.monotonic() - began_s
+        out.print(f"stopped {', '.join(names)} in {took_s:.1f} s", markup=False, soft_wrap=True)
+        if not in_time:
+            out.print(f"`tocsin up` did not end within {_STOP_TIMEOUT_S:g} s and was killed", soft_wrap=True)
+    elif not left:
+        out.print(f"nothing runs in {data_dir}", markup=False, soft_wrap=True)
+    if left and not as_json:
+        out.print(f"killed what was left behind (processes: {left})", soft_wrap=True)
+    raise typer.Exit(0)
+
+
+def _end(running: RunRecord, data_dir: Path) -> bool:
+    """Ask `tocsin up` to end, and kill it if it does not; returns whether it ended in order."""
+    try:
+        os.kill(running.pid, signal.SIGTERM)
+        if _is_free(data_dir, _STOP_TIMEOUT_S):
+            return True
+        os.kill(running.pid, signal.SIGKILL)
+        _is_free(data_dir, _KILLED_WITHIN_S)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        fail(f"process {running.pid} belongs to another user; it goes on")
+    return False
+
+
+def _is_free(data_dir: Path, within_s: float) -> bool:
+    """Whether the folder is let go of within that time: `tocsin up` keeps it until all has ended."""
+    deadline_s = time.monotonic() + within_s
+    while is_locked(data_dir):
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.05)  # A lock tells nobody but those who wait to have it.
+    return True

@@ -1,0 +1,52 @@
+"""Ports: whether one is free, and who listens on it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import psutil
+
+from tocsin.errors import InvalidValue
+
+LAST_PORT = 65535
+
+
+def check_port(host: str, port: int, title: str, hint: str = "give another with --port") -> None:
+    """Raises InvalidValue if nobody could listen on `port` of `host` now. It names the process that does, if it may."""
+    if not 0 <= port <= LAST_PORT:  # getaddrinfo would take what is above for another port.
+        raise InvalidValue(f"{title}: {port} is no port; allowed are 1 to {LAST_PORT}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # As servers do: what is left of an earlier process's connections is in nobody's way.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as exc:
+        if exc.errno == errno.EADDRINUSE:
+            raise InvalidValue(f"{title}: port {port} is in use by {_listener(port)}; {hint}") from exc
+        raise InvalidValue(f"{title}: can't listen on port {port} of {host}: {exc.strerror}") from exc
+
+
+def is_listening(pid: int, port: int) -> bool:
+    """Whether that process itself listens on `port`: an answer from there is then its own."""
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections)
+
+
+def _listener(port: int) -> str:
+    """Who listens on a port, as far as this user may know."""
+    try:
+        pids = [
+            one.pid
+            for one in psutil.net_connections("tcp")
+            if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid
+        ]
+        if pids:
+            return f"process {pids[0]} ({' '.join(psutil.Process(pids[0]).cmdline())[:80]})"
+    except psutil.Error:
+        pass
+    return "another process"

@@ -1,0 +1,50 @@
+"""Ports: whether one is free, and who listens on it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tocsin.errors import InvalidValue
+from tocsin.runtime.ports import check_port, is_listening
+
+pytestmark = pytest.mark.shell
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_busy_port_is_refused_with_who_has_it(busy: int) -> None:
+    """And with what to do about it."""
+    answer = rf"the broker: port {busy} is in use by process {os.getpid()} \(.*\); give another with --port"
+    with pytest.raises(InvalidValue, match=answer):
+        check_port("127.0.0.1", busy, "the broker")
+
+
+def test_a_free_port_passes_and_stays_free(busy: int) -> None:
+    """Also one that was in use a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port)).close()
+    check_port("127.0.0.1", port, "the broker")
+    check_port("127.0.0.1", port, "the broker")
+
+
+@pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 8700), ("127.0.0.1", 70_000)])
+def test_what_cannot_be_listened_on_is_said(host: str, port: int) -> None:
+    """An address that is not this machine's, a number that is no port."""
+    with pytest.raises(InvalidValue, match="the broker: "):
+        check_port(host, port, "the broker")
+
+
+def test_an_answer_is_only_as_good_as_who_gives_it(busy: int) -> None:
+    """Somebody listens there, and it is this process and no other."""
+    assert is_listening(os.getpid(), busy)
+    assert not is_listening(os.getppid(), busy)
+    assert not is_listening(2**22, busy)
