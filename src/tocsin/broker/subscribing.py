@@ -88,7 +88,10 @@ class SubscriptionDesk:
                 self._carry_on(session, backend, ask, one.position, is_stored=is_stored)
             else:
                 session.restoring[ask] = one.position
-                self._holdings.want(ask, Waiter(session, one.position, 0, restoring=True, is_stored=is_stored))
+                self._holdings.want(ask, Waiter(session, one.position, 0, restoring=True, is_stored=True))
+                if not is_stored:
+                    # Before the cluster has answered: a session that is ours is taken for whole when we start again.
+                    self._out.append(StoreSubscription(session.subscriber, ask, one.position))
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
         assert session.arrival is not None
@@ -284,6 +287,7 @@ class SubscriptionDesk:
         """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
         if session.arrival is not None and session.arrival.permission != ask.permission:
             session.found(ask)
+            self._out.append(ForgetSubscription(session.subscriber, ask))
             return
         frontend = self._attach(session, backend, ask, position, is_stored=is_stored)
         if session.is_welcomed:

@@ -257,3 +257,14 @@ def test_a_claim_is_stored_with_what_came_late() -> None:
     assert not broker.all_of(StoreSession)
     broker.fetched(KeptSession("ann/d", 3, [Kept(_FLOOD, Position(7, 90))]))
     assert broker.all_of(StoreSession) == [StoreSession("ann/d", 3)]
+
+
+def test_what_came_late_is_stored_before_the_cluster_answers() -> None:
+    """A broker that is killed while the cluster is away must not report less than it had been given."""
+    broker = _Broker()
+    broker.arrive(1, _asked("fire", "6-90", 1))
+    broker.fetched(KeptSession("ann/d", 2, []))
+    broker.tell(Claimed({"ann/d": 3}))
+    broker.all_of(StoreSubscription)
+    broker.fetched(KeptSession("ann/d", 3, [Kept(_FLOOD, Position(7, 90))]))
+    assert StoreSubscription("ann/d", _FLOOD, Position(7, 90)) in broker.all_of(StoreSubscription)
