@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import DataFrame, SparkSession
 
 from tocsin.cluster.feeds.parsing import parse_frames, separate
 from tocsin.model.catalogue import Dataset, DatasetKind
 from tocsin.model.schema import Column, ColumnType, Schema
+from unit.model.test_times import REFUSED, TAKEN
 
 _MAX_RECORD_BYTES = 40
 _COLUMNS = (Column("id", ColumnType.STRING, nullable=False), Column("Level", ColumnType.DOUBLE))
@@ -37,6 +40,24 @@ def test_what_does_not_fit_keeps_its_bytes_and_its_place(spark: SparkSession) ->
     assert parsed.rows.column("id").to_pylist() == ["a", "c"]
     assert parsed.rejected.column("line").to_pylist() == [4, 5, 6, 7]
     assert parsed.rejected.column("raw").to_pylist() == [line.decode() for line in lines[3:7]]
+
+
+def test_times_are_taken_in_listed_forms_only(spark: SparkSession) -> None:
+    """Spark takes and refuses the same as the list says, to the microsecond, and each refusal says what is expected."""
+    columns = (Column("at", ColumnType.TIMESTAMP), Column("day", ColumnType.DATE))
+    dataset = Dataset("Times", DatasetKind.ACTIVE, Schema(columns))
+    days = {"2026-01-02": True, "2200-12-31": True, "2026-1-2": False, "2026-02-30": False, "1899-12-31": False}
+    records = [{"at": value} for value in (*TAKEN, *REFUSED)] + [{"day": day} for day in days]
+    body = "\n".join(map(json.dumps, records)).encode()
+    parsed = separate(
+        parse_frames(_frames(spark, [(0, "Times", body)]), dataset, 100, ordered=True), dataset, {}, 100, now_us=0
+    )
+    taken = [moment.isoformat() for moment in parsed.rows.column("at").drop_null().to_pylist()]
+    assert taken == list(TAKEN.values())
+    assert [str(day) for day in parsed.rows.column("day").drop_null().to_pylist()] == ["2026-01-02", "2200-12-31"]
+    reasons = parsed.rejected.column("reason").to_pylist()
+    assert len(reasons) == len(REFUSED) + 3
+    assert all(reason.startswith(f"at: {words}") for reason, words in zip(reasons, REFUSED.values(), strict=False))
 
 
 def test_no_view_is_left_behind(spark: SparkSession) -> None:

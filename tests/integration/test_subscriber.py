@@ -70,6 +70,27 @@ async def test_subscribe_and_follow(network: Network, broker: ServerProcess) -> 
             await me.subscribe("SightingsOf", topic=5)
 
 
+async def test_a_dropped_channel_is_told_to_those_who_follow_it(network: Network, broker: ServerProcess) -> None:
+    """DROP says how many subscriptions it ends, iterating raises NotFound, and a channel of the same name can be
+    subscribed to at once."""
+    body = "SELECT s.* FROM Sightings s WHERE is_new(s) AND s.topic = :topic"
+    create = f"CREATE CONTINUOUS CHANNEL Passing (topic STRING) AS {body}"
+    network.live.sql(create)
+    async with Subscriber(**options(network, "bereft")) as me:
+        first, other = await me.subscribe("Passing", topic="drop"), await me.subscribe("Passing", topic="else")
+        await sight(network, "drop", "1")
+        assert await ids(first, 1) == ["1"]
+        (dropped,) = await asyncio.to_thread(network.live.sql, "DROP CHANNEL Passing")
+        assert dropped["message"] == "channel Passing dropped; 2 subscriptions ended with it"
+        for subscription in (first, other):
+            with pytest.raises(NotFound, match="channel Passing was dropped"):
+                await ids(subscription, 1)
+        await asyncio.to_thread(network.live.sql, create)
+        again = await me.subscribe("Passing", topic="drop")
+        await sight(network, "drop", "2")
+        assert await ids(again, 1) == ["2"]
+
+
 async def test_channels_know_where_people_are(network: Network) -> None:
     """What somebody tells of their place reaches the dataset through their broker, under their own name."""
     network.live.sql(

@@ -34,7 +34,7 @@ TODAY = "2026-01-01"
 PUBLISHED = {
     "Millis": Trigger("timestamp_millis(r.n)", {"n": 0}, {"n": MAX}),
     "Seconds": Trigger("timestamp_seconds(r.n)", {"n": 0}, {"n": MAX}),
-    "Interval": Trigger("r.at + INTERVAL 290000 YEAR", {"at": f"{TODAY}T00:00:00Z"}, {"at": "9999-01-01T00:00:00Z"}),
+    "Interval": Trigger("r.at + INTERVAL 292100 YEAR", {"at": f"{TODAY}T00:00:00Z"}, {"at": "2200-01-01T00:00:00Z"}),
     "Months": Trigger("add_months(r.day, int(r.n))", {"day": TODAY, "n": 1}, {"day": TODAY, "n": 2**31 - 1}),
     "Url": Trigger("url_decode(r.s)", {"s": "a%20b"}, {"s": "%zz"}),
     "Element": Trigger("element_at(array(1, 2), int(r.n))", {"n": 1}, {"n": 0}),

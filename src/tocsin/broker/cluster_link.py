@@ -176,5 +176,6 @@ def _deliveries(lines: bytes) -> list[Delivery]:
             text = in_place_of(result, len(text))
             log.warning("a result is too large to be sent", position=result.position, size_bytes=len(line))
         failure = "" if failed is None else failed.reason
-        found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us, failure))
+        is_end = failed is not None and failed.code == NotFound.code
+        found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us, failure, is_end))
     return found

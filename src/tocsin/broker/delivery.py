@@ -86,7 +86,7 @@ class DeliveryDesk:
             if known is None or subscription in self._untrusted:
                 continue
             self._cache.put(subscription, deliveries, event.now_s)
-            known.failure = deliveries[-1].failure or known.failure  # Nothing comes after it.
+            self._note_end(known, deliveries)
             wires = [one.wire for one in deliveries]
             self._pulled_bytes[subscription] = self._pulled_bytes.get(subscription, 0) + sum(map(len, wires))
             for session in known.live.values():
@@ -111,6 +111,14 @@ class DeliveryDesk:
             for frontend in [one for one in self._ahead if one.sent <= self.through]:
                 del self._ahead[frontend]
                 self.bring_forward(frontend.session)
+
+    def _note_end(self, backend: Backend, deliveries: Sequence[Delivery]) -> None:
+        """Nothing comes after the result that says why."""
+        last = deliveries[-1]
+        backend.failure = last.failure or backend.failure
+        if last.is_end:
+            backend.has_ended = True
+            self._holdings.unspell(backend)
 
     def _park_who_get_too_much(self, touched: list[Session], deliveries: Sequence[Delivery]) -> list[Session]:
         """Those for whom one pull has more than may be queued get it in parts, like those who read slowly."""
@@ -225,6 +233,8 @@ class DeliveryDesk:
         for subscription, after in event.after.items():
             self._fetching.discard(subscription)
             deliveries = by_subscription.get(subscription, [])
+            if deliveries and (known := self._holdings.get(subscription)) is not None:
+                self._note_end(known, deliveries)
             if event.through > after:
                 reach = self._cache.reaches_back_to(subscription)
                 if reach is not None and event.through >= reach:

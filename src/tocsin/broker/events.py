@@ -96,6 +96,8 @@ class Delivery:
     committed_at_us: int = 0
     #: If it says that the subscription has failed, why.
     failure: str = ""
+    #: It has failed because its channel was dropped: whoever asks for the same has to ask the cluster.
+    is_end: bool = False
 
 
 # Events

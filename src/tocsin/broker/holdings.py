@@ -89,6 +89,12 @@ class Holdings:
         backend.spellings.add(ask)
         self._ids[ask] = backend.id
 
+    def unspell(self, backend: Backend) -> None:
+        """Whoever asks for the same gets it anew from the cluster; those who have `backend` keep it until they go."""
+        for ask in backend.spellings:
+            if self._ids.get(ask) == backend.id:
+                del self._ids[ask]
+
     def answered(self, asks: Iterable[Ask]) -> dict[Ask, list[Waiter]]:
         """The cluster has answered for these; returns who waited for each."""
         self._busy = False
@@ -148,8 +154,7 @@ class Holdings:
             backend = entry[-1]
             del self._unwanted[backend.id]
             del self._backends[backend.id]
-            for ask in backend.spellings:
-                self._ids.pop(ask, None)
+            self.unspell(backend)
             due.append(backend)
         return due
 

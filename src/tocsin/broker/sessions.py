@@ -35,6 +35,8 @@ class Backend:
     keep_until_s: float = 0.0
     #: Why its channel can't be run for it any more, or empty.
     failure: str = ""
+    #: Its channel was dropped; another one may have its name.
+    has_ended: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -283,8 +283,8 @@ class BrokerState:
         return None if session is None else session.connection
 
     def held(self) -> frozenset[int]:
-        """The backend subscriptions that the cluster holds for us, as far as we know."""
-        return frozenset(backend.id for backend in self._holdings.backends())
+        """The backend subscriptions that the cluster lists as ours, as far as we know."""
+        return frozenset(backend.id for backend in self._holdings.backends() if not backend.has_ended)
 
     # Starting
 

@@ -235,7 +235,9 @@ class SubscriptionDesk:
         del backend.frontends[session.subscriber]
         self._quotas.count_subscription(session.user, -1)
         if not is_session_over:
-            self._out.append(ForgetSubscription(session.subscriber, frontend.ask))
+            # One that has ended may have a successor, which is stored in its place.
+            if all(one.ask != frontend.ask for one in session.frontends.values()):
+                self._out.append(ForgetSubscription(session.subscriber, frontend.ask))
             self._reports.changed(session)
         if not backend.frontends:
             self._holdings.let_go(backend, release_at_s)

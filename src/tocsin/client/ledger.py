@@ -13,7 +13,7 @@ from tocsin.client import events as ev
 from tocsin.client.failures import error_of
 from tocsin.client.held import Held, Key, key_of
 from tocsin.client.links import Link, LinkState
-from tocsin.errors import AlreadyExists, InvalidValue, SubscriptionFailed
+from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 
@@ -170,9 +170,16 @@ class Ledger:
             self.plan_acks(now_s)
 
     def failed(self, link: Link, message: messages.Failed) -> None:
-        """The last that comes of a subscription. It is held until the application has taken it and unsubscribes."""
+        """The last that comes of a subscription. It is held until the application has taken it and unsubscribes; one
+        whose channel was dropped is over at once, for another channel may have its name already."""
         held = self._held.get(link.requests.get(message.subscription, 0))
-        if held is not None and held.take(messages.parse_position(message.position)):
+        if held is None or not held.take(messages.parse_position(message.position)):
+            return
+        if message.code == NotFound.code:
+            del self._held[held.request]
+            self._unsubscribe_from(link, message.subscription, held.request)
+            self.out.append(ev.TellRefused(held.request, NotFound(message.reason)))
+        else:
             error = SubscriptionFailed(f"channel {held.channel} can't be run with these values: {message.reason}")
             self.out.append(ev.TellRefused(held.request, error))
 

@@ -143,6 +143,9 @@ class Cluster:
             ingested_position=lambda: self.ingestion.position,
             run_over=self.run_over,
         )
+        for name in self.registry.counts():
+            if name.lower() not in self.catalogue.channels:
+                self.end_subscriptions(name)  # The last process ended while it dropped the channel.
         for channel in self.catalogue.channels.values():
             self._take_up(channel)
         # What was committed but not run over when the last process ended.
@@ -211,15 +214,28 @@ class Cluster:
         self.executor.begin_anew(channel, compiled)
         self._put_on_schedule(channel)
 
-    def retire(self, channel: Channel) -> None:
-        """A channel was dropped."""
+    def retire(self, channel: Channel) -> int:
+        """A channel was dropped: tell whoever holds its subscriptions; returns how many ended."""
         self.repetitive.remove(channel.name)
         with self.subscription_lock:
             state = self.executor.withdraw(channel.name)
         # Outside of the lock: those who subscribe to others should not have to wait for a run that takes long.
         if state is not None:
             self.executor.release(state)
-        self.registry.remove_channel(channel.name)
+        return self.end_subscriptions(channel.name)
+
+    def end_subscriptions(self, channel: str) -> int:
+        """End the subscriptions of a channel that is not there any more; returns how many there were."""
+        count = 0
+        for subscriptions in self.registry.of_channel(channel):
+            ids = [one.id for one in subscriptions]
+            count += len(ids)
+            commit = self.results.tell_ended(channel, ids, self.clock.now_us())
+            if commit is not None:
+                self._tell_results(commit)
+        # Last: if the process ends before, the next one begins anew, and nobody is told twice.
+        self.registry.end_channel(channel)
+        return count
 
     def pause(self, name: str) -> bool:
         """Have a channel not run any more, also after a restart; False if it was paused already.

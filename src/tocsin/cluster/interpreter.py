@@ -25,6 +25,7 @@ from tocsin.cluster.channels.parse import read_script
 from tocsin.cluster.channels.planning import explain
 from tocsin.cluster.channels.review import review_channel
 from tocsin.cluster.cluster import Cluster
+from tocsin.cluster.datasets.arrow import wire_values
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.records import misfit
 from tocsin.cluster.failures import SPARK_ERRORS, reason_of
@@ -239,7 +240,6 @@ class Interpreter:
         review_channel(channel, cluster.catalogue.datasets)
         compiled = cluster.compile(channel)
         explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
-        cluster.registry.remove_channel(channel.name)
         cluster.put_to_work(channel, compiled)
         try:
             cluster.catalogue.add_channel(channel)
@@ -273,7 +273,10 @@ class Interpreter:
                 cluster.unwatch(feed)
                 cluster.metrics.forget_feed(feed.name)
             case st.Kind.CHANNEL:
-                cluster.retire(cluster.catalogue.drop_channel(name))
+                channel = cluster.catalogue.drop_channel(name)
+                count = cluster.retire(channel)
+                ended = f"{count} subscription{'' if count == 1 else 's'} ended with it"
+                return Answer(f"channel {channel.name} dropped; {ended}")
             case _ as never:
                 assert_never(never)
         return Answer(f"{statement.kind.lower()} {name} dropped")
@@ -348,7 +351,10 @@ def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """A column as values that JSON can carry; those that Python has no value for, such as the year 10000, as text."""
+    """A column as values that JSON can carry. All of a column have one form, also beside one that Python has no value
+    for, such as the year 10000."""
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        return wire_values(column)
     try:
         return [float(value) if isinstance(value, Decimal) else value for value in column.to_pylist()]
     except (ValueError, OverflowError):

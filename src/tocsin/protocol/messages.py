@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from tocsin.errors import InvalidValue, TocsinError
+from tocsin.errors import InvalidValue, NotFound, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 
@@ -131,14 +131,15 @@ class Notification(_Message, frozen=True, tag="notification"):
 
 
 class Failed(_Message, frozen=True, tag="failed"):
-    """The channel can't be run for this subscription any more: it is the last that comes of it. It has a position, as
-    notifications have."""
+    """Nothing comes of this subscription any more: the channel can't be run for it or, with the code `not_found`, was
+    dropped. It has a position, as notifications have."""
 
     subscription: int
     channel: str
     position: str
     committed_at_us: int
     reason: str
+    code: str = SubscriptionFailed.code
 
 
 class HistoryGone(_Message, frozen=True, tag="history_gone"):
@@ -260,13 +261,19 @@ def in_place_of(result: Result, size_bytes: int) -> bytes:
 
 def failure_of(line: bytes, result: Result) -> Failed | None:
     """What a pulled line says instead of a result: a payload is an object, so a string in its place is the reason why
-    there will be none.
+    there will be none, and a list of one string that its channel is gone.
 
     >>> line = b'{"subscription":7,"channel":"C","position":"7-1","committed_at_us":1,"payload":"no such zone"}'
     >>> failure_of(line, decode_result(line)).reason
     'no such zone'
+    >>> line = line.replace(b'"no such zone"', b'["channel C was dropped"]')
+    >>> failure_of(line, decode_result(line)).code
+    'not_found'
     """
-    if not line.endswith(b'"}'):
+    if line.endswith(b'"}'):
+        reason, code = msgspec.json.decode(result.payload, type=str), SubscriptionFailed.code
+    elif line.endswith(b'"]}'):
+        (reason,), code = msgspec.json.decode(result.payload, type=tuple[str]), NotFound.code
+    else:
         return None
-    reason = msgspec.json.decode(result.payload, type=str)
-    return Failed(result.subscription, result.channel, result.position, result.committed_at_us, reason)
+    return Failed(result.subscription, result.channel, result.position, result.committed_at_us, reason, code)

@@ -28,6 +28,7 @@ from tocsin.broker.events import (
     FetchHistory,
     FetchSession,
     ForgetSession,
+    ForgetSubscription,
     HandoverPlaced,
     Held,
     HistoryLost,
@@ -134,6 +135,12 @@ class Broker:
         """The cluster says that a subscription has failed."""
         self.pulls += 1
         delivery = Delivery(one, sequence, f"{one}-{sequence}".encode(), failure=reason)
+        self.tell(ResultsPulled(self.pulls, [delivery], sequence, self.now_s))
+
+    def end(self, one: int, sequence: int) -> None:
+        """The cluster says that a subscription has ended with its channel."""
+        self.pulls += 1
+        delivery = Delivery(one, sequence, f"{one}-{sequence}".encode(), failure="dropped", is_end=True)
         self.tell(ResultsPulled(self.pulls, [delivery], sequence, self.now_s))
 
     def live(self, *users: str) -> None:
@@ -817,6 +824,26 @@ def test_a_failure_is_delivered_and_the_subscription_refused() -> None:
     broker.subscribe(3, "flood", request=6, position="7-110")
     assert broker.messages(Subscribed)
     assert [one.wires for one in broker.all_of(Deliver)] == [[b"7-120"]]
+
+
+def test_a_dropped_channel_is_told_and_can_be_asked_for_anew() -> None:
+    """Those who hold it are told. Whoever asks for the same then gets what the cluster has by that name now, and what
+    is given up of the old one takes nothing from the new one."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.end(7, 120)
+    assert {(one.connection, *one.wires) for one in broker.all_of(Deliver)} == {(1, b"7-120"), (2, b"7-120")}
+    assert broker.state.held() == frozenset()
+    broker.subscribe(1, "flood", request=5)
+    assert broker.all_of(Acquire)
+    broker.acquired(flood=9)
+    assert [(one.subscription, one.request) for one in broker.messages(Subscribed)] == [(9, 5)]
+    broker.tell(UnsubscribeAsked(1, 7, 6, 0.0))
+    assert not broker.all_of(ForgetSubscription)
+    broker.pull((9, 130))
+    assert broker.wires() == {1: [b"9-130"]}
+    broker.tell(UnsubscribeAsked(1, 9, 7, 0.0))
+    assert broker.all_of(ForgetSubscription)
 
 
 def test_what_has_failed_at_the_cluster_is_refused_here() -> None:

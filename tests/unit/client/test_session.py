@@ -11,7 +11,7 @@ from tocsin.client import events as ev
 from tocsin.client.failures import ConnectionEnded, Replaced, TokenRefused
 from tocsin.client.ledger import MAX_HELLO_BYTES
 from tocsin.client.session import Session, SessionOptions
-from tocsin.errors import InvalidValue, SubscriptionFailed, Unauthorised, Unavailable
+from tocsin.errors import InvalidValue, NotFound, SubscriptionFailed, Unauthorised, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 
@@ -85,6 +85,17 @@ def test_a_subscription_that_fails_is_told_once_and_left() -> None:
     assert "no such zone" in told.error.message
     assert play.hear(1, failed) == []
     assert sent(play.tell(ev.UnsubscribeAsked(1))) == [messages.Unsubscribe(7, 1)]
+
+
+def test_a_subscription_whose_channel_is_dropped_ends_with_not_found() -> None:
+    """It is over at once: the session lets go of it by itself, and the same can be asked for anew."""
+    play = play_at()
+    told = play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
+    (refused,) = [one for one in told if isinstance(one, ev.TellRefused)]
+    assert isinstance(refused.error, NotFound)
+    assert refused.error.message == "channel C was dropped"
+    assert sent(told) == [messages.Unsubscribe(7, 1)]
+    assert sent(play.tell(ev.SubscribeAsked(2, "C", {}))) == [messages.Subscribe("C", {}, "", 2)]
 
 
 # ── Finding a broker ──

@@ -139,6 +139,7 @@ def register(broker: str, body: BrokerRequest, cluster: AnyCluster, role: GivenR
     with cluster.subscription_lock:
         incarnation = cluster.incarnations.register(broker, body.identity, body.start)
         cluster.registry.put_broker(Broker(broker, body.callback_url, body.push_limit_bytes))
+        cluster.registry.forget_ended(broker)
     return reply({"broker": broker, "cursor": cluster.results.last_sequence, "incarnation": incarnation})
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
 from math import isfinite
 
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Channel, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
+from tocsin.model.times import DATE_WORDS, FIRST_YEAR, LAST_YEAR, TIME_WORDS, parse_date, parse_time
 
 MAX_STRING_LENGTH = 10_000
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z", re.ASCII)
+_YEARS = f"in the years {FIRST_YEAR} to {LAST_YEAR}"
 
 
 def check_values(channel: Channel, values: Mapping[str, object] | Sequence[object]) -> tuple[ParameterValue, ...]:
@@ -87,15 +86,11 @@ def _double(value: object) -> float:
 
 
 def _timestamp(value: object) -> str:
-    if not isinstance(value, str) or (moment := datetime.fromisoformat(value)).tzinfo is None:
-        raise ValueError
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return parse_time(value).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def _date(value: object) -> str:
-    if not isinstance(value, str) or not _DATE.match(value):
-        raise ValueError
-    return date.fromisoformat(value).isoformat()
+    return parse_date(value).isoformat()
 
 
 _NORMAL_FORMS: dict[ColumnType, Callable[[object], ParameterValue]] = {
@@ -113,6 +108,6 @@ _WANTED = {
     ColumnType.INT: f"a whole number from {-(2**31)} to {2**31 - 1}",
     ColumnType.BIGINT: f"a whole number from {-(2**63)} to {2**63 - 1}",
     ColumnType.DOUBLE: "a finite number",
-    ColumnType.TIMESTAMP: "an ISO 8601 time with its offset, such as '2026-01-02T03:04:05Z'",
-    ColumnType.DATE: "an ISO 8601 date, such as '2026-01-02'",
+    ColumnType.TIMESTAMP: f"{TIME_WORDS}, {_YEARS}",
+    ColumnType.DATE: f"{DATE_WORDS}, {_YEARS}",
 }

@@ -10,19 +10,24 @@ from typing import assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 from pyspark.sql import types as T  # noqa: N812 - everyone's name for it
 
 from tocsin.cluster.channels.statements import FileFormat
 from tocsin.cluster.datasets.arrow import arrow_schema, ddl
 from tocsin.cluster.datasets.records import reason_for_rejection
+from tocsin.cluster.datasets.time_columns import from_text, is_outside, is_time, text_ddl
 from tocsin.cluster.failures import SPARK_ERRORS, reason_of
 from tocsin.errors import InvalidValue, TooLarge
 from tocsin.model.catalogue import Dataset
+from tocsin.model.schema import Column as TableColumn
 from tocsin.model.schema import ColumnType
+from tocsin.model.times import DATE_WORDS, FIRST_YEAR, LAST_YEAR, TIME_WORDS
 
 _CORRUPT, _MISFIT = "_corrupt", "_misfit"
+_YEARS = f"in the years {FIRST_YEAR} to {LAST_YEAR}"
+_EXPECTED = {ColumnType.TIMESTAMP: f"{TIME_WORDS}, {_YEARS}", ColumnType.DATE: f"{DATE_WORDS}, {_YEARS}"}
 #: A loaded file passes through the driver's memory.
 MAX_FILE_BYTES = 1 << 30
 
@@ -83,16 +88,13 @@ def _csv(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
 
 
 def _ndjson(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
-    schema = f"{ddl(dataset.schema)}, `{_CORRUPT}` STRING"
+    schema = f"{text_ddl(dataset.schema)}, `{_CORRUPT}` STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     lines = spark.read.text(str(path)).where(F.trim(F.col("value"), F.lit(" \t\r")) != "")
     parsed = lines.select("value", F.from_json("value", schema, options).alias("r"))
     bad = F.when(F.col("r").isNull(), F.col("value")).otherwise(F.col("r").getField(_CORRUPT))
-    return parsed.select(
-        *(F.col("r").getField(name).alias(name) for name in dataset.schema.names),
-        bad.alias(_CORRUPT),
-        F.lit(None).cast("string").alias(_MISFIT),
-    )
+    values = (F.col("r").getField(name).alias(name) for name in dataset.schema.names)
+    return _cast(parsed.select(*values, bad.alias(_CORRUPT)), dataset, trim=False)
 
 
 def _parquet(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
@@ -110,12 +112,27 @@ def _cast(frame: DataFrame, dataset: Dataset, *, trim: bool) -> DataFrame:
             columns.append(F.lit(None).cast(column.type).alias(column.name))
             continue
         value = given.cast("string")
-        fitting = (F.trim(value) if trim and column.type is not ColumnType.STRING else given).cast(column.type)
+        if is_time(column.type):
+            fitting, is_bad = _time(frame, column, trim=trim)
+        else:
+            fitting = (F.trim(value) if trim and column.type is not ColumnType.STRING else given).cast(column.type)
+            is_bad = fitting.isNull()
         columns.append(fitting.alias(column.name))
-        words = F.concat(F.lit(f"{column.name}: expected {column.type}, got "), value)
-        reasons.append(F.when(given.isNotNull() & fitting.isNull(), words))
+        words = F.concat(F.lit(f"{column.name}: expected {_EXPECTED.get(column.type, column.type)}, got "), value)
+        reasons.append(F.when(given.isNotNull() & is_bad, words))
     reason = F.coalesce(*reasons) if reasons else F.lit(None).cast("string")
     return frame.select(*columns, F.col(_CORRUPT), reason.alias(_MISFIT))
+
+
+def _time(frame: DataFrame, column: TableColumn, *, trim: bool) -> tuple[Column, Column]:
+    """A time or a date, out of a text or as the file has it, and whether it is none that is allowed."""
+    field = next(one for one in frame.schema.fields if one.name.lower() == column.name.lower())
+    name = f"`{field.name.replace('`', '``')}`"
+    if isinstance(field.dataType, T.StringType):
+        value = from_text(f"trim({name})" if trim else name, column.type)
+    else:
+        value = f"CAST({name} AS {column.type})"
+    return F.expr(value), F.expr(is_outside(f"({value})", column.type))
 
 
 def _refuse_bad(dataset: Dataset, path: Path, file_format: FileFormat, table: pa.Table) -> None:

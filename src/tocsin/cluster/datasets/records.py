@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from datetime import date, datetime
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.model.times import parse_date, parse_time
 
 _MAX_QUOTED_CHARS = 60
 _RANGES = {ColumnType.INT: 31, ColumnType.BIGINT: 63}
@@ -22,9 +22,9 @@ _WORDS = {
     ColumnType.INT: "a whole number of 32 bits",
     ColumnType.BIGINT: "a whole number of 64 bits",
     ColumnType.DOUBLE: "a finite number",
-    ColumnType.TIMESTAMP: "an ISO 8601 timestamp such as 2026-01-02T03:04:05Z",
-    ColumnType.DATE: "an ISO 8601 date such as 2026-01-02",
 }
+#: What reads them says itself what is wrong.
+_TIMES: dict[ColumnType, Callable[[object], object]] = {ColumnType.TIMESTAMP: parse_time, ColumnType.DATE: parse_date}
 
 
 def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> str:
@@ -62,6 +62,12 @@ def misfit(schema: Schema, record: Mapping[str, Any]) -> str | None:
 def _reason_for_column(column: Column, value: Any) -> str | None:
     if value is None:
         return None if column.nullable else f"{column.name}: missing; every record needs it"
+    if column.type in _TIMES:
+        try:
+            _TIMES[column.type](value)
+        except ValueError as reason:
+            return f"{column.name}: {reason}; got {_quote(value)}"
+        return None
     if _fits(column.type, value):
         return None
     return f"{column.name}: expected {_WORDS[column.type]}, got {_quote(value)}"
@@ -78,10 +84,8 @@ def _fits(kind: ColumnType, value: Any) -> bool:
             return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
         case ColumnType.DOUBLE:
             return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
-        case ColumnType.TIMESTAMP:
-            return isinstance(value, str) and _parses(datetime.fromisoformat, value)
-        case ColumnType.DATE:
-            return isinstance(value, str) and _parses(date.fromisoformat, value)
+        case _:
+            raise AssertionError(f"{kind} has a parser")
 
 
 def _is_finite(value: float) -> bool:
@@ -89,14 +93,6 @@ def _is_finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:  # A whole number beyond all DOUBLEs.
         return False
-
-
-def _parses(parse: Any, text: str) -> bool:
-    try:
-        parse(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _quote(value: Any) -> str:

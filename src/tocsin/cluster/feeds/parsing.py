@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from tocsin.cluster.datasets.arrow import arrow_schema, ddl
+from tocsin.cluster.datasets.arrow import arrow_schema
 from tocsin.cluster.datasets.records import reason_for_rejection
 from tocsin.cluster.datasets.store import DEAD_LETTERS
+from tocsin.cluster.datasets.time_columns import from_text, is_outside, is_time, text_ddl
 from tocsin.model.catalogue import Dataset
 from tocsin.model.schema import ColumnType
 
@@ -57,22 +58,35 @@ def _query(view: str, dataset: Dataset, max_record_bytes: int) -> str:
     hundreds of calls and twice as long to make as to run."""
     options = ", ".join(f"'{name}', '{value}'" for name, value in _JSON_OPTIONS.items())
     unfit = ["r IS NULL", f"r.{_CORRUPT} IS NOT NULL", f"octet_length(text) > {max_record_bytes}"]
+    times = {column.name: f"_time_{column.name}" for column in dataset.schema if is_time(column.type)}
     for column in dataset.schema:
+        if column.name in times:
+            outside = is_outside(f"`{times[column.name]}`", column.type)
+            unfit.append(f"(r.`{column.name}` IS NOT NULL AND {outside})")
         if not column.nullable:
             unfit.append(f"r.`{column.name}` IS NULL")
         if column.type is ColumnType.DOUBLE:
             # JSON has no infinity, but 1e999 reads as one; a distance to it would poison every near-query.
             unfit.append(f"coalesce(abs(r.`{column.name}`) = double('Infinity'), FALSE)")
+    values = ", ".join(
+        f"`{times[column.name]}` AS `{column.name}`" if column.name in times else f"r.`{column.name}`"
+        for column in dataset.schema
+    )
+    read = "".join(
+        f", {from_text(f'r.`{column.name}`', column.type)} AS `{times[column.name]}`"
+        for column in dataset.schema
+        if column.name in times
+    )
     return f"""
-        SELECT {", ".join(f"r.`{column.name}`" for column in dataset.schema)}, {_POSITION}, {_LINE},
+        SELECT {values}, {_POSITION}, {_LINE},
           CASE WHEN {" OR ".join(unfit)} THEN CAST(text AS BINARY) END AS {_RAW}
-        FROM (
-          SELECT *, from_json(text, '{ddl(dataset.schema)}, `{_CORRUPT}` STRING', map({options})) AS r
+        FROM (SELECT *{read} FROM (
+          SELECT *, from_json(text, '{text_ddl(dataset.schema)}, `{_CORRUPT}` STRING', map({options})) AS r
           FROM (
             SELECT position AS {_POSITION}, posexplode(split(CAST(body AS STRING), '\\n')) AS ({_LINE}, text)
             FROM `{view}` WHERE lower(dataset) = '{dataset.name.lower()}'
           ) WHERE text <> ''
-        )"""
+        ))"""
 
 
 def separate(table: pa.Table, dataset: Dataset, feed_of: dict[int, str], max_record_bytes: int, now_us: int) -> Parsed:

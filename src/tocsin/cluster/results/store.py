@@ -130,6 +130,19 @@ class ResultStore:
         )
         return self._commit([(channel, output)], {}, now_us, {_failed_app(one): 1 for one in untold})
 
+    def tell_ended(self, channel: str, ids: Sequence[int], now_us: int) -> int | None:
+        """Put into the history of these subscriptions, once, that their channel was dropped: the reason stands where
+        others have their payload, as a JSON list of one string, which no payload is."""
+        # A dropped channel gets no more subscriptions, so the last of them tells this drop from all others.
+        told = f"ended-{max(ids)}"
+        if self._table.transaction(told):
+            return None
+        payload = json.dumps([f"channel {channel} was dropped"])
+        output = pa.table(
+            {"subscription": pa.array(ids, pa.int64()), "payload": pa.array([payload] * len(ids), pa.string())}
+        )
+        return self._commit([(channel, output)], {}, now_us, {told: 1})
+
     def has_results(self, subscription: int) -> bool:
         """Whether a subscription ever had a result."""
         behind = self._latest.behind({subscription: self.earliest_sequence})

@@ -71,6 +71,11 @@ _LOOKUP_CHUNK = 5_000
 _READ_CHUNK = 200_000
 
 
+#: What the channel of a subscription begins with that has ended with it; the id and the name follow. No channel's name
+#: begins so.
+ENDED_MARK = "#"
+_has_ended = subscription_table.c.channel.startswith(ENDED_MARK)
+
 #: Subscriptions that have ended, by channel.
 Ended = dict[str, list[int]]
 
@@ -174,13 +179,23 @@ class SubscriptionRegistry:
                 connection.execute(_holds.delete().where(mine))
             return _remove_unheld(connection, ids)
 
-    def remove_channel(self, channel: str) -> None:
-        """End all subscriptions of a channel that is dropped."""
-        ids = sa.select(subscription_table.c.id).where(subscription_table.c.channel == channel)
+    def end_channel(self, channel: str) -> None:
+        """End all subscriptions of a channel that was dropped. Brokers hold them on, so that they get the result that
+        says so, but nobody finds them by the channel's name any more, which may be another one's soon."""
+        ended = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
+        of_channel = subscription_table.c.channel == channel
         with self._lock, self._engine.begin() as connection:
-            connection.execute(_holds.delete().where(_holds.c.subscription.in_(ids)))
-            connection.execute(subscription_table.delete().where(subscription_table.c.channel == channel))
+            connection.execute(subscription_table.update().where(of_channel).values(channel=ended))
             connection.execute(failure_table.delete().where(failure_table.c.channel == channel))
+
+    def forget_ended(self, broker: str) -> None:
+        """A broker that starts anew does not know the subscriptions that ended with their channel: let go of them."""
+        ids = sa.select(subscription_table.c.id).where(_has_ended)
+        mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(ids))
+        with self._lock, self._engine.begin() as connection:
+            held = list(connection.scalars(sa.select(_holds.c.subscription).where(mine)))
+            connection.execute(_holds.delete().where(mine))
+            _remove_unheld(connection, held)
 
     # Subscriptions that have failed: they are held on, so that their holders can be told, but are not run any more.
 
@@ -235,7 +250,7 @@ class SubscriptionRegistry:
         query = (
             sa.select(subscription_table)
             .join(_holds, _holds.c.subscription == subscription_table.c.id)
-            .where(_holds.c.broker == broker, subscription_table.c.id > after)
+            .where(_holds.c.broker == broker, subscription_table.c.id > after, ~_has_ended)
             .order_by(subscription_table.c.id)
             .limit(limit)
         )
@@ -253,8 +268,12 @@ class SubscriptionRegistry:
             return _holders(connection, ids)
 
     def counts(self) -> dict[str, int]:
-        """Subscriptions per channel."""
-        query = sa.select(subscription_table.c.channel, sa.func.count()).group_by(subscription_table.c.channel)
+        """Subscriptions per channel, but for those that ended with theirs."""
+        query = (
+            sa.select(subscription_table.c.channel, sa.func.count())
+            .where(~_has_ended)
+            .group_by(subscription_table.c.channel)
+        )
         with self._engine.connect() as connection:
             return {row[0]: int(row[1]) for row in connection.execute(query)}
 

@@ -74,12 +74,28 @@ def test_a_forgotten_broker_lets_go_of_everything(registry: SubscriptionRegistry
 
 
 def test_a_dropped_channel_takes_its_subscriptions_along(registry: SubscriptionRegistry) -> None:
-    """Those of other channels stay."""
-    registry.subscribe("a", "C", [(1,)])
+    """Those of other channels stay, and one of the same name has subscriptions of its own, however often it is dropped.
+    Brokers hold what ended until they let go of it, so that they are told."""
     registry.subscribe("a", "D", [(1,)])
-    registry.remove_channel("C")
-    assert [one.channel for one in registry.held_by("a")] == ["D"]
-    assert registry.subscribe("a", "C", [(1,)]).ids == (3,)
+    for number in (2, 3):
+        assert registry.subscribe("a", "C", [(1,)]).ids == (number,)
+        registry.end_channel("C")
+        assert [one.channel for one in registry.held_by("a")] == ["D"]
+        assert registry.held_among("a", [number]) == [number]
+    assert registry.counts() == {"D": 1}
+    registry.unsubscribe("a", [2])
+    assert registry.find([1, 2, 3]).keys() == {1, 3}
+
+
+def test_a_broker_that_starts_anew_lets_go_of_what_has_ended(registry: SubscriptionRegistry) -> None:
+    """It is not told of it by anybody, so nobody else would let go of it."""
+    registry.subscribe("a", "C", [(1,)])
+    registry.subscribe("b", "C", [(1,), (2,)])
+    registry.subscribe("b", "D", [(1,)])
+    registry.end_channel("C")
+    registry.forget_ended("b")
+    assert registry.find([1, 2, 3]).keys() == {1, 3}
+    assert registry.held_among("b", [1, 2, 3]) == [3]
 
 
 def test_values_come_back_as_they_went_in(registry: SubscriptionRegistry) -> None:
@@ -104,7 +120,7 @@ def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegi
     again.unsubscribe("a", [1, 2])
     assert again.failures("C") == {1: "why 1"}
     again.remove_broker("b")
-    again.remove_channel("Other")
+    again.end_channel("Other")
     assert again.failed_counts() == {}
 
 

@@ -1,0 +1,60 @@
+"""Times and dates as records, subscriptions and files write them: one list of forms, one range of years (pure).
+
+A form that is not on the list is refused rather than guessed at: a number could be seconds or milliseconds, and a time
+without its offset could be anybody's.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+
+#: RFC 3339, with a blank or `T`, and with seconds that may be left out; offsets as PostgreSQL writes them too.
+TIME_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:[0-9]{2})?)"
+DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+#: Wide enough for every record of today's world, and narrow enough that milliseconds taken for seconds fall outside.
+FIRST_YEAR = 1900
+LAST_YEAR = 2200
+
+TIME_WORDS = "an ISO 8601 time with its offset, such as 2026-01-02T03:04:05Z or 2026-01-02T03:04:05+02:00"
+DATE_WORDS = "an ISO 8601 date, such as 2026-01-02"
+_RANGE = f"the year must lie between {FIRST_YEAR} and {LAST_YEAR}"
+
+_TIME = re.compile(TIME_FORM)
+_ZONELESS = re.compile(TIME_FORM.removesuffix("(Z|[+-][0-9]{2}(:[0-9]{2})?)"))
+_DATE = re.compile(DATE_FORM)
+_FIRST = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
+_END = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
+
+
+def parse_time(value: object) -> datetime:
+    """The moment that a text names, in UTC. Raises ValueError, which says what is expected.
+
+    >>> parse_time("2026-01-02T03:04:05+02:00").isoformat()
+    '2026-01-02T01:04:05+00:00'
+    """
+    if isinstance(value, str) and _ZONELESS.fullmatch(value):
+        raise ValueError("expected a time with its offset, such as Z or +02:00 at its end")
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        raise ValueError(f"expected {TIME_WORDS}")
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("expected a day and a time of day that exist") from None
+    # Compared before it is brought to UTC, which the year 1 could not be.
+    if not _FIRST <= moment < _END:
+        raise ValueError(_RANGE)
+    return moment.astimezone(UTC)
+
+
+def parse_date(value: object) -> date:
+    """Raises ValueError, which says what is expected."""
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        raise ValueError(f"expected {DATE_WORDS}")
+    try:
+        day = date.fromisoformat(value)
+    except ValueError:
+        raise ValueError("expected a day that exists") from None
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        raise ValueError(_RANGE)
+    return day
