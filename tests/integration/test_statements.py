@@ -99,6 +99,36 @@ def test_a_row_that_does_not_fit_refuses_the_insert(live: Live, statement: str, 
     assert live.rows("SELECT count(*) AS n FROM StStrict") == [{"n": 0}]
 
 
+def test_rows_can_be_deleted_and_keys_of_reference_rows_come_once(live: Live) -> None:
+    """INSERT refuses a key that is taken, and a feed makes a dead letter of it; DELETE removes rows of keyed and
+    reference datasets, from memory and from the table; an active dataset keeps its rows, and says why."""
+    live.sql("""
+        CREATE REFERENCE DATASET StLines (id STRING, n INT, PRIMARY KEY (id));
+        CREATE FEED st_lines INTO StLines FROM HTTP;
+        CREATE KEYED DATASET StWhere (who STRING, n INT, PRIMARY KEY (who));
+        INSERT INTO StLines VALUES ('a', 1), ('b', 2), ('c', NULL);
+        INSERT INTO StWhere VALUES ('ann', 1), ('bob', 2);
+        INSERT INTO StWhere VALUES ('ann', 3);
+    """)
+    refused = live.refusal("INSERT INTO StLines VALUES ('d', 4), ('b', 5)")["message"]
+    assert refused.startswith('row 2: a row with the key {"id": "b"} exists; DELETE it first')
+    answer = live.publish("st_lines", [{"id": "a"}, {"id": "e"}, {"id": "e"}])
+    assert [one["line"] for one in answer["rejections"]] == [1, 3]
+    (deleted,) = live.sql("DELETE FROM StLines WHERE n > 1 OR id = 'e'")
+    assert deleted["message"] == "2 rows deleted from StLines"
+    assert live.rows("SELECT id FROM StLines ORDER BY id") == [{"id": "a"}, {"id": "c"}]
+    live.sql("INSERT INTO StLines VALUES ('b', 5)")
+    (deleted,) = live.sql("DELETE FROM StWhere WHERE who = 'ann'")
+    assert deleted["message"] == "1 row deleted from StWhere"
+    assert live.rows("SELECT * FROM StWhere") == [{"who": "bob", "n": 2}]
+    assert live.cluster.store["StWhere"].rows.read().column("who").to_pylist() == ["bob"]
+    live.sql("INSERT INTO StWhere VALUES ('ann', 4)")
+    assert live.rows("SELECT count(*) AS n FROM StWhere") == [{"n": 2}]
+    assert "is an ACTIVE dataset" in live.refusal("DELETE FROM StReports WHERE TRUE")["message"]
+    refused = live.refusal("SHOW FEEDS;\nDELETE FROM StWhere\n  WHERE whom = 'x'")
+    assert (refused["line"], refused["column"]) == (3, 9)
+
+
 def test_load_reads_csv_ndjson_and_parquet(live: Live) -> None:
     """The three formats bring the same rows; a reference dataset holds what was loaded last."""
     rows = [
@@ -362,6 +392,8 @@ def test_a_name_used_again_begins_empty(live: Live) -> None:
             {"id": "same", "n": turn},
         ]
         live.sql(drop)
+        (end,) = seat.take(1)
+        assert (end["subscription"], end["payload"]) == (subscription, ["channel StAgainAll was dropped"])
 
 
 def test_statements_from_many_sides_do_not_mix(live: Live) -> None:

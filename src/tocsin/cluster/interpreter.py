@@ -28,6 +28,7 @@ from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.arrow import wire_values
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.records import misfit
+from tocsin.cluster.datasets.reference_keys import key_columns, repeats
 from tocsin.cluster.failures import SPARK_ERRORS, reason_of
 from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.cluster.listings import describe, show
@@ -68,6 +69,8 @@ class Interpreter:
                 return self._explain(statement)
             case st.Insert():
                 return self._insert(statement)
+            case st.Delete():
+                return self._delete(statement)
             case st.LoadDataset():
                 return self._load(statement)
             case st.PauseChannel():
@@ -177,7 +180,12 @@ class Interpreter:
                 raise InvalidValue(f"row {number} has {len(row)} values for {len(names)} columns")
             if (reason := misfit(dataset.schema, dict(zip(names, row, strict=True)))) is not None:
                 raise InvalidValue(f"row {number}: {reason}; nothing was inserted")
-        lines = [json.dumps(dict(zip(names, row, strict=True))).encode() for row in statement.rows]
+        records = [dict(zip(names, row, strict=True)) for row in statement.rows]
+        if dataset.kind is DatasetKind.REFERENCE and dataset.schema.primary_key:
+            taken = cluster.store[dataset.name].keys()
+            for at, reason in repeats(taken, key_columns(dataset.schema, records), dataset.schema.primary_key).items():
+                raise InvalidValue(f"row {at + 1}: {reason}; nothing was inserted")
+        lines = [json.dumps(record).encode() for record in records]
         feed = Feed("", dataset.name, FeedSource.HTTP)
         receipt = cluster.intake.accept(feed, DecodedBody(b"\n".join(lines), len(lines))).result()
         try:
@@ -194,6 +202,26 @@ class Interpreter:
                 f"the first is row {first['line']}: {first['reason']}"
             )
         return Answer(f"{len(lines)} rows inserted into {dataset.name}")
+
+    def _delete(self, statement: st.Delete) -> Answer:
+        """Between two batches: a row that came in between would be deleted unseen, or come back."""
+        cluster = self._cluster
+        dataset = cluster.catalogue.dataset(statement.dataset)
+        if dataset.kind is DatasetKind.ACTIVE:
+            raise InvalidValue(
+                f"{dataset.name} is an ACTIVE dataset: its rows have been told to subscribers, and stay until "
+                "dataset_retention_s has passed; rows of KEYED and REFERENCE datasets can be deleted"
+            )
+        compile_select(statement.doomed, cluster.catalogue.datasets)
+        with cluster.statement_lock, cluster.ingestion.batch_lock:
+            stored = cluster.store[dataset.name]
+            before = len(stored)
+            if dataset.kind is DatasetKind.KEYED:
+                stored.delete_keys(self._collect(statement.doomed))
+            else:
+                stored.replace(self._collect(statement.kept))
+            count = before - len(stored)
+        return Answer(f"{count} row{'' if count == 1 else 's'} deleted from {dataset.name}")
 
     def _load(self, statement: st.LoadDataset) -> Answer:
         cluster = self._cluster
@@ -284,8 +312,18 @@ class Interpreter:
     # Looking around
 
     def _select(self, statement: st.Select) -> Answer:
+        most = self._cluster.settings.select_max_rows
+        table = self._collect(statement.sql, most + 1)
+        truncated = table.num_rows > most
+        table = table.slice(0, most)
+        columns = [_values(column) for column in table.columns]
+        rows = list(zip(*columns, strict=True)) if columns else []
+        return Answer(f"{len(rows)} rows", tuple(table.column_names), rows, truncated)
+
+    def _collect(self, sql: str, limit_rows: int | None = None) -> pa.Table:
+        """The rows of a query, within the time that a SELECT may take."""
         cluster, settings = self._cluster, self._cluster.settings
-        compiled = compile_select(statement.sql, cluster.catalogue.datasets)
+        compiled = compile_select(sql, cluster.catalogue.datasets)
         context = cluster.spark.sparkContext
         group = f"select-{uuid.uuid4().hex}"
         context.setJobGroup(group, "SELECT", interruptOnCancel=True)
@@ -306,18 +344,13 @@ class Interpreter:
                     if relation.role is RelationRole.FULL
                 }
                 frame = cluster.spark.sql(compiled.render(names))
-                table = frame.limit(settings.select_max_rows + 1).toArrow()
+                return (frame if limit_rows is None else frame.limit(limit_rows)).toArrow()
         except SPARK_ERRORS as exc:
             reason = f"took longer than {settings.select_timeout_s:g} s" if late.is_set() else reason_of(exc)
-            raise StatementError(reason, text=statement.sql) from exc
+            raise StatementError(reason, text=sql) from exc
         finally:
             timer.cancel()
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-        truncated = table.num_rows > settings.select_max_rows
-        table = table.slice(0, settings.select_max_rows)
-        columns = [_values(column) for column in table.columns]
-        rows = list(zip(*columns, strict=True)) if columns else []
-        return Answer(f"{len(rows)} rows", tuple(table.column_names), rows, truncated)
 
     def _explain(self, statement: st.ExplainChannel) -> Answer:
         cluster = self._cluster

@@ -10,7 +10,6 @@ from tocsin.model.times import parse_date, parse_time
 
 TAKEN = {
     "2026-01-02T03:04:05Z": "2026-01-02T03:04:05+00:00",
-    "2026-01-02T03:04Z": "2026-01-02T03:04:00+00:00",
     "2026-01-02 03:04:05.678901+02:00": "2026-01-02T01:04:05.678901+00:00",
     "2026-01-02T03:04:05.123456789Z": "2026-01-02T03:04:05.123456+00:00",
     "2026-01-02T03:04:05-08": "2026-01-02T11:04:05+00:00",
@@ -23,7 +22,8 @@ REFUSED = {
     1794816000: "expected an ISO 8601 time with its offset",
     True: "expected an ISO 8601 time",
     "2026-01-02T03:04:05": "expected a time with its offset, such as Z or +02:00 at its end",
-    "2026-01-02 03:04": "expected a time with its offset",
+    "2026-01-02 03:04:05.5": "expected a time with its offset",
+    "2026-01-02T03:04Z": "expected an ISO 8601 time",
     "2026-01-02": "expected an ISO 8601 time",
     "1794816000": "expected an ISO 8601 time",
     "yesterday": "expected an ISO 8601 time",

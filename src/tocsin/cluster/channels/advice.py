@@ -104,7 +104,7 @@ _ON_WORDS = {
     ("CREATE", "FUNCTION"): "queries call the functions listed in docs/reference/statements.md only",
     ("CREATE", "USER"): "users are registered with `tocsin users add`",
     ("CREATE", "TRIGGER"): "a CONTINUOUS CHANNEL runs when records arrive",
-    ("DROP", "VIEW"): "there are no views",
+    ("DROP", "VIEW"): "there are no views; a channel goes with DROP CHANNEL",
     ("DROP", "TABLE"): f"{_DATASETS}: DROP DATASET name",
     ("DROP", "USER"): "users are removed with `tocsin users remove`",
     ("SHOW", "TABLES"): f"{_DATASETS}: SHOW DATASETS",
@@ -116,6 +116,7 @@ _ON_WORDS = {
     ("DESCRIBE", "TABLE"): f"{_DATASETS}: DESCRIBE DATASET name",
     ("LOAD", "DATA"): "write LOAD DATASET name FROM 'file.csv'",
     ("EXPLAIN", "SELECT"): "only channels are explained: EXPLAIN CHANNEL name",
+    (")", "AS"): "a REPETITIVE channel says how often it runs: PERIOD 10 SECONDS",
     ("FROM", "KAFKA"): "let a program read from Kafka and publish over HTTP",
 }
 _ON_TYPES = {

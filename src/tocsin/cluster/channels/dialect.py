@@ -124,7 +124,7 @@ def tokenize(source: Source) -> list[Token]:
         tokens = ChannelSql().tokenize(text)
     except TokenError:
         opened, what = _without_end(text)
-        raise source.error(f"{what} begins here and has no end", opened) from None
+        raise source.error(what, opened) from None
     depth = 0
     for token in tokens:
         match token.token_type:
@@ -150,7 +150,7 @@ def _without_end(text: str) -> tuple[int, str]:
     for found in _PIECES.finditer(text):
         if found.lastgroup is not None:
             return found.start(), _WITHOUT_END[found.lastgroup]
-    return -1, "a string, a name in backticks or a comment"
+    return -1, "a string, a name in backticks or a comment has no end"
 
 
 #: Pieces that are whole, and then, named, those that begin and don't end.
@@ -159,7 +159,11 @@ _PIECES = re.compile(
     r"""|(?P<comment>/\*)|(?P<string>['"])|(?P<name>`)""",
     re.DOTALL,
 )
-_WITHOUT_END = {"comment": "a comment", "string": "a string", "name": "a name in backticks"}
+_WITHOUT_END = {
+    "comment": "a comment begins here and has no end: */",
+    "string": "a string begins here and has no end; a quote inside a string is doubled: 'it''s'",
+    "name": "a name in backticks begins here and has no end",
+}
 
 _ODD_LITERALS = {
     TokenType.RAW_STRING,
@@ -226,7 +230,7 @@ def _refuse(source: Source, error: ParseError) -> NoReturn:
     detail = error.errors[0] if error.errors else {}
     description = str(detail.get("description") or "not understood")
     if "missing for <class" in description:
-        description = "something is missing after this"
+        description = "something is missing after this, such as a column, a value or a condition"
     elif "nexpected token" in description:
         description = "this was not expected here; is something missing before it, such as a comma, AND or a quote?"
     highlight, line, column = str(detail.get("highlight") or ""), detail.get("line") or 0, detail.get("col") or 0

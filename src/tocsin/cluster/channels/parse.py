@@ -139,6 +139,7 @@ class _Reader:
             "ALTER": self._alter,
             "LOAD": self._load,
             "INSERT": self._insert,
+            "DELETE": self._delete,
             "SHOW": self._show,
             "DESCRIBE": self._describe,
             "EXPLAIN": lambda: statements.ExplainChannel(self._channel()),
@@ -284,6 +285,8 @@ class _Reader:
             count = read_number(number.text)
         except ValueError:
             raise self._error(f"{number.text} is not a number", place) from None
+        if not self._next_is(*_UNITS):
+            raise self._error(f"expected one of {', '.join(_UNITS)}, such as PERIOD 10 SECONDS, not {self._shown()}")
         seconds = count * _UNITS[self._word(*_UNITS)]
         if not MIN_PERIOD_S <= seconds <= MAX_PERIOD_S:
             raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", place)
@@ -345,6 +348,20 @@ class _Reader:
                 break
         return statements.Insert(dataset, tuple(columns) if columns is not None else None, tuple(rows))
 
+    def _delete(self) -> Statement:
+        self._word("FROM")
+        dataset = self._name("dataset")
+        if self.place >= len(self.tokens):
+            raise self._error("DELETE needs WHERE and a condition; WHERE TRUE removes all rows")
+        self._word("WHERE")
+        if self.place >= len(self.tokens):
+            raise self._error("a condition is missing here; TRUE removes all rows")
+        start, end = self.tokens[self.place].start, self.tokens[-1].end
+        self.place = len(self.tokens)
+        statement = statements.Delete(dataset, self.source.text[start : end + 1])
+        self.query_start = start - len(statement.opening)
+        return statement
+
     def _row(self) -> tuple[LiteralValue, ...]:
         self._sign("(")
         values = [self._literal()]
@@ -370,7 +387,8 @@ class _Reader:
             words: dict[str, LiteralValue] = {"TRUE": True, "FALSE": False, "NULL": None}
             if token.text.upper() in words:
                 return words[token.text.upper()]
-        raise self._error("a value must be a string, a number, TRUE, FALSE or NULL", place)
+        allowed = "a value must be a string, a number, TRUE, FALSE or NULL"
+        raise self._error(f"{allowed}; a time is written as '2026-01-02T03:04:05Z'", place)
 
     def _show(self) -> Statement:
         return statements.Show(self._choice(Listing))

@@ -373,7 +373,8 @@ class _Resolver:
             known = f"; there are {datasets}" if datasets else ""
             raise self._error(node, f"is_new takes the name or alias of a dataset in the same FROM{known}")
         if relation.dataset.kind is DatasetKind.REFERENCE:
-            raise self._error(node, f"is_new: {relation.dataset.name} is a REFERENCE dataset, which has no new rows")
+            message = f"is_new: {relation.dataset.name} is a REFERENCE dataset, which has no new rows"
+            raise self._error(node, f"{message}; name an ACTIVE or KEYED one")
         node.set("expressions", [exp.to_identifier(relation.alias, quoted=True)])
         return node
 

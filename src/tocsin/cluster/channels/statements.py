@@ -79,6 +79,28 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
+class Delete:
+    dataset: str
+    #: As written; nothing but `compile_select` may make what it selects runnable.
+    condition: str
+
+    @property
+    def doomed(self) -> str:
+        """The query for the rows that go."""
+        return f"{self.opening}{self.condition})"
+
+    @property
+    def opening(self) -> str:
+        """What stands before the condition in `doomed`."""
+        return f"SELECT * FROM {self.dataset} WHERE ("
+
+    @property
+    def kept(self) -> str:
+        """The query for the rows that stay: also those for which the condition is NULL."""
+        return f"SELECT * FROM {self.dataset} WHERE NOT coalesce(({self.condition}), FALSE)"
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """A query to look around with. `sql` is as written; nothing but `compile_select` may make it runnable."""
 
@@ -125,6 +147,7 @@ Statement = (
     | CreateChannel
     | LoadDataset
     | Insert
+    | Delete
     | Select
     | Show
     | Describe

@@ -59,6 +59,14 @@ class KeyedIndex:
             if self._rows > max(_MIN_ROWS_TO_COMPACT, 2 * len(row_of)):
                 self._compact()
 
+    def remove(self, rows: pa.Table) -> None:
+        """Forget the living rows that have the keys of `rows`."""
+        with self._lock:
+            for key in keys_of(rows, self._key):
+                if (row := self._row_of.pop(key, None)) is not None:
+                    self._alive[row] = False
+            self._compact()
+
     def snapshot(self) -> pa.Table:
         """The living rows. The value is immutable: later updates don't change it."""
         with self._lock:

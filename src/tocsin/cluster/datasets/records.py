@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.model.schema import NUMBERS, Column, ColumnType, Schema
 from tocsin.model.times import parse_date, parse_time
 
 _MAX_QUOTED_CHARS = 60
+_NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
 _RANGES = {ColumnType.INT: 31, ColumnType.BIGINT: 63}
 _WORDS = {
     ColumnType.STRING: "a string",
@@ -55,13 +57,16 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
 
 def misfit(schema: Schema, record: Mapping[str, Any]) -> str | None:
     """The first thing about a decoded record that does not fit the schema, or None. JSON's names have their case."""
-    reasons = (_reason_for_column(column, record.get(column.name)) for column in schema)
+    reasons = (_reason_for_column(column, record.get(column.name), record) for column in schema)
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def _reason_for_column(column: Column, value: Any) -> str | None:
+def _reason_for_column(column: Column, value: Any, record: Mapping[str, Any]) -> str | None:
     if value is None:
-        return None if column.nullable else f"{column.name}: missing; every record needs it"
+        if column.nullable:
+            return None
+        alike = [name for name in record if name.lower() == column.name.lower() and name != column.name]
+        return f"{column.name}: missing; every record needs it" + (f", and {alike[0]} is another name" if alike else "")
     if column.type in _TIMES:
         try:
             _TIMES[column.type](value)
@@ -70,7 +75,9 @@ def _reason_for_column(column: Column, value: Any) -> str | None:
         return None
     if _fits(column.type, value):
         return None
-    return f"{column.name}: expected {_WORDS[column.type]}, got {_quote(value)}"
+    is_quoted = isinstance(value, str) and column.type in NUMBERS and _NUMBER.fullmatch(value)
+    remedy = "; write it without quotes" if is_quoted else ""
+    return f"{column.name}: expected {_WORDS[column.type]}, got {_quote(value)}{remedy}"
 
 
 def _fits(kind: ColumnType, value: Any) -> bool:

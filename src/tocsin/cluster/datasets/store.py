@@ -86,6 +86,19 @@ class StoredDataset:
             self.rows.replace(rows)
             return self.rows.sync()
 
+    def keys(self) -> pa.Table:
+        """The primary keys of all rows."""
+        return self.rows.read(columns=list(self.dataset.schema.primary_key))
+
+    def delete_keys(self, rows: pa.Table) -> None:
+        """Remove the rows of a keyed dataset that have the keys of `rows`, and all that they replaced."""
+        assert self._keyed is not None, "only keyed datasets have rows that keys stand for"
+        with self._lock:
+            self._keyed.remove(rows)
+            self.rows.replace_files(self._keyed.snapshot())
+            self.rows.recent.clear(since=self.rows.sequence)
+            self.rows.sync()
+
     def sync(self) -> None:
         """Have all that was committed so far survive a power cut. Dead letters first, as they are committed first."""
         self.dead_letters.sync()

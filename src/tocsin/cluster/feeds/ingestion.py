@@ -27,10 +27,11 @@ from tocsin.cluster.datasets.store import LANDING_APP, DatasetStore
 from tocsin.cluster.failures import is_out_of_room
 from tocsin.cluster.feeds.frames import FrameHeader
 from tocsin.cluster.feeds.landing import LandingLog
-from tocsin.cluster.feeds.parsing import Parsed, parse_frames, separate
+from tocsin.cluster.feeds.parsing import Parsed, parse_frames, refuse_repeats, separate
 from tocsin.cluster.feeds.source import LandingSource
 from tocsin.cluster.metrics import Metrics
 from tocsin.errors import ClusterFailure
+from tocsin.model.catalogue import DatasetKind
 from tocsin.runtime.clock import Clock
 from tocsin.settings import ClusterSettings
 
@@ -217,6 +218,8 @@ class Ingestion:
             table = parse_frames(frames, stored.dataset, limit, ordered=spread)
         feed_of = {header.position: header.feed for header in missing}
         parsed = separate(table, stored.dataset, feed_of, limit, self._clock.now_us())
+        if (key := stored.dataset.schema.primary_key) and stored.dataset.kind is DatasetKind.REFERENCE:
+            parsed = refuse_repeats(parsed, stored.keys(), key, feed_of, self._clock.now_us())
         _refuse_incomplete(stored.dataset.name, missing, parsed)
         self._count(parsed.positions, feed_of, parsed.rejected)
         letters = _at_or_after(parsed.rejected, parsed.rejected.column("position"), letters_from)

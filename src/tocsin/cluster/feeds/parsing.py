@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from tocsin.cluster.datasets.arrow import arrow_schema
+from tocsin.cluster.datasets.arrow import arrow_schema, wire_values
 from tocsin.cluster.datasets.records import reason_for_rejection
+from tocsin.cluster.datasets.reference_keys import repeats
 from tocsin.cluster.datasets.store import DEAD_LETTERS
 from tocsin.cluster.datasets.time_columns import from_text, is_outside, is_time, text_ddl
 from tocsin.model.catalogue import Dataset
@@ -28,10 +30,11 @@ _JSON_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows that fit, each with the position of its frame, and the ones that don't, as dead letters."""
+    """Rows that fit, each with the position of its frame and its line there, and the others as dead letters."""
 
     rows: pa.Table
     positions: pa.ChunkedArray
+    lines: pa.ChunkedArray
     rejected: pa.Table
 
 
@@ -89,18 +92,39 @@ def _query(view: str, dataset: Dataset, max_record_bytes: int) -> str:
         ))"""
 
 
+def refuse_repeats(parsed: Parsed, taken: pa.Table, key: Sequence[str], feed_of: dict[int, str], now_us: int) -> Parsed:
+    """Make dead letters of the rows whose keys are taken, or come a second time."""
+    found = repeats(taken, parsed.rows, key)
+    if not found:
+        return parsed
+    is_kept = pa.array([at not in found for at in range(parsed.rows.num_rows)])
+    repeated = parsed.rows.take(pa.array(list(found)))
+    values = zip(*(wire_values(column) for column in repeated.columns), strict=True)
+    letters = []
+    for (at, reason), row in zip(found.items(), values, strict=True):
+        position = parsed.positions[at].as_py()
+        raw = json.dumps(dict(zip(repeated.column_names, row, strict=True)))
+        line = parsed.lines[at].as_py() + 1
+        letter = {"position": position, "line": line, "feed": feed_of.get(position, ""), "reason": reason, "raw": raw}
+        letters.append({**letter, "rejected_at": now_us})
+    rejected = pa.concat_tables([parsed.rejected, pa.Table.from_pylist(letters, schema=DEAD_LETTERS)])
+    rejected = rejected.sort_by([("position", "ascending"), ("line", "ascending")])
+    return Parsed(parsed.rows.filter(is_kept), parsed.positions.filter(is_kept), parsed.lines.filter(is_kept), rejected)
+
+
 def separate(table: pa.Table, dataset: Dataset, feed_of: dict[int, str], max_record_bytes: int, now_us: int) -> Parsed:
     """Split what `parse_frames` returned into rows and dead letters with their reasons."""
     unfit = pc.is_valid(table.column(_RAW))
     target = arrow_schema(dataset.schema)
     if not pc.any(unfit).as_py():
-        return Parsed(table.select(target.names).cast(target), table.column(_POSITION), DEAD_LETTERS.empty_table())
+        rows = table.select(target.names).cast(target)
+        return Parsed(rows, table.column(_POSITION), table.column(_LINE), DEAD_LETTERS.empty_table())
     fit = table.filter(pc.invert(unfit))
     bad = table.filter(unfit).select([_POSITION, _LINE, _RAW]).sort_by([(_POSITION, "ascending"), (_LINE, "ascending")])
     rejected = _dead_letters(
         [one for one in bad.to_pylist() if one[_RAW].strip(b" \t\r")], dataset, feed_of, max_record_bytes, now_us
     )
-    return Parsed(fit.select(target.names).cast(target), fit.column(_POSITION), rejected)
+    return Parsed(fit.select(target.names).cast(target), fit.column(_POSITION), fit.column(_LINE), rejected)
 
 
 def _dead_letters(

@@ -83,3 +83,13 @@ def test_a_key_may_be_any_time(kind: pa.DataType, value: int) -> None:
     index.apply(rows)
     index.apply(rows.slice(2))
     assert sorted(index.snapshot()["x"].to_pylist()) == [1, 2, 3]
+
+
+def test_removed_keys_are_gone_and_can_come_again() -> None:
+    """Those that are not there are left alone, and all others stay."""
+    index = KeyedIndex(_SCHEMA, ("a",))
+    index.apply(_table([(1, "p", 1), (2, "q", 2), (1, "p", 3)]))
+    index.remove(_table([(1, "", 0), (9, "", 0)]))
+    assert index.snapshot().column("x").to_pylist() == [2]
+    index.apply(_table([(1, "p", 4), (2, "q", 5)]))
+    assert sorted(index.snapshot().column("x").to_pylist()) == [4, 5]

@@ -92,7 +92,9 @@ def test_a_batch_that_is_not_what_its_frames_promise_fails(found: int) -> None:
     header = FrameHeader(10, 90, "reports", "Reports", "", b"", 3, 0, 0, 40, 0)
 
     def parsed(rows: int) -> Parsed:
-        return Parsed(pa.table({"id": list(range(rows))}), pa.chunked_array([[10] * rows]), DEAD_LETTERS.empty_table())
+        numbers = pa.chunked_array([list(range(rows))], pa.int64())
+        positions = pa.chunked_array([[10] * rows], pa.int64())
+        return Parsed(pa.table({"id": numbers}), positions, numbers, DEAD_LETTERS.empty_table())
 
     _refuse_incomplete("Reports", [header], parsed(3))
     with pytest.raises(ClusterFailure, match=f"promise 3 records for Reports, but {found} came"):
