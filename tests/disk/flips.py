@@ -16,6 +16,7 @@ from disk.workload import Day, Town
 from tocsin.errors import TocsinError
 
 _MOST_LISTED = 10
+_ROWS = 100
 #: What is damaged, and how often: names of folders and parts of names below the data directory.
 _TARGETS: dict[str, Callable[[Path], bool]] = {
     "results": lambda path: path.parts[:2] == ("cluster", "results"),
@@ -61,7 +62,9 @@ def _make(folder: Path, seed: str, steps: int) -> tuple[Path, dict[str, Any]]:
     """A data directory as a kill leaves it, or a proper end, after which databases have no logs; and what it says."""
     sound = folder / "sound"
     town = Town(folder / "data", folder / "scratch")
-    Day(town, Witness(folder / "witness"), random.Random(seed)).go(steps)
+    day = Day(town, Witness(folder / "witness"), random.Random(seed))
+    day.go(steps)
+    day.fill_databases(_ROWS)
     landing = town.cluster.intake.landing
     while town.position < landing.end:
         town.ingest()

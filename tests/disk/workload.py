@@ -274,6 +274,13 @@ class Day:
         for step in self._chance.choices([one for one, _ in weighted], [weight for _, weight in weighted], k=steps):
             step()
 
+    def fill_databases(self, rows: int) -> None:
+        """So that much of what is in them says something: else most of a database are its declarations."""
+        for _ in range(rows):
+            self._register()
+            self._subscribe()
+            self._acknowledge()
+
     def _accept(self) -> None:
         ids = [next(self._ids) for _ in range(self._chance.randint(1, 6))]
         self._town.accept(ids)
@@ -296,7 +303,7 @@ class Day:
             self._told("revoked", name=name)
 
     def _acknowledge(self) -> None:
-        subscriber, ask = f"s{self._chance.randrange(5)}", Ask(CHANNEL, "{}", "")
+        subscriber, ask = f"s{self._chance.randrange(100)}", Ask(CHANNEL, "{}", "")
         sequence = next(self._marks)
         self._told("position", subscriber=subscriber, sequence=sequence)
         at = Position(1, sequence)

@@ -335,7 +335,7 @@ class Table:
             condition = condition & where
         try:
             return self.dataset(after).to_table(columns=wanted, filter=condition)
-        except OSError as exc:
+        except (OSError, pa.ArrowException) as exc:
             raise ClusterFailure(f"a file of table {self.path} can't be read: {exc}") from exc
 
     def dataset(self, after: int = 0) -> ds.Dataset:
