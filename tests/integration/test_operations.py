@@ -224,7 +224,7 @@ def test_unknown_routes_and_methods_have_the_shape_of_errors(live: Live) -> None
 
 
 #: What paths may name, so that requests get past the first look-up.
-_KNOWN = {"feed": "op_records", "dataset": "OpRecords", "broker": "op-fuzz", "receipt": "0"}
+_KNOWN = {"feed": "op_records", "dataset": "OpRecords", "broker": "op-fuzz", "receipt": "0", "letter": "0:1"}
 
 
 def test_the_api_does_what_its_document_says(busy: Live) -> None:
@@ -237,5 +237,5 @@ def test_the_api_does_what_its_document_says(busy: Live) -> None:
         if case.query and "wait_s" in case.query:
             case.query["wait_s"] = 0
 
-    check_document(busy.url, adapt, operations=18, examples=60)
+    check_document(busy.url, adapt, operations=20, examples=60)
     assert busy.http.get("/healthz").json() == {"state": "ready"}

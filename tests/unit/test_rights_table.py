@@ -8,14 +8,14 @@ from typing import Any
 
 from documentation import ROOT
 from tocsin.cluster.api import brokers as cluster_brokers
-from tocsin.cluster.api import catalogue, feeds, statements
+from tocsin.cluster.api import catalogue, dead_letters, feeds, statements
 from tocsin.cluster.api.access import RECORDS, Access
 from tocsin.coordinator.api import balancing, brokers, executions, faces, keys, operations, plans, subscribers, users
 from tocsin.dashboard import routes as dashboard
 from tocsin.errors import Forbidden, Unauthorised
 
 _PAGE = ROOT / "docs" / "guides" / "secure.md"
-_CLUSTER = (statements, catalogue, feeds, cluster_brokers)
+_CLUSTER = (statements, catalogue, feeds, dead_letters, cluster_brokers)
 _COORDINATOR = (users, keys, subscribers, brokers, plans, executions, balancing, operations, dashboard)
 _EVERYBODY = {"Operator", "Viewer", "Broker", "User", "Anybody"}
 

@@ -12,6 +12,7 @@ from tocsin.cli import (
     brokers,
     cluster,
     coordinator,
+    dead_letters,
     demo,
     doctor,
     down,
@@ -79,6 +80,7 @@ app.command("audit")(balance.run_audit)
 app.command("drain")(brokers.drain)
 app.command("cordon")(brokers.cordon)
 app.command("uncordon")(brokers.uncordon)
+app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(users.app, name="users")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(bench.app, name="bench")

@@ -76,13 +76,29 @@ class ClusterClient(HttpClient):
     def receipt(self, feed: str, receipt: str) -> dict[str, Any]:
         return self._json("GET", f"/v1/feeds/{path_part(feed)}/receipts/{path_part(receipt)}")
 
-    def dead_letters(self, dataset: str, limit: int = 100) -> dict[str, Any]:
-        return self._json("GET", f"/v1/datasets/{path_part(dataset)}/dead-letters", params={"limit": limit})
+    def dead_letters(self, dataset: str, limit: int = 100, after: str = "") -> dict[str, Any]:
+        """A page of them, newest first: `total`, `dead_letters`, and `next`, which is `after` for the next page."""
+        params: dict[str, Any] = {"limit": limit} | ({"after": after} if after else {})
+        return self._json("GET", _letters_path(dataset), params=params)
 
-    def replay(self, dataset: str, positions: Sequence[int] | None = None) -> dict[str, Any]:
-        return self._json(
-            "POST", f"/v1/datasets/{path_part(dataset)}/dead-letters/replay", json={"positions": positions}
-        )
+    def dead_letter(self, dataset: str, letter: str) -> list[dict[str, Any]]:
+        """One, whole, by its `id`. Several channels may have failed on one record: then it is one for each."""
+        found = self._json("GET", f"{_letters_path(dataset)}/{path_part(letter)}")
+        letters: list[dict[str, Any]] = found["dead_letters"]
+        return letters
+
+    def replay(
+        self, dataset: str, positions: Sequence[int] | None = None, *, letters: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Publish again: all dead letters, those of some requests, or single ones."""
+        return self._json("POST", f"{_letters_path(dataset)}/replay", json=_choice(positions, letters))
+
+    def discard(
+        self, dataset: str, positions: Sequence[int] | None = None, *, letters: Sequence[str] | None = None
+    ) -> int:
+        """Remove for good: all dead letters, those of some requests, or single ones. Returns how many."""
+        body = _choice(positions, letters) or {"all": True}
+        return int(self._json("POST", f"{_letters_path(dataset)}/discard", json=body)["discarded"])
 
     def register_broker(self, name: str, callback_url: str = "", push_limit_bytes: int = 0) -> int:
         """Register a broker; returns the cursor where its pulling may begin."""
@@ -113,3 +129,12 @@ class ClusterClient(HttpClient):
         while True:
             results, after = self.pull(broker, after, wait_s=10)
             yield from results
+
+
+def _letters_path(dataset: str) -> str:
+    return f"/v1/datasets/{path_part(dataset)}/dead-letters"
+
+
+def _choice(positions: Sequence[int] | None, letters: Sequence[str] | None) -> dict[str, Any]:
+    chosen = {"positions": positions, "letters": letters}
+    return {name: list(values) for name, values in chosen.items() if values is not None}

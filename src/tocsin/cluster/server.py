@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from pyspark.sql import SparkSession
 
 from tocsin import __version__
-from tocsin.cluster.api import brokers, catalogue, feeds, statements
+from tocsin.cluster.api import brokers, catalogue, dead_letters, feeds, statements
 from tocsin.cluster.api.access import Access, CheckAccess
 from tocsin.cluster.api.faces import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
@@ -104,7 +104,7 @@ def make_app(
     app.state.cluster = cluster
     app.state.receiving = Receiving()
     answer_errors(app)
-    for module in (statements, catalogue, feeds, brokers):
+    for module in (statements, catalogue, feeds, dead_letters, brokers):
         app.include_router(module.router)
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES, except_path=feeds.RECORDS_PATH)
     app.add_middleware(NameRun, header=brokers.RUN_HEADER)

@@ -94,15 +94,22 @@ class ClusterWatch:
         await self.refresh()
         return str(answer["results"][0]["message"])
 
-    async def dead_letters(self, dataset: str, limit: int) -> dict[str, Any]:
-        known = self._known("datasets", dataset, "dataset")
-        return await self._get(f"/v1/datasets/{path_part(known['name'])}/dead-letters", limit=limit)
+    async def dead_letters(self, dataset: str, limit: int, after: str = "") -> dict[str, Any]:
+        return await self._get(self._letters_path(dataset), limit=limit, **({"after": after} if after else {}))
 
-    async def replay(self, dataset: str, positions: Sequence[int] | None) -> dict[str, Any]:
+    async def replay(self, dataset: str, letters: Sequence[str] | None) -> dict[str, Any]:
+        """Some, or all."""
+        body = {} if letters is None else {"letters": list(letters)}
+        return await self._call("POST", f"{self._letters_path(dataset)}/replay", json=body, timeout=_REPLAY_TIMEOUT_S)
+
+    async def discard(self, dataset: str, letters: Sequence[str] | None) -> dict[str, Any]:
+        """Some, or all."""
+        body = {"all": True} if letters is None else {"letters": list(letters)}
+        return await self._call("POST", f"{self._letters_path(dataset)}/discard", json=body, timeout=_REPLAY_TIMEOUT_S)
+
+    def _letters_path(self, dataset: str) -> str:
         known = self._known("datasets", dataset, "dataset")
-        path = f"/v1/datasets/{path_part(known['name'])}/dead-letters/replay"
-        body = {} if positions is None else {"positions": list(positions)}
-        return await self._call("POST", path, json=body, timeout=_REPLAY_TIMEOUT_S)
+        return f"/v1/datasets/{path_part(known['name'])}/dead-letters"
 
     async def events(self, dataset: str, after: int, limit: int) -> dict[str, Any]:
         """The newest rows of a dataset that has places: `rows` of x, y, type and text."""

@@ -34,9 +34,11 @@ class PauseRequest(BaseModel):
     by: _By = "dashboard"
 
 
-class ReplayRequest(BaseModel):
+class LettersRequest(BaseModel):
+    """Some dead letters of a dataset, by their ids, or all."""
+
     dataset: _CatalogueName
-    positions: list[Annotated[int, Field(ge=0, le=1 << 62)]] | None = Field(None, max_length=1000)
+    letters: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=1000)
     by: _By = "dashboard"
 
 
@@ -152,16 +154,25 @@ async def dead_letters(
     watch: _Cluster,
     dataset: Annotated[str, Query(min_length=1, max_length=255)],
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    after: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Records that did not fit, newest first."""
-    return _reply(await watch.dead_letters(dataset, limit))
+    """Records that did not fit, newest first, page by page."""
+    return _reply(await watch.dead_letters(dataset, limit, after))
 
 
 @router.post("/dead-letters/replay")
-async def replay(body: ReplayRequest, watch: _Cluster, node: Node) -> Response:
-    """Publish dead letters again: those of some requests, or all."""
-    answer = await watch.replay(body.dataset, body.positions)
+async def replay(body: LettersRequest, watch: _Cluster, node: Node) -> Response:
+    """Publish dead letters again."""
+    answer = await watch.replay(body.dataset, body.letters)
     await node.audit(Audit(body.by, "replay", body.dataset, answer))
+    return _reply(answer)
+
+
+@router.post("/dead-letters/discard")
+async def discard(body: LettersRequest, watch: _Cluster, node: Node) -> Response:
+    """Remove dead letters for good."""
+    answer = await watch.discard(body.dataset, body.letters)
+    await node.audit(Audit(body.by, "discard", body.dataset, answer))
     return _reply(answer)
 
 

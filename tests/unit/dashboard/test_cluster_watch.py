@@ -119,6 +119,7 @@ async def test_only_names_of_the_catalogue_reach_the_cluster(watching: Watching,
         watch.pause(name, paused=True),
         watch.dead_letters(name, 10),
         watch.replay(name, None),
+        watch.discard(name, None),
         watch.events(name, 0, 10),
     ):
         with pytest.raises(NotFound, match="has no"):
@@ -140,7 +141,7 @@ async def test_the_clusters_errors_are_passed_on(watching: Watching) -> None:
     error = {"code": "invalid_value", "message": "positions: too many"}
     cluster.answers["/v1/datasets/Reports/dead-letters/replay"] = httpx.Response(422, json={"error": error})
     with pytest.raises(InvalidValue, match="positions: too many"):
-        await watch.replay("Reports", [1])
+        await watch.replay("Reports", ["1:1"])
     cluster.answers["/v1/datasets/Reports/dead-letters"] = httpx.Response(401, json={"error": {"code": "x"}})
     with pytest.raises(Unavailable, match="cluster_token"):
         await watch.dead_letters("Reports", 1)

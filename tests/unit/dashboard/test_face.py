@@ -106,6 +106,7 @@ async def test_who_may_look(http: httpx.AsyncClient) -> None:
         ("POST", "/v1/brokers/b/heartbeats", {}),
         ("POST", "/dashboard/api/channels", {"channel": "c", "paused": True}),
         ("POST", "/dashboard/api/dead-letters/replay", {"dataset": "d"}),
+        ("POST", "/dashboard/api/dead-letters/discard", {"dataset": "d"}),
         ("POST", "/dashboard/api/try", {"channel": "c"}),
     ],
 )

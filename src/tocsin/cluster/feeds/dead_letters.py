@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -10,33 +11,106 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
+from tocsin.cluster.feeds.letter_ids import LetterCursor, LetterId, lines_by_position
+from tocsin.errors import NotFound
 from tocsin.model.schema import SEQUENCE_COLUMN
 
 #: A letter's place: its commit, the position of its frame in the landing log, and its line in it.
 _PLACE = [SEQUENCE_COLUMN, "position", "line"]
 _NEWEST_FIRST = [(SEQUENCE_COLUMN, "descending"), ("position", "descending"), ("line", "ascending")]
+#: Letters of one place, which are of channels, by what they are about.
+_IN_ORDER = [*_NEWEST_FIRST, ("reason", "ascending")]
 #: Places held at once while the newest are looked for: a few megabytes.
 _MOST_PLACES = 1 << 18
+#: Conditions in one statement to Delta, which nests them.
+_CONDITIONS = 50
 
 
-def newest_letters(letters: Table, limit: int) -> list[dict[str, Any]]:
-    """The newest `limit`. Only texts of the commits that they came in are read."""
-    places = _newest_places(letters, limit)
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which letters are meant: all, those of some frames, or single ones. `None`: it is not chosen by this."""
+
+    positions: Collection[int] | None = None
+    letters: Collection[LetterId] | None = None
+
+    def where(self) -> ds.Expression | None:
+        """A condition that holds for all chosen ones, and maybe for others of their frames."""
+        positions = self.positions if self.letters is None else {one.position for one in self.letters}
+        return None if positions is None else pc.field("position").isin(list(positions))
+
+    def among(self, rows: pa.Table) -> pa.Table:
+        """The chosen ones of rows for which `where` holds."""
+        if self.letters is None or not rows.num_rows:
+            return rows
+        places = zip(rows.column("position").to_pylist(), rows.column("line").to_pylist(), strict=True)
+        return rows.filter(pa.array([LetterId(*place) in self.letters for place in places]))
+
+    def remove(self, letters: Table, positions: Sequence[int]) -> None:
+        """Remove the chosen letters of these frames."""
+        if self.letters is None:
+            letters.delete(f"position IN ({', '.join(map(str, positions))})")
+            return
+        wanted = set(positions)
+        lines = lines_by_position(one for one in self.letters if one.position in wanted)
+        each = [f"(position = {position} AND line IN ({', '.join(map(str, at))}))" for position, at in lines.items()]
+        for begin in range(0, len(each), _CONDITIONS):
+            letters.delete(" OR ".join(each[begin : begin + _CONDITIONS]))
+
+    def check(self, letters: Table, dataset: str) -> None:
+        """Raises NotFound if a single letter that is meant is not there."""
+        if self.letters is None:
+            return
+        places = self.among(letters.read(where=self.where(), columns=["position", "line"]))
+        there = {LetterId(*place) for place in zip(*(column.to_pylist() for column in places.columns), strict=True)}
+        if missing := sorted(set(self.letters) - there):
+            more = f", nor {len(missing) - 1} more of those that were named" if len(missing) > 1 else ""
+            raise NotFound(f"dataset {dataset} has no dead letter {missing[0]}{more}; nothing was done")
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPage:
+    """`next` is where the following page begins, or empty."""
+
+    letters: list[dict[str, Any]]
+    next: str
+
+
+def newest_letters(letters: Table, limit: int, after: LetterCursor | None = None) -> LetterPage:
+    """The newest `limit`, or the newest of those after a page. Only texts of the commits that they came in are read."""
+    where = None if after is None else _not_before(after)
+    # One more shows whether there is more.
+    places = _newest_places(letters, limit + 1 + (after.seen if after else 0), where)
     if not places.num_rows:
-        return []
-    oldest = pc.min(places.column(SEQUENCE_COLUMN)).as_py()
-    found = letters.read(after=oldest - 1).sort_by(_NEWEST_FIRST).slice(0, limit)
-    rows: list[dict[str, Any]] = found.to_pylist()
+        return LetterPage([], "")
+    commits = pc.min_max(places.column(SEQUENCE_COLUMN)).as_py()
+    rows = letters.read(after=commits["min"] - 1, through=commits["max"], where=where).sort_by(_IN_ORDER)
+    if after is not None:
+        rows = rows.slice(min(after.seen, _at_the_beginning(rows, after)))
+    listed: list[dict[str, Any]] = rows.slice(0, limit).to_pylist()
+    return LetterPage(listed, _next(listed, after) if rows.num_rows > limit else "")
+
+
+def find_letters(letters: Table, letter: LetterId) -> list[dict[str, Any]]:
+    """All of one place, whole."""
+    found = letters.read(where=(pc.field("position") == letter.position) & (pc.field("line") == letter.line))
+    rows: list[dict[str, Any]] = found.sort_by(_IN_ORDER).to_pylist()
     return rows
 
 
-def _newest_places(letters: Table, limit: int) -> pa.Table:
-    newest = letters.schema.empty_table().select(_PLACE)
-    for batch in letters.dataset().to_batches(columns=_PLACE):
-        newest = pa.concat_tables([newest, pa.Table.from_batches([batch])])
-        if newest.num_rows > _MOST_PLACES:
-            newest = newest.sort_by(_NEWEST_FIRST).slice(0, limit)
-    return newest.sort_by(_NEWEST_FIRST).slice(0, limit)
+def discard_letters(letters: Table, chosen: Chosen, dataset: str) -> int:
+    """Remove letters for good; returns how many."""
+    chosen.check(letters, dataset)
+    if chosen.where() is None:
+        # Not those that come meanwhile.
+        through = letters.sequence
+        count = int(letters.read(through=through, columns=["position"]).num_rows)
+        if count:
+            letters.delete_through(through)
+        return count
+    rows = chosen.among(letters.read(where=chosen.where(), columns=["position", "line"]))
+    if rows.num_rows:
+        chosen.remove(letters, pc.unique(rows.column("position")).to_pylist())
+    return int(rows.num_rows)
 
 
 def in_parts(letters: Table, where: ds.Expression | None, rows: int) -> Iterator[tuple[Sequence[int], pa.Table]]:
@@ -55,3 +129,40 @@ def in_parts(letters: Table, where: ds.Expression | None, rows: int) -> Iterator
             part, size = [], 0
     if part:
         yield part, letters.read(where=pc.field("position").isin(part))
+
+
+def _newest_places(letters: Table, limit: int, where: ds.Expression | None) -> pa.Table:
+    newest = letters.schema.empty_table().select(_PLACE)
+    for batch in letters.dataset().to_batches(columns=_PLACE, filter=where):
+        newest = pa.concat_tables([newest, pa.Table.from_batches([batch])])
+        if newest.num_rows > _MOST_PLACES:
+            newest = newest.sort_by(_NEWEST_FIRST).slice(0, limit)
+    return newest.sort_by(_NEWEST_FIRST).slice(0, limit)
+
+
+def _not_before(cursor: LetterCursor) -> ds.Expression:
+    """Letters from the cursor's place on, in the order of pages."""
+    sequence, position, line = (pc.field(name) for name in _PLACE)
+    last = cursor.last
+    in_frame = (position < last.position) | ((position == last.position) & (line >= last.line))
+    return (sequence < cursor.sequence) | ((sequence == cursor.sequence) & in_frame)
+
+
+def _at_the_beginning(rows: pa.Table, cursor: LetterCursor) -> int:
+    """How many of the sorted rows are at the cursor's own place."""
+    place = {SEQUENCE_COLUMN: cursor.sequence, "position": cursor.last.position, "line": cursor.last.line}
+    at = 0
+    for row in rows.slice(0, cursor.seen).select(_PLACE).to_pylist():
+        if row != place:
+            break
+        at += 1
+    return at
+
+
+def _next(listed: list[dict[str, Any]], before: LetterCursor | None) -> str:
+    sequence, position, line = (listed[-1][name] for name in _PLACE)
+    seen = sum((row[SEQUENCE_COLUMN], row["position"], row["line"]) == (sequence, position, line) for row in listed)
+    last = LetterId(position, line)
+    if before is not None and (before.sequence, before.last) == (sequence, last):
+        seen += before.seen
+    return str(LetterCursor(sequence, last, seen))

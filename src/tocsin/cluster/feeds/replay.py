@@ -6,34 +6,40 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.feeds.bodies import DecodedBody
-from tocsin.cluster.feeds.dead_letters import in_parts
+from tocsin.cluster.feeds.dead_letters import Chosen, in_parts
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.feeds.receipts import Receipt
+from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Feed, FeedSource
 
 _BATCH_ROWS = 1000
 
 
-def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: ds.Expression | None) -> dict[str, Any]:
+def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: Chosen) -> dict[str, Any]:
     """Publish the chosen dead letters again and take them out of the dead-letter table. Those of channels stay.
 
     Each goes in under a key of its own, so a crash between the two steps doubles nothing. Those that still don't
     fit become dead letters anew.
     """
-    # A channel's dead letters have no place in the landing log: their records are in the dataset.
+    chosen.check(stored.dead_letters, stored.dataset.name)
+    if of_channels := sorted(one for one in chosen.letters or () if one.is_of_channel):
+        raise InvalidValue(
+            f"dead letter {of_channels[0]} is a channel's: its record is in the dataset; discard it instead"
+        )
+    # A channel's dead letters have no place in the landing log.
     published = pc.field("position") >= 0
-    where = published if chosen is None else published & chosen
+    where = published if (condition := chosen.where()) is None else published & condition
     replayed = rejected = 0
-    for positions, letters in in_parts(stored.dead_letters, where, _BATCH_ROWS):
+    for positions, found in in_parts(stored.dead_letters, where, _BATCH_ROWS):
+        letters = chosen.among(found)
         receipts: list[Receipt] = []
         for start in range(0, letters.num_rows, _BATCH_ROWS):
             receipts += _publish_again(stored, intake, letters.slice(start, _BATCH_ROWS))
-        # The letters of a position came in one commit, so all of them have been published.
-        stored.dead_letters.delete(f"position IN ({', '.join(map(str, positions))})")
+        # The letters of a position came in one commit, so all that were chosen have been published.
+        chosen.remove(stored.dead_letters, positions)
         anew = pc.field("position").isin([receipt.position for receipt in receipts])
         rejected += stored.dead_letters.read(where=anew, columns=["position"]).num_rows
         replayed += letters.num_rows

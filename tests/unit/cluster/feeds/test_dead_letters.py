@@ -12,7 +12,9 @@ from tocsin.cluster.api.feeds import RECORDS_PATH
 from tocsin.cluster.datasets.store import DEAD_LETTERS
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.feeds import dead_letters
-from tocsin.cluster.feeds.dead_letters import in_parts, newest_letters
+from tocsin.cluster.feeds.dead_letters import Chosen, discard_letters, find_letters, in_parts, newest_letters
+from tocsin.cluster.feeds.letter_ids import LetterCursor, LetterId
+from tocsin.errors import InvalidValue, NotFound
 
 pytestmark = pytest.mark.shell
 
@@ -38,8 +40,8 @@ def shown(rows: list[dict[str, object]]) -> list[object]:
 def test_the_newest_come_first(letters: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """By commit and position, then by line."""
     monkeypatch.setattr(dead_letters, "_MOST_PLACES", 8)
-    assert shown(newest_letters(letters, 12)) == [f"10.{n}" for n in range(1, 11)] + ["9.1", "9.2"]
-    assert len(newest_letters(letters, 1000)) == letters.count() == 55
+    assert shown(newest_letters(letters, 12).letters) == [f"10.{n}" for n in range(1, 11)] + ["9.1", "9.2"]
+    assert len(newest_letters(letters, 1000).letters) == letters.count() == 55
 
 
 def test_only_the_texts_that_are_shown_are_read(letters: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +72,100 @@ def test_only_the_route_of_records_has_a_limit_of_its_own() -> None:
     assert RECORDS_PATH.fullmatch("/v1/feeds/reports/records")
     assert not RECORDS_PATH.fullmatch("/v1/brokers/records")
     assert not RECORDS_PATH.fullmatch("/v1/feeds/a/b/records")
+
+
+def _all_pages(letters: Table, limit: int) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    page = newest_letters(letters, limit)
+    while True:
+        assert len(page.letters) <= limit
+        found += page.letters
+        if not page.next:
+            return found
+        assert len(page.letters) == limit, "only the last is shorter"
+        page = newest_letters(letters, limit, LetterCursor.parse(page.next))
+
+
+def _of_channels(count: int) -> pa.Table:
+    """One record that many subscriptions failed on, in one commit."""
+    rows = [
+        {"position": -4, "line": 3, "feed": "", "reason": f"channel C, {n:03}", "raw": f"c{n:03}", "rejected_at": 0}
+        for n in range(count)
+    ]
+    return pa.Table.from_pylist(rows, schema=DEAD_LETTERS)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 54, 55, 1000])
+def test_pages_hold_each_letter_once(letters: Table, limit: int) -> None:
+    """Whatever their size, one after the other, in the order of the whole list; also of one place."""
+    letters.append(_of_channels(9))
+    whole = shown(newest_letters(letters, 1000).letters)
+    assert shown(_all_pages(letters, limit)) == whole
+    assert whole[:9] == [f"c{n:03}" for n in range(9)]
+    assert len(set(whole)) == 64
+
+
+def test_a_page_goes_on_after_what_was_discarded(letters: Table) -> None:
+    """Who discards a page and asks for the next misses nothing, and what came meanwhile is on no later page."""
+    letters.append(_of_channels(9))
+    first = newest_letters(letters, 5)
+    discard_letters(letters, Chosen(letters=[LetterId(-4, 3)]), "D")
+    letters.append(_of_channels(1))
+    second = newest_letters(letters, 5, LetterCursor.parse(first.next))
+    assert shown(second.letters) == [f"10.{n}" for n in range(1, 6)]
+
+
+@pytest.mark.parametrize("text", ["", "7", "1:2:3", "1:2:3:-4", "1:2:3:4:5", "a:1:1:1", f"{1 << 63}:1:1:1", "1:1:1:٣"])
+def test_a_cursor_is_one_that_a_page_had(text: str) -> None:
+    """Anything else is refused, by name."""
+    with pytest.raises(InvalidValue, match="is not the `next` of a page"):
+        LetterCursor.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "7", "7:", "7:-1", "x:1", f"{1 << 63}:1", f"1:{1 << 31}", "--1:1", "1:2\n"])
+def test_a_letter_is_called_by_position_and_line(text: str) -> None:
+    """And what is no such name is refused with how one looks."""
+    with pytest.raises(InvalidValue, match="expected POSITION:LINE"):
+        LetterId.parse(text)
+    assert LetterId.parse("-17:3") == LetterId(-17, 3)
+    assert str(LetterId(-17, 3)) == "-17:3"
+
+
+def test_one_letter_is_found(letters: Table) -> None:
+    """By its name; of a record that several subscriptions failed on, all."""
+    letters.append(_of_channels(3))
+    assert shown(find_letters(letters, LetterId(70, 5))) == ["7.5"]
+    assert shown(find_letters(letters, LetterId(-4, 3))) == ["c000", "c001", "c002"]
+    assert find_letters(letters, LetterId(70, 8)) == []
+
+
+def test_discarded_letters_are_gone(letters: Table) -> None:
+    """Those that were chosen, and no others; many at once, too."""
+    assert discard_letters(letters, Chosen(letters=[LetterId(70, 5), LetterId(70, 6), LetterId(10, 1)]), "D") == 3
+    assert discard_letters(letters, Chosen(positions=[20, 100, 7]), "D") == 12
+    left = shown(_all_pages(letters, 1000))
+    assert len(left) == 40
+    assert not {"7.5", "7.6", "1.1", "2.1", "10.1"} & set(left)
+    every = [
+        LetterId(10 * n, line) for n in range(3, 10) for line in range(1, n + 1) if (n, line) not in ((7, 5), (7, 6))
+    ]
+    assert discard_letters(letters, Chosen(letters=every), "D") == 40
+    assert letters.count() == 0
+    assert discard_letters(letters, Chosen(), "D") == 0
+
+
+def test_all_are_discarded_at_once(letters: Table) -> None:
+    """Those of channels, too."""
+    letters.append(_of_channels(2))
+    assert discard_letters(letters, Chosen(), "D") == 57
+    assert letters.count() == 0
+    letters.append(_of_channels(1))
+    assert letters.count() == 1
+
+
+def test_a_letter_that_is_not_there_changes_nothing(letters: Table) -> None:
+    """A name that was mistyped is told, before anything is removed."""
+    wrong = [LetterId(70, 5), LetterId(70, 9), LetterId(71, 1)]
+    with pytest.raises(NotFound, match=r"dataset D has no dead letter 70:9, nor 1 more"):
+        discard_letters(letters, Chosen(letters=wrong), "D")
+    assert letters.count() == 55
