@@ -193,7 +193,18 @@ export interface Cluster {
 
 export interface DeadLetters {
   total: number
-  dead_letters: { position: number; line: number; feed: string; raw: string; reason: string; rejected_at: string }[]
+  dead_letters: DeadLetter[]
+  /** Where the next page begins; empty on the last. */
+  next: string
+}
+
+export interface DeadLetter {
+  id: string
+  position: number
+  feed: string
+  raw: string
+  reason: string
+  rejected_at: string
 }
 
 export interface Places {

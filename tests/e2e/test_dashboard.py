@@ -320,6 +320,45 @@ def test_dead_letters_are_replayed(visitors: Any, town: Town) -> None:
     assert town.ask("/v1/audit?limit=1")["entries"][0]["action"] == "replay"
 
 
+def test_dead_letters_are_discarded(visitors: Any, town: Town) -> None:
+    """One, or all, once that was confirmed; more than a page can be shown."""
+    town.cluster.publish("reports", b"\n".join([b'{"id": "worse", "severity": "very"}'] * 102), wait_commit=True)
+    total = town.cluster.dead_letters("Reports")["total"]
+    visit = visitors()
+    page = visit.open("channels", "dead-letters", "Reports")
+    rows = page.locator("tbody tr", has=page.get_by_role("button", name="Discard"))
+    expect(rows).to_have_count(100)
+    page.get_by_role("button", name="Older dead letters").click()
+    expect(rows).to_have_count(total)
+    rows.first.get_by_role("button", name="Discard").click()
+    visit.confirm("Discard")
+    visit.told("1 dead letter discarded")
+    page.get_by_role("button", name="Discard all").click()
+    visit.confirm("Discard all")
+    visit.told(f"{total - 1} dead letters discarded")
+    expect(page.get_by_text("None: every record fitted its dataset.")).to_be_visible()
+    assert town.cluster.dead_letters("Reports")["total"] == 0
+    assert town.ask("/v1/audit?limit=1")["entries"][0]["action"] == "discard"
+
+
+def test_a_question_ends_with_its_page(visitors: Any, town: Town) -> None:
+    """Who goes elsewhere instead of answering has not agreed, and is not asked on another page."""
+    town.cluster.publish("reports", b'{"id": "asked", "severity": "very"}', wait_commit=True)
+    visit = visitors()
+    page = visit.open("channels", "dead-letters", "Reports")
+    page.get_by_role("button", name="Replay all").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.evaluate("location.hash = '#/brokers'")
+    expect(page.locator("tr[data-broker]").first).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.go_back()
+    expect(page.get_by_role("button", name="Replay all")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Discard all").click()
+    visit.confirm("Discard all")
+    expect(page.get_by_text("None: every record fitted its dataset.")).to_be_visible()
+
+
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_it_fits_a_phone(visitors: Any, colours: str) -> None:
     """At 360 pixels nothing has to be scrolled sideways, in light and dark."""

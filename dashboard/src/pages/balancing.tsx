@@ -38,7 +38,7 @@ function RunPanel({ run }: { run: Run }) {
   const ended = run.done + run.failed + run.cancelled
   const stop = async () => {
     await act(async () => {
-      await send('DELETE', `/v1/plans/${run.plan}/execution?by=${encodeURIComponent(myName())}`)
+      await send('DELETE', `/v1/plans/${encodeURIComponent(run.plan)}/execution?by=${encodeURIComponent(myName())}`)
       return `${run.plan}: no more moves begin`
     })
   }

@@ -127,7 +127,8 @@ function Actions({ broker: one }: { broker: Broker }) {
       {one.state === 'active' && button('Cordon', () => void setState(one, 'cordoned', `${one.name} takes no newcomers`))}
       {(one.state === 'cordoned' || one.state === 'draining') &&
         button('Activate', () => void setState(one, 'active', `${one.name} is active again`))}
-      {(one.state === 'active' || one.state === 'cordoned') && button('Drain', () => void drain(one))}
+      {(one.state === 'active' || one.state === 'cordoned' || one.subscribers > 0) &&
+        button('Drain', () => void drain(one))}
       {one.state !== 'active' && one.subscribers === 0 && button('Remove', () => void remove(one), 'danger')}
     </span>
   )

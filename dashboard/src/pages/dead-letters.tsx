@@ -14,15 +14,28 @@ interface Replayed {
   rejected: number
 }
 
+const REPLAY_ALL = 'They are published again. Those that still do not fit become dead letters again.'
+const DISCARD = 'They are gone for good: nobody can look at them or replay them any more.'
+
 export function DeadLettersPanel({ dataset }: { dataset: string }) {
   const [found, setFound] = useState<DeadLetters | null>(null)
   const [failure, setFailure] = useState('')
   const rejected = cluster.value?.feeds.filter((one) => one.dataset === dataset).reduce((sum, one) => sum + one.rejected, 0)
 
+  const ask = (after: string) =>
+    get<DeadLetters>(`/dashboard/api/dead-letters?dataset=${encodeURIComponent(dataset)}&after=${encodeURIComponent(after)}`)
   const load = async () => {
     try {
-      setFound(await get<DeadLetters>(`/dashboard/api/dead-letters?dataset=${encodeURIComponent(dataset)}`))
+      setFound(await ask(''))
       setFailure('')
+    } catch (error) {
+      setFailure(wordsOf(error))
+    }
+  }
+  const loadOlder = async (shown: DeadLetters) => {
+    try {
+      const page = await ask(shown.next)
+      setFound({ ...page, dead_letters: [...shown.dead_letters, ...page.dead_letters] })
     } catch (error) {
       setFailure(wordsOf(error))
     }
@@ -31,14 +44,24 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
     void load()
   }, [dataset, rejected])
 
-  const replay = async (positions: number[] | null) => {
-    if (positions === null && !(await confirmed(`Replay all dead letters of ${dataset}?`, 'They are published again. Those that still do not fit become dead letters again.', 'Replay all')))
-      return
+  const replay = async (letters: string[] | null) => {
+    if (letters === null && !(await confirmed(`Replay all dead letters of ${dataset}?`, REPLAY_ALL, 'Replay all'))) return
     await act(async () => {
-      const body = { dataset, positions, by: myName() }
+      const body = { dataset, letters, by: myName() }
       const told = await send<Replayed>('POST', '/dashboard/api/dead-letters/replay', body)
       await load()
       return `${plural(told.replayed, 'record')} replayed: ${told.accepted} accepted, ${told.rejected} rejected`
+    })
+  }
+
+  const discard = async (letters: string[] | null) => {
+    const which = letters === null ? `all dead letters of ${dataset}` : `dead letter ${letters[0]} of ${dataset}`
+    if (!(await confirmed(`Discard ${which}?`, DISCARD, letters === null ? 'Discard all' : 'Discard'))) return
+    await act(async () => {
+      const body = { dataset, letters, by: myName() }
+      const told = await send<{ discarded: number }>('POST', '/dashboard/api/dead-letters/discard', body)
+      await load()
+      return `${plural(told.discarded, 'dead letter')} discarded`
     })
   }
 
@@ -49,9 +72,14 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
       aside={
         <span class="buttons">
           {isOperator.value && found && found.total > 0 && (
-            <button type="button" onClick={() => void replay(null)}>
-              Replay all {count(found.total)}
-            </button>
+            <>
+              <button type="button" onClick={() => void replay(null)}>
+                Replay all {count(found.total)}
+              </button>
+              <button type="button" class="danger" onClick={() => void discard(null)}>
+                Discard all {count(found.total)}
+              </button>
+            </>
           )}
           <a class="button" href={link('channels')}>
             Close
@@ -75,7 +103,7 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
             </thead>
             <tbody>
               {found.dead_letters.map((one) => (
-                <tr key={`${one.position} ${one.line}`}>
+                <tr key={`${one.id} ${one.reason}`}>
                   <td data-label="When">
                     <time>{when(Date.parse(one.rejected_at) / 1000)}</time>
                   </td>
@@ -86,14 +114,21 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
                   </td>
                   {isOperator.value && (
                     <td class="actions">
-                      <button
-                        type="button"
-                        title="Replays all records of the same request"
-                        aria-label={`Replay the request at ${one.position}`}
-                        onClick={() => void replay([one.position])}
-                      >
-                        Replay
-                      </button>
+                      <span class="buttons">
+                        {one.position >= 0 && (
+                          <button type="button" aria-label={`Replay ${one.id}`} onClick={() => void replay([one.id])}>
+                            Replay
+                          </button>
+                        )}
+                        <button
+                          type="button"
+                          class="danger"
+                          aria-label={`Discard ${one.id}`}
+                          onClick={() => void discard([one.id])}
+                        >
+                          Discard
+                        </button>
+                      </span>
                     </td>
                   )}
                 </tr>
@@ -101,6 +136,13 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
             </tbody>
           </table>
         </div>
+      )}
+      {found?.next && (
+        <p class="buttons">
+          <button type="button" onClick={() => void loadOlder(found)}>
+            Older dead letters
+          </button>
+        </p>
       )}
     </Panel>
   )

@@ -23,7 +23,7 @@ export function ExecutionsPanel() {
       return
     }
     try {
-      setSteps((await get<{ steps: Step[] }>(`/v1/plans/${plan}/execution?moves=500`)).steps)
+      setSteps((await get<{ steps: Step[] }>(`/v1/plans/${encodeURIComponent(plan)}/execution?moves=500`)).steps)
       setOpen(plan)
     } catch (error) {
       tell(wordsOf(error), true)

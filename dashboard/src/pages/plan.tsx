@@ -50,7 +50,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
     )
     if (!agreed) return
     const went = await act(async () => {
-      const told = await send<{ moves: number }>('POST', `/v1/plans/${plan.plan}/execution`, { by: myName() })
+      const told = await send<{ moves: number }>('POST', `/v1/plans/${encodeURIComponent(plan.plan)}/execution`, { by: myName() })
       return `${plan.plan} is being carried out: ${plural(told.moves, 'move')}`
     })
     if (went) setPlan(null)

@@ -1,7 +1,10 @@
-// Asks before people are moved. A real dialog: Escape closes it, focus stays inside and comes back.
+// Asks before people are moved. A real dialog: Escape closes it, focus stays inside and comes back. A question belongs to
+// the page that asks: who goes elsewhere, or is signed out, has said no.
 
-import { signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { route } from '../router'
+import { signInWhy } from '../store'
 
 interface Question {
   title: string
@@ -14,9 +17,22 @@ const question = signal<Question | null>(null)
 
 export function confirmed(title: string, text: string, yes: string): Promise<boolean> {
   return new Promise((resolve) => {
+    end(false)
     question.value = { title, text, yes, answer: resolve }
   })
 }
+
+function end(agreed: boolean): void {
+  const asked = question.peek()
+  question.value = null
+  asked?.answer(agreed)
+}
+
+effect(() => {
+  void route.value
+  void signInWhy.value
+  end(false)
+})
 
 export function ConfirmDialog() {
   const element = useRef<HTMLDialogElement>(null)
@@ -25,11 +41,6 @@ export function ConfirmDialog() {
     if (asked) element.current?.showModal()
   }, [asked])
   if (!asked) return null
-  const end = (agreed: boolean) => {
-    element.current?.close()
-    question.value = null
-    asked.answer(agreed)
-  }
   return (
     <dialog
       ref={element}
