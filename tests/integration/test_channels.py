@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import threading
@@ -30,10 +31,17 @@ def test_the_seven_emergency_channels_give_what_a_plain_loop_gives(live: Live) -
     locations = workload.locations()
     live.publish("locations", locations)  # Only where they are now counts.
     seat = live.broker("emergency")
-    interests = workload.interests(210)
-    answers = live.client.subscribe(
-        "emergency", [{"channel": one.channel, "parameters": one.parameters} for one in interests]
-    )
+    # What is near to somebody is asked for as their broker does.
+    people = itertools.cycle(workload.user_ids)
+    interests = [
+        Interest(one.channel, {**one.parameters, **({"user_id": next(people)} if "NearMe" in one.channel else {})})
+        for one in workload.interests(210)
+    ]
+    asks = [
+        {"channel": one.channel, "parameters": one.parameters, "filled": [*{"user_id"} & one.parameters.keys()]}
+        for one in interests
+    ]
+    answers = live.client.subscribe("emergency", asks)
     ids = {one["id"]: interest for one, interest in zip(answers, interests, strict=True)}
     stream = workload.reports()
     reports = [next(stream) for _ in range(300)]

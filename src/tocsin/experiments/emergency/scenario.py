@@ -74,7 +74,7 @@ def _life(scenario: CityScenario, workload: EmergencyWorkload, user: str, rng: R
     wanted: dict[str, Interest] = {}
     for channel in rng.sample(list(CHANNELS), rng.randint(*scenario.channels)):
         for _ in range(rng.randint(*scenario.subscriptions)):
-            interest = workload.interest(channel, user, rng)
+            interest = workload.interest(channel, rng)
             wanted[_call(interest)] = interest  # one may draw the same twice
     for interest in wanted.values():
         yield Interaction(at_s, user, "subscribe", interest.channel, interest.parameters)
@@ -84,7 +84,7 @@ def _life(scenario: CityScenario, workload: EmergencyWorkload, user: str, rng: R
     leaves_s, away_s = at_s + span_s * rng.uniform(0.3, 0.5), min(rng.uniform(*scenario.away_s), span_s * 0.3)
     if changes:
         given_up, channel = rng.choice(list(wanted.values())), rng.choice(list(CHANNELS))
-        taken_up = workload.interest(channel, user, rng)
+        taken_up = workload.interest(channel, rng)
         if _call(taken_up) not in wanted:
             changed_s = at_s + span_s * rng.uniform(0.1, 0.25)
             yield Interaction(changed_s, user, "unsubscribe", given_up.channel, given_up.parameters)

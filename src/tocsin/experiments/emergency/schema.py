@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-#: The seven channels and what each is subscribed with.
+#: The seven channels and what each is subscribed with. Whom something is near to is filled in by brokers.
 CHANNELS: dict[str, tuple[str, ...]] = {
     "EmergenciesOfType": ("etype",),
     "EmergenciesAtLocation": ("x", "y", "radius_m"),
-    "EmergenciesNearMe": ("user_id", "radius_m"),
-    "EmergenciesOfTypeNearMe": ("etype", "user_id", "radius_m"),
+    "EmergenciesNearMe": ("radius_m",),
+    "EmergenciesOfTypeNearMe": ("etype", "radius_m"),
     "EmergenciesOfTypeAtLocation": ("etype", "x", "y", "radius_m"),
-    "EmergenciesOfTypeWithShelterNearMe": ("etype", "user_id"),
+    "EmergenciesOfTypeWithShelterNearMe": ("etype",),
     "EmergenciesOfTypeAtLocationWithShelter": ("etype", "x", "y"),
 }
 

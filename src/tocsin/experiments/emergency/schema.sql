@@ -17,12 +17,12 @@ CREATE REPETITIVE CHANNEL EmergenciesAtLocation (x DOUBLE, y DOUBLE, radius_m DO
   FROM EmergencyReports r
   WHERE is_new(r) AND within(r.x, r.y, :x, :y, :radius_m);
 
-CREATE REPETITIVE CHANNEL EmergenciesNearMe (user_id STRING, radius_m DOUBLE) PERIOD 10 SECONDS AS
+CREATE REPETITIVE CHANNEL EmergenciesNearMe (user_id STRING IS USER, radius_m DOUBLE) PERIOD 10 SECONDS AS
   SELECT r.*, distance(r.x, r.y, u.x, u.y) AS metres
   FROM EmergencyReports r JOIN UserLocations u ON u.user_id = :user_id
   WHERE is_new(r) AND within(r.x, r.y, u.x, u.y, :radius_m);
 
-CREATE REPETITIVE CHANNEL EmergenciesOfTypeNearMe (etype STRING, user_id STRING, radius_m DOUBLE) PERIOD 10 SECONDS AS
+CREATE REPETITIVE CHANNEL EmergenciesOfTypeNearMe (etype STRING, user_id STRING IS USER, radius_m DOUBLE) PERIOD 10 SECONDS AS
   SELECT r.*, distance(r.x, r.y, u.x, u.y) AS metres
   FROM EmergencyReports r JOIN UserLocations u ON u.user_id = :user_id
   WHERE is_new(r) AND r.etype = :etype AND within(r.x, r.y, u.x, u.y, :radius_m);
@@ -34,7 +34,7 @@ CREATE REPETITIVE CHANNEL EmergenciesOfTypeAtLocation (etype STRING, x DOUBLE, y
   WHERE is_new(r) AND r.etype = :etype AND within(r.x, r.y, :x, :y, :radius_m);
 
 -- Emergencies within 2 km of the user, each with the shelters within 1 km of the user.
-CREATE REPETITIVE CHANNEL EmergenciesOfTypeWithShelterNearMe (etype STRING, user_id STRING) PERIOD 10 SECONDS AS
+CREATE REPETITIVE CHANNEL EmergenciesOfTypeWithShelterNearMe (etype STRING, user_id STRING IS USER) PERIOD 10 SECONDS AS
   SELECT r.*, s.name AS shelter, distance(s.x, s.y, u.x, u.y) AS shelter_metres
   FROM EmergencyReports r
   JOIN UserLocations u ON u.user_id = :user_id

@@ -131,15 +131,12 @@ class EmergencyWorkload:
         """`count` interests, spread evenly over the seven channels. Places are district centres: many ask the same."""
         rng = self._rngs["interests"]
         channels = list(CHANNELS)
-        return [
-            self.interest(channels[number % len(channels)], rng.choice(self.user_ids), rng) for number in range(count)
-        ]
+        return [self.interest(channels[number % len(channels)], rng) for number in range(count)]
 
-    def interest(self, channel: str, user_id: str, rng: Random) -> Interest:
-        """Something that `user_id` may want to be told by `channel`; what is near, is near them."""
+    def interest(self, channel: str, rng: Random) -> Interest:
+        """Something that somebody may want to be told by `channel`; what is near, is near to who subscribes."""
         choices: dict[str, str | float] = {
             "etype": rng.choice(EMERGENCY_TYPES),
-            "user_id": user_id,
             "radius_m": rng.choice(_RADII_M),
             **_xy(self._city.random_district(rng).centre),
         }

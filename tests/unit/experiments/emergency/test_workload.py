@@ -83,7 +83,16 @@ def test_interests_cover_the_channels_and_coincide(workload: EmergencyWorkload) 
 def test_schema_names_the_channels_and_their_parameters() -> None:
     """The table of channels and the statements say the same."""
     declared = re.findall(r"CHANNEL (\w+) \(([^)]*)\)", schema_sql())
-    assert {name: tuple(part.split()[0] for part in text.split(", ")) for name, text in declared} == CHANNELS
+    given = {name: [part for part in text.split(", ") if not part.endswith(" IS USER")] for name, text in declared}
+    assert {name: tuple(part.split()[0] for part in parts) for name, parts in given.items()} == CHANNELS
+
+
+def test_nobody_can_follow_somebody_elses_location() -> None:
+    """Where channels join with where people are, the person is filled in by the broker."""
+    channels = [one for one in schema_sql().split(";") if " CHANNEL " in one]
+    following = [one for one in channels if "UserLocations" in one]
+    assert len(following) == 3
+    assert all("user_id STRING IS USER" in one for one in following)
 
 
 def test_periods_are_scaled() -> None:
