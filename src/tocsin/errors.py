@@ -8,6 +8,7 @@
     │   │   └── ForbiddenSql        a query reaches for something no query may touch
     │   ├── Unauthorised            no valid token was given
     │   ├── Forbidden               the token is valid and does not allow this
+    │   │   └── NotGranted            the channel is not granted to the subscriber's permission class
     │   ├── NotFound                no such dataset, feed, channel, broker, subscription, user, receipt
     │   │   └── NotRegistered       a broker that is not known, or not this start of it; it has to begin anew
     │   ├── AlreadyExists           the name is taken
@@ -128,6 +129,12 @@ class Unauthorised(RequestError):
 class Forbidden(RequestError):
     code = "forbidden"
     http_status = 403
+
+
+class NotGranted(Forbidden):
+    """The channel is not granted to the permission class of who subscribes."""
+
+    code = "not_granted"
 
 
 class NotFound(RequestError):

@@ -94,6 +94,8 @@ class ClusterSettings(Settings):
     places_feed: str = ""
     #: Whether `host` may be one that other machines reach though there is no api_token.
     open_to_network: bool = False
+    #: Whether a new channel is granted to all permission classes, or to none until somebody grants it.
+    channels_open: bool = True
     #: Spark master; `local[*]` runs Spark inside this process's JVM.
     spark_master: str = "local[*]"
     #: Heap of the driver's JVM. 4 GB holds about 20 million subscriptions.

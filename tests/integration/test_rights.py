@@ -12,6 +12,7 @@ import pytest
 
 from integration.live import Live
 from integration.network import Network, Socket, running_network
+from tocsin.client import ClusterClient, ServerError
 
 _OPERATOR, _BROKER = "operators-secret", "brokers-secret"
 _TOKENS = {"api_token": _OPERATOR, "broker_token": _BROKER}
@@ -77,3 +78,46 @@ def test_nobody_follows_somebody_elses_location(network: Network) -> None:
                 assert eve.subscribe("Theirs")["parameters"] == {"owner": "eve"}
                 live.publish("reports", [{"id": one, "x": 0, "y": 0} for one in ("bob", "ann", "eve")])
                 assert eve.payloads(1) == [{"id": "eve"}]
+
+
+def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(network: Network) -> None:
+    """Who has no grant is refused; who loses it is told, and gets nothing more. A publisher's token does one thing."""
+    live = network.live
+    live.sql(
+        """REVOKE SUBSCRIBE ON CHANNEL NearMe FROM ALL;
+        GRANT SUBSCRIBE ON CHANNEL NearMe TO CLASS medics"""
+    )
+    assert [tuple(row.values()) for row in live.rows("SHOW GRANTS ON CHANNEL nearme")] == [
+        ("NearMe", "SUBSCRIBE", "CLASS", "medics")
+    ]
+    operator = {"Authorization": f"Bearer {_OPERATOR}"}
+    medic = {"name": "bob", "password": "correct horse", "permission": "medics"}
+    token = httpx.post(f"{network.coordinator.url}/v1/users", json=medic, headers=operator).json()["token"]
+    with (
+        network.broker("grants", broker_token=_BROKER) as broker,
+        network.hello(broker, network.token("eve")) as eve,
+        network.hello(broker, token) as bob,
+    ):
+        assert _refusal(eve, "NearMe", radius_m=50)["code"] == "not_granted"
+        bob.subscribe("NearMe", radius_m=50)
+        (created,) = live.rows("CREATE PUBLISHER station")
+        live.sql("GRANT PUBLISH ON FEED reports TO PUBLISHER station")
+        with ClusterClient(live.url, token=created["token"]) as station:
+            station.publish("reports", [{"id": "1", "x": 0, "y": 0}])
+            for refused in (
+                lambda: station.publish("locations", [{"user_id": "bob", "x": 0, "y": 0}]),
+                lambda: station.sql("SHOW GRANTS"),
+            ):
+                with pytest.raises(ServerError, match=r"is not granted to this publisher|is for operators"):
+                    refused()
+            assert bob.payloads(1) == [{"id": "1", "user_id": "bob", "metres": 10.0}]
+            (answer,) = live.sql("REVOKE SUBSCRIBE ON CHANNEL NearMe FROM CLASS medics")
+            assert answer["message"].endswith("1 subscriptions end")
+            assert "not granted to permission class 'medics'" in bob.next_of("failed")["reason"]
+            station.publish("reports", [{"id": "2", "x": 0, "y": 0}], wait_commit=True)
+            assert _refusal(bob, "NearMe", radius_m=60)["code"] == "not_granted"
+            live.sql("GRANT SUBSCRIBE ON CHANNEL NearMe TO ALL")
+            assert eve.subscribe("NearMe", radius_m=50)["parameters"]["user_id"] == "eve"
+            live.sql("DROP PUBLISHER station")
+            with pytest.raises(ServerError, match="token"):
+                station.publish("reports", [{"id": "3", "x": 0, "y": 0}])

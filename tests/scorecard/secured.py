@@ -29,8 +29,21 @@ CREATE ACTIVE DATASET Reports (id STRING, topic STRING, message STRING, PRIMARY 
 CREATE FEED reports INTO Reports FROM HTTP;
 CREATE CONTINUOUS CHANNEL OnTopic (topic STRING) AS
   SELECT r.id, r.topic, r.message FROM Reports r WHERE is_new(r) AND r.topic = :topic;
+CREATE FEED others INTO Reports FROM HTTP;
+CREATE CONTINUOUS CHANNEL Own (owner STRING IS USER, class STRING IS CLASS) AS
+  SELECT r.id, r.message FROM Reports r WHERE is_new(r) AND r.topic = concat(:owner, :class);
+CREATE CONTINUOUS CHANNEL Staff (topic STRING) AS
+  SELECT r.id, r.message FROM Reports r WHERE is_new(r) AND r.topic = :topic;
+REVOKE SUBSCRIBE ON CHANNEL Staff FROM ALL;
+GRANT SUBSCRIBE ON CHANNEL Staff TO CLASS staff;
+CREATE PUBLISHER station;
+GRANT PUBLISH ON FEED others TO PUBLISHER station;
 """
 CHANNEL = "OnTopic"
+#: Its parameters are filled in with who has connected.
+OWN_CHANNEL = "Own"
+#: Granted to the class staff.
+STAFF_CHANNEL = "Staff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,8 @@ class Secured:
     cluster_token: str
     operator_token: str
     broker_token: str
+    #: May publish to the feed `others`.
+    publisher_token: str
 
     def servers(self) -> tuple[ServerProcess, ...]:
         return (self.cluster, self.coordinator, self.broker)
@@ -119,8 +134,9 @@ def secured(broker_settings: dict[str, Any] | None = None) -> Iterator[Secured]:
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", tokens))
         with ClusterClient(cluster.url, token=cluster_token) as client:
             client.wait_ready()
-            client.sql(SCHEMA)
+            (created,) = [answer for answer in client.sql(SCHEMA) if "token" in answer["columns"]]
+            publisher_token = str(created["rows"][0][1])
         settings = {"broker_token": broker_token} | (broker_settings or {})
-        opening = (cluster_token, operator_token, broker_token)
+        opening = (cluster_token, operator_token, broker_token, publisher_token)
         broker = running_broker("broker-1", folder / "broker-1", cluster.url, coordinator.url, settings)
         yield Secured(folder, cluster, coordinator, stack.enter_context(broker), *opening)

@@ -17,7 +17,7 @@ from tocsin.errors import Forbidden, Unauthorised
 _PAGE = ROOT / "docs" / "guides" / "secure.md"
 _CLUSTER = (statements, catalogue, feeds, dead_letters, cluster_brokers)
 _COORDINATOR = (users, keys, subscribers, brokers, plans, executions, balancing, operations, dashboard)
-_EVERYBODY = {"Operator", "Viewer", "Broker", "User", "Anybody"}
+_ROLES = ("Operator", "Viewer", "Broker", "Publisher", "User", "Anybody")
 
 
 def test_the_page_says_who_can_do_what() -> None:
@@ -39,7 +39,7 @@ def _cells() -> Iterator[list[str]]:
     table = _PAGE.read_text().partition("\n## Who can do what\n")[2].partition("\n## ")[0]
     for line in table.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 7 and cells[0] in ("cluster", "coordinator"):
+        if len(cells) == 2 + len(_ROLES) and cells[0] in ("cluster", "coordinator"):
             yield cells
 
 
@@ -55,13 +55,22 @@ def _rows() -> Iterator[tuple[str, Any, set[str]]]:
         def fits(method: str, path: str, listed: Any = listed, rest: bool = is_rest, get: bool = only_get) -> bool:
             return f"{method} {path}" in listed or (rest and (not get or method == "GET"))
 
-        roles = ("Operator", "Viewer", "Broker", "User", "Anybody")
-        yield where, fits, {role for role, mark in zip(roles, marks, strict=True) if mark}
+        yield where, fits, {role for role, mark in zip(_ROLES, marks, strict=True) if mark}
+
+
+class _Station:
+    """A publisher, to whom the feed is granted."""
+
+    def publisher_of(self, token: bytes) -> str | None:
+        return "station" if token == b"stations" else None
+
+    def may_publish(self, publisher: str, feed: str) -> bool:
+        return (publisher, feed) == ("station", "locations")
 
 
 def _at_cluster() -> Iterator[tuple[str, str, str, set[str]]]:
-    access = Access("operators", "brokers", places_feed="locations")
-    shown = {"Operator": b"operators", "Viewer": b"viewers", "Broker": b"brokers", "User": b"eyJ", "Anybody": b""}
+    access = Access("operators", "brokers", places_feed="locations", grants=_Station())
+    shown = dict(zip(_ROLES, (b"operators", b"viewers", b"brokers", b"stations", b"eyJ", b""), strict=True))
     for method, path, _ in _routes(_CLUSTER):
         asked = RECORDS % "locations" if path == RECORDS % "{feed}" else path.replace("{", "").replace("}", "")
         allowed = set()
@@ -83,7 +92,7 @@ def _at_coordinator() -> Iterator[tuple[str, str, str, set[str]]]:
         elif faces.operator_only in asks:
             allowed = {"Operator", "Viewer"} if method == "GET" else {"Operator"}
         else:
-            allowed = _EVERYBODY
+            allowed = set(_ROLES)
         yield "coordinator", method, path, allowed
 
 

@@ -32,6 +32,7 @@ from tocsin.errors import (
     HistoryRewound,
     InvalidValue,
     NotFound,
+    NotGranted,
     NotRegistered,
     TocsinError,
     Unavailable,
@@ -179,7 +180,7 @@ class ClusterCalls:
                 asks = [ask for at, ask in enumerate(asks) if at not in wrong]
             except (NotRegistered, *ENDING):
                 raise  # It is about us: what was asked for may be right, and must not be given up.
-            except (NotFound, InvalidValue) as exc:
+            except (NotFound, InvalidValue, NotGranted) as exc:
                 if len(asks) == 1:
                     return [], [*refused, (asks[0], exc)]
                 break

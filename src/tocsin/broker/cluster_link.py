@@ -18,6 +18,7 @@ from tocsin.errors import (
     HistoryRewound,
     InvalidValue,
     NotFound,
+    NotGranted,
     NotRegistered,
     RequestError,
     Superseded,
@@ -136,7 +137,7 @@ def _error(answer: httpx.Response) -> TocsinError:
         return Unavailable(message, retry_after_s=float(error.get("retry_after_s", 1)))
     if error.get("code") == WrongEntries.code:
         return WrongEntries(message, {int(one["index"]): _refusal(one) for one in error["wrong"]})
-    if error.get("code") == FilledOtherwise.code:
+    if error.get("code") in (FilledOtherwise.code, NotGranted.code):
         return _refusal(error)
     if error.get("code") == NotRegistered.code:
         return NotRegistered(message)
@@ -153,7 +154,7 @@ def _refusal(error: dict[str, Any]) -> TocsinError:
     message = str(error["message"])
     if error["code"] == FilledOtherwise.code:
         return FilledOtherwise(message, error["filled"])
-    kinds: dict[str, type[RequestError]] = {refusal.code: refusal for refusal in (NotFound, InvalidValue)}
+    kinds: dict[str, type[RequestError]] = {refusal.code: refusal for refusal in (NotFound, InvalidValue, NotGranted)}
     return kinds.get(error["code"], RequestError)(message)
 
 

@@ -20,6 +20,7 @@ from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunL
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
 from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.catalogue import Catalogue
+from tocsin.cluster.datasets.grants import Grants, refusal
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.tables import Table
@@ -37,6 +38,7 @@ from tocsin.cluster.results.subscriptions import Ended, Subscribed, Subscription
 from tocsin.cluster.scratch import fresh_scratch
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, ParameterValue
+from tocsin.model.grants import Action, Grant
 from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.runtime.files import make_private
 from tocsin.settings import ClusterSettings
@@ -71,6 +73,7 @@ class Cluster:
         now_us = self.clock.now_us()
         self.registry = SubscriptionRegistry(self._database, now_us)
         self.incarnations = Incarnations(self._database, self.clock)
+        self.grants = Grants(self._database)
         self.store = DatasetStore(data_dir / "datasets", recent_max_bytes=settings.recent_rows_max_bytes)
         self.results = ResultStore(
             data_dir / "results",
@@ -279,6 +282,46 @@ class Cluster:
             state.subscriptions.add(done.created)
             return done
 
+    def revoke(self, grant: Grant) -> int | None:
+        """Take a grant back, and end the subscriptions of those who have none any more; returns how many those are, or
+        None if it was not granted. Their holders are told."""
+        with self.subscription_lock:
+            if not self.grants.revoke(grant):
+                return None
+            if grant.action is not Action.SUBSCRIBE:
+                return 0
+            state = self.channel_at_work(grant.on)
+        # A run that is under way may have results for those who are to get none.
+        was_paused, reason = state.is_paused, state.pause_reason
+        self.executor.set_paused(state, True, reason)
+        try:
+            self.executor.await_idle(state)
+            with self.subscription_lock:
+                ended = self._fail_not_granted(state)
+                state.subscriptions.remove(ended)
+        finally:
+            if not was_paused:
+                self.executor.set_paused(state, False)
+                if state.channel.kind is ChannelKind.CONTINUOUS:
+                    self.repetitive.run_once(state.channel.name)
+        self._tell_failed(state.channel.name)
+        return len(ended)
+
+    def _fail_not_granted(self, state: ChannelState) -> list[int]:
+        """The subscriptions of classes that a channel is not granted to, which are not run any more."""
+        name = state.channel.name
+        if self.grants.is_open(name):
+            return []
+        reasons = {
+            one.id: refusal(name, one.permission)
+            for chunk in self.registry.of_channel(name)
+            for one in chunk
+            if one.id not in state.failed and not self.grants.may_subscribe(name, one.permission)
+        }
+        self.registry.fail_all(name, reasons, self.clock.now_us())
+        state.failed.update(reasons)
+        return list(reasons)
+
     def channel_at_work(self, name: str) -> ChannelState:
         """It stays at work as long as the caller holds `subscription_lock`."""
         state = self.executor.states.get(name.lower())
@@ -336,6 +379,7 @@ class Cluster:
         )
         state.last_error = state.pause_reason
         state.failed.update(self.registry.failures(channel.name))
+        self._fail_not_granted(state)  # The last process may have ended in the middle of a REVOKE.
         for subscriptions in self.registry.of_channel(channel.name):
             state.subscriptions.add([one for one in subscriptions if one.id not in state.failed])
         # The last process may have ended before it came to that.

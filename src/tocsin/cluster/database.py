@@ -7,6 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 # The modules that are imported for nothing else add their tables to `metadata`.
+from tocsin.cluster.datasets import grants as _grants  # noqa: F401
 from tocsin.cluster.datasets import retention as _retention  # noqa: F401
 from tocsin.cluster.datasets.catalogue import metadata
 from tocsin.cluster.results import incarnations as _incarnations  # noqa: F401

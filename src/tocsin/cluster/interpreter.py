@@ -34,10 +34,21 @@ from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.cluster.listings import describe, show
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, TocsinError, Unavailable
 from tocsin.model.catalogue import Channel, Dataset, DatasetKind, Feed, FeedSource
+from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import Schema
 
 #: The statements that change what exists.
-_Change = st.CreateDataset | st.AlterDatasetAddColumn | st.CreateFeed | st.CreateChannel | st.Drop
+_Change = (
+    st.CreateDataset
+    | st.AlterDatasetAddColumn
+    | st.CreateFeed
+    | st.CreateChannel
+    | st.Drop
+    | st.GrantTo
+    | st.RevokeFrom
+    | st.CreatePublisher
+    | st.DropPublisher
+)
 
 
 class Interpreter:
@@ -62,7 +73,7 @@ class Interpreter:
             case st.Select():
                 return self._select(statement)
             case st.Show():
-                return show(self._cluster, statement.listing)
+                return show(self._cluster, statement)
             case st.Describe():
                 return describe(self._cluster, statement)
             case st.ExplainChannel():
@@ -126,6 +137,17 @@ class Interpreter:
                 return self._create_channel(statement)
             case st.Drop():
                 return self._drop(statement)
+            case st.GrantTo(grant):
+                return self._grant(grant)
+            case st.RevokeFrom(grant):
+                return self._revoke(grant)
+            case st.CreatePublisher(name):
+                token = self._cluster.grants.create_publisher(name)
+                message = f"publisher {name} created; its token is shown this once"
+                return Answer(message, ("publisher", "token"), [(name, token)])
+            case st.DropPublisher(name):
+                self._cluster.grants.drop_publisher(name)
+                return Answer(f"publisher {name} dropped: its token opens nothing any more")
             case _ as never:
                 assert_never(never)
 
@@ -268,6 +290,9 @@ class Interpreter:
         review_channel(channel, cluster.catalogue.datasets)
         compiled = cluster.compile(channel)
         explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
+        cluster.grants.forget(Action.SUBSCRIBE, channel.name)
+        if cluster.settings.channels_open:
+            cluster.grants.grant(Grant(Action.SUBSCRIBE, channel.name, GranteeKind.ALL))
         cluster.put_to_work(channel, compiled)
         try:
             cluster.catalogue.add_channel(channel)
@@ -298,6 +323,7 @@ class Interpreter:
                     cluster.store.drop(dataset.name)
             case st.Kind.FEED:
                 feed = cluster.catalogue.drop_feed(name)
+                cluster.grants.forget(Action.PUBLISH, feed.name)
                 cluster.unwatch(feed)
                 cluster.metrics.forget_feed(feed.name)
             case st.Kind.CHANNEL:
@@ -308,6 +334,29 @@ class Interpreter:
             case _ as never:
                 assert_never(never)
         return Answer(f"{statement.kind.lower()} {name} dropped")
+
+    # Grants
+
+    def _grant(self, grant: Grant) -> Answer:
+        found = self._existing(grant)
+        is_new = self._cluster.grants.grant(found)
+        return Answer(f"granted: {found}" if is_new else f"{found}: granted already, nothing to do")
+
+    def _revoke(self, grant: Grant) -> Answer:
+        found = self._existing(grant)
+        ended = self._cluster.revoke(found)
+        if ended is None:
+            return Answer(f"{found}: not granted, nothing to do")
+        told = f"; {ended} subscriptions end" if found.action is Action.SUBSCRIBE else ""
+        return Answer(f"revoked: {found}{told}")
+
+    def _existing(self, grant: Grant) -> Grant:
+        """The grant with names as they were made. Raises NotFound."""
+        cluster = self._cluster
+        if grant.action is Action.SUBSCRIBE:
+            return replace(grant, on=cluster.catalogue.channel(grant.on).name)
+        cluster.grants.check_publisher(grant.grantee)
+        return replace(grant, on=cluster.catalogue.feed(grant.on).name)
 
     # Looking around
 

@@ -9,9 +9,11 @@ from tocsin.cluster.answers import Answer
 from tocsin.cluster.channels import statements as st
 from tocsin.cluster.cluster import Cluster
 from tocsin.model.catalogue import Parameter
+from tocsin.model.grants import Action, Grant
 
 
-def show(cluster: Cluster, listing: st.Listing) -> Answer:
+def show(cluster: Cluster, statement: st.Show) -> Answer:
+    listing = statement.listing
     match listing:
         case st.Listing.DATASETS:
             columns: tuple[str, ...] = ("dataset", "kind", "rows", "commits", "primary_key")
@@ -44,6 +46,20 @@ def show(cluster: Cluster, listing: st.Listing) -> Answer:
             columns = ("channel", "subscriptions", "failed")
             failed = cluster.registry.failed_counts()
             rows = [(name, count, failed.get(name, 0)) for name, count in cluster.registry.counts().items()]
+        case st.Listing.GRANTS:
+            columns = ("on", "action", "to", "grantee")
+            rows = [
+                (_named(cluster, one), one.action, one.grantee_kind, one.grantee)
+                for one in cluster.grants.all()
+                if statement.on is None or (one.action, one.on) == (statement.on[0], statement.on[1].lower())
+            ]
+        case st.Listing.PUBLISHERS:
+            columns = ("publisher", "feeds")
+            granted = [one for one in cluster.grants.all() if one.action is Action.PUBLISH]
+            rows = [
+                (name, ", ".join(_named(cluster, one) for one in granted if one.grantee == name))
+                for name in cluster.grants.publishers.values()
+            ]
         case _ as never:
             assert_never(never)
     return Answer(f"{len(rows)} {listing.lower()}", columns, sorted(rows))
@@ -88,6 +104,13 @@ def describe(cluster: Cluster, statement: st.Describe) -> Answer:
             return Answer(f"channel {state.channel.name}", ("property", "value"), rows)
         case _ as never:
             assert_never(never)
+
+
+def _named(cluster: Cluster, grant: Grant) -> str:
+    """The channel or feed, as it was made."""
+    known = cluster.catalogue.channels if grant.action is Action.SUBSCRIBE else cluster.catalogue.feeds
+    found = known.get(grant.on)
+    return grant.on if found is None else found.name
 
 
 def _signature(parameters: Sequence[Parameter]) -> str:

@@ -108,7 +108,7 @@ def make_app(
         app.include_router(module.router)
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES, except_path=feeds.RECORDS_PATH)
     app.add_middleware(NameRun, header=brokers.RUN_HEADER)
-    app.add_middleware(CheckAccess, access=Access.of(cluster.settings))
+    app.add_middleware(CheckAccess, access=Access.of(cluster.settings, cluster.grants))
     return app
 
 

@@ -16,17 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from scorecard.row import Effort, Outcome, Row
-from scorecard.secured import CHANNEL, Secured, await_message, secured
+from scorecard.secured import CHANNEL, OWN_CHANNEL, STAFF_CHANNEL, Secured, await_message, secured
 from tocsin.runtime.tokens import Identity, TokenSigner
 
 _CANARY = "CANARY-4711"
 _SECRET_TOPIC = "secret"
 _REVOKED_WITHIN_S = 5.0
 _HOUR_US = 3_600_000_000
-_LIMIT = (
-    "Grants on channels and parameters that the server fills in do not exist yet: a registered user may subscribe to"
-    " any topic. The attackers here ask for what they hold no valid token for."
-)
 #: What an operator may do, and what only broker-1 may.
 _OPERATORS_AT_COORDINATOR = (
     ("GET", "/v1/users"),
@@ -140,6 +136,7 @@ class _Attack:
             self._tries[kind] += 1
             if done % 200 == 0:
                 self._try_as_mallory(position)
+                self._ask_for_what_is_not_hers()
                 self._system.publish({"id": f"s{done}", "topic": _SECRET_TOPIC, "message": _CANARY})
             if done % 10_000 == 0:
                 self._effort.say(f"{done:,} tries, {len(self._bad)} bad")
@@ -149,7 +146,6 @@ class _Attack:
             {"tries": self._tries.total()},
             tuple(bad),
             figures | {"revoked after s": round(self._revoked_after_s, 2)},
-            (_LIMIT,),
         )
 
     # What attackers know
@@ -185,6 +181,7 @@ class _Attack:
             (self._at_coordinator, 15),
             (self._at_cluster, 15),
             (self._as_broker, 5),
+            (self._as_publisher, 5),
         ]
 
     def _as_event_stream(self, token: str) -> None:
@@ -269,6 +266,14 @@ class _Attack:
         self._judge(f"{method} {path}", "the brokers'", answer.status_code, answer.text)
         self._tries["as a broker"] += 1
 
+    def _as_publisher(self, _token: str) -> None:
+        """A publisher's token publishes to its own feed."""
+        method, path = self._chance.choice(_OPERATORS_AT_CLUSTER)
+        headers, body = _bearer(self._system.publisher_token), {"sql": "SHOW GRANTS", "id": "p", "ids": [1]}
+        answer = self._http.request(method, self._system.cluster.url + path, headers=headers, json=body)
+        self._judge(f"{method} {path}", "a publisher's", answer.status_code, answer.text)
+        self._tries["as a publisher"] += 1
+
     # Attacks of a registered user
 
     def _try_as_mallory(self, position: str) -> None:
@@ -295,6 +300,29 @@ class _Attack:
         except (ConnectionClosed, InvalidStatus) as exc:
             self._answers[type(exc).__name__] += 1
         self._tries["as somebody else"] += 1
+
+    def _ask_for_what_is_not_hers(self) -> None:
+        """Parameters that are filled in, with other people's values, and a channel that is not granted to her class."""
+        name = self._chance.choice(("alice", "Mallory", "mallory/phone", "", "mallory "))
+        given = {self._chance.choice(("owner", "OWNER")): name}
+        asks = {
+            1: {"channel": self._chance.choice((OWN_CHANNEL, OWN_CHANNEL.lower())), "parameters": given},
+            2: {"channel": OWN_CHANNEL, "parameters": {"class": "staff"}},
+            3: {"channel": STAFF_CHANNEL, "parameters": {"topic": _SECRET_TOPIC}},
+        }
+        with self._system.socket() as socket:
+            socket.send(json.dumps({"type": "hello", "token": self._mallory, "device": "watch"}))
+            await_message(socket, "welcome")
+            for request, ask in asks.items():
+                socket.send(json.dumps({"type": "subscribe", "request": request, **ask}))
+            while asks:
+                message = json.loads(socket.recv(30))
+                ask = asks.pop(message.get("request", 0), {})
+                code = message.get("code", message["type"])
+                self._answers[code] += 1
+                if code not in ("forbidden", "not_granted"):
+                    self._bad.append(f"mallory asked for {ask} and was told {str(message)[:300]}")
+                self._tries["what is not granted, or another's"] += 1
 
     def _judge(self, where: str, token: str, status: int, text: str = "") -> None:
         self._answers[status] += 1

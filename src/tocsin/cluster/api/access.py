@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from fastapi import Depends, Header, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,10 +19,11 @@ from tocsin.settings import ClusterSettings
 
 
 class Role(StrEnum):
-    """OPERATOR may do everything, BROKER what brokers do, under its own name."""
+    """OPERATOR may do everything, BROKER what brokers do, under its own name; PUBLISHER publishes to its feeds."""
 
     OPERATOR = "operator"
     BROKER = "broker"
+    PUBLISHER = "publisher"
 
 
 #: For probes: whoever reaches the port.
@@ -38,9 +39,17 @@ BROKER_ROUTES = Routes(
     ]
 )
 
+#: To the feeds that are granted.
+PUBLISHER_ROUTES = Routes([("POST", "/v1/feeds/{feed}/records")])
 RECORDS = "/v1/feeds/%s/records"
 
 _ROLE = "tocsin.role"
+
+
+class Publishers(Protocol):
+    def publisher_of(self, token: bytes) -> str | None: ...
+
+    def may_publish(self, publisher: str, feed: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +60,23 @@ class Access:
     broker_token: str = ""
     #: The one feed that brokers publish to.
     places_feed: str = ""
+    #: Publishers and what is granted to them, once the catalogue is open.
+    grants: Publishers | None = None
 
     @staticmethod
-    def of(settings: ClusterSettings) -> Access:
+    def of(settings: ClusterSettings, grants: Publishers | None = None) -> Access:
         """Raises InvalidValue for tokens that can't be told apart."""
         if settings.broker_token and settings.broker_token == settings.api_token:
             raise InvalidValue("setting broker_token: it must differ from api_token, else every broker is an operator")
-        return Access(settings.api_token, settings.broker_token, settings.places_feed)
+        return Access(settings.api_token, settings.broker_token, settings.places_feed, grants)
 
     def role(self, token: bytes) -> Role | None:
         if not self.api_token or hmac.compare_digest(token, self.api_token.encode()):
             return Role.OPERATOR
         if self.broker_token and hmac.compare_digest(token, self.broker_token.encode()):
             return Role.BROKER
+        if self.grants is not None and self.grants.publisher_of(token) is not None:
+            return Role.PUBLISHER
         return None
 
     def admit(self, token: bytes, method: str, path: str) -> Role | None:
@@ -75,7 +88,18 @@ class Access:
             raise Unauthorised("give the API token as a bearer token")
         if role is Role.BROKER and not self._is_for_brokers(method, path):
             raise Forbidden(f"the brokers' token is for what brokers do; {method} {path} is for operators")
+        if role is Role.PUBLISHER:
+            self._check_feed(token, method, path)
         return role
+
+    def _check_feed(self, token: bytes, method: str, path: str) -> None:
+        """Raises Forbidden unless a publisher publishes to a feed that is granted to it."""
+        if not PUBLISHER_ROUTES.cover(method, path):
+            raise Forbidden(f"a publisher's token is for publishing; {method} {path} is for operators")
+        feed = path.split("/")[3]
+        publisher = self.grants.publisher_of(token) if self.grants is not None else None
+        if self.grants is None or publisher is None or not self.grants.may_publish(publisher, feed):
+            raise Forbidden(f"feed {feed} is not granted to this publisher")
 
     def _is_for_brokers(self, method: str, path: str) -> bool:
         if BROKER_ROUTES.cover(method, path):

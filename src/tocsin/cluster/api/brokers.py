@@ -20,7 +20,7 @@ from tocsin.cluster.channels.filling import check_class, check_filled
 from tocsin.cluster.channels.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
-from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, TocsinError, WrongEntries
+from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, NotGranted, TocsinError, WrongEntries
 from tocsin.model.catalogue import Broker, Channel, FilledBy, ParameterValue
 from tocsin.model.position import Position
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
@@ -178,7 +178,8 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: Incar
                 check_filled(channel, ask.filled)
                 values = check_values(channel, ask.parameters)
                 check_class(channel, values, ask.permission)
-            except (NotFound, InvalidValue) as exc:
+                cluster.grants.check_subscribe(channel.name, ask.permission)
+            except (NotFound, InvalidValue, NotGranted) as exc:
                 wrong[at] = exc
                 continue
             channels[channel.name] = channel

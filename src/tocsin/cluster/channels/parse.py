@@ -20,11 +20,14 @@ from tocsin.cluster.channels.dialect import NAME_RULE, Source, is_name, read_num
 from tocsin.cluster.channels.statements import FileFormat, Kind, Listing, LiteralValue, Statement
 from tocsin.errors import ScriptProgress, StatementError, TocsinError
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
+from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import NUMBERS, RESERVED_PREFIX, Column, ColumnType, Schema
 
 MAX_SCRIPT_LENGTH = 1 << 20
 MIN_PERIOD_S = 0.1
 MAX_PERIOD_S = 24 * 3600.0
+#: As the coordinator takes them.
+MAX_CLASS_LENGTH = 255
 
 TYPES = {type_.value: type_ for type_ in ColumnType} | {"INTEGER": ColumnType.INT, "LONG": ColumnType.BIGINT}
 _UNITS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60, "HOUR": 3600, "HOURS": 3600}
@@ -146,6 +149,8 @@ class _Reader:
             "PAUSE": lambda: statements.PauseChannel(self._channel()),
             "RESUME": lambda: statements.ResumeChannel(self._channel()),
             "DROP": self._drop,
+            "GRANT": lambda: statements.GrantTo(self._grant("TO")),
+            "REVOKE": lambda: statements.RevokeFrom(self._grant("FROM")),
         }
         if self._next_is("SELECT", "WITH", "("):
             return statements.Select(self._rest())
@@ -157,9 +162,11 @@ class _Reader:
     # One method per statement
 
     def _create(self) -> Statement:
-        word = self._word("ACTIVE", "KEYED", "REFERENCE", "FEED", "REPETITIVE", "CONTINUOUS")
+        word = self._word("ACTIVE", "KEYED", "REFERENCE", "FEED", "REPETITIVE", "CONTINUOUS", "PUBLISHER")
         if word == "FEED":
             return self._create_feed()
+        if word == "PUBLISHER":
+            return statements.CreatePublisher(self._name("publisher"))
         if word in ("REPETITIVE", "CONTINUOUS"):
             return self._create_channel(ChannelKind(word))
         return self._create_dataset(DatasetKind(word))
@@ -391,7 +398,30 @@ class _Reader:
         raise self._error(f"{allowed}; a time is written as '2026-01-02T03:04:05Z'", place)
 
     def _show(self) -> Statement:
-        return statements.Show(self._choice(Listing))
+        listing = self._choice(Listing)
+        if listing is not Listing.GRANTS or not self._skip("ON"):
+            return statements.Show(listing)
+        kind = self._word("CHANNEL", "FEED")
+        action = Action.SUBSCRIBE if kind == "CHANNEL" else Action.PUBLISH
+        return statements.Show(listing, (action, self._name(kind.lower())))
+
+    def _grant(self, preposition: str) -> Grant:
+        action = self._choice(Action)
+        kind = "CHANNEL" if action is Action.SUBSCRIBE else "FEED"
+        self._word("ON")
+        self._word(kind)
+        on = self._name(kind.lower())
+        self._word(preposition)
+        if action is Action.PUBLISH:
+            self._word("PUBLISHER")
+            return Grant(action, on, GranteeKind.PUBLISHER, self._name("publisher"))
+        if self._word("CLASS", "ALL") == "ALL":
+            return Grant(action, on, GranteeKind.ALL)
+        place = self.place
+        permission = self._take("the name of a permission class").text
+        if len(permission) > MAX_CLASS_LENGTH:
+            raise self._error(f"a permission class has at most {MAX_CLASS_LENGTH} characters", place)
+        return Grant(action, on, GranteeKind.CLASS, permission)
 
     def _describe(self) -> Statement:
         kind = self._choice(Kind)
@@ -402,11 +432,14 @@ class _Reader:
         return self._name("channel")
 
     def _drop(self) -> Statement:
-        kind = self._choice(Kind)
+        kind = self._word(*Kind, "PUBLISHER")
         if_exists = self._skip("IF")
         if if_exists:
             self._word("EXISTS")
-        return statements.Drop(kind, self._name(kind.lower()), if_exists)
+        name = self._name(kind.lower())
+        if kind == "PUBLISHER":
+            return statements.DropPublisher(name, if_exists)
+        return statements.Drop(Kind(kind), name, if_exists)
 
     # The pieces of statements
 

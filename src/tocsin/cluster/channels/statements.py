@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tocsin.model.catalogue import Channel, Dataset, Feed
+from tocsin.model.grants import Action, Grant
 from tocsin.model.schema import Column
 
 #: What an INSERT may write: the literals of SQL. Timestamps and dates are written as strings.
@@ -36,6 +37,8 @@ class Listing(StrEnum):
     CHANNELS = "CHANNELS"
     BROKERS = "BROKERS"
     SUBSCRIPTIONS = "SUBSCRIPTIONS"
+    GRANTS = "GRANTS"
+    PUBLISHERS = "PUBLISHERS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,8 @@ class Select:
 @dataclass(frozen=True, slots=True)
 class Show:
     listing: Listing
+    #: GRANTS may be those on one channel or feed: by what is granted there, and its name.
+    on: tuple[Action, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,27 @@ class Drop:
     if_exists: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class GrantTo:
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeFrom:
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePublisher:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropPublisher:
+    name: str
+    if_exists: bool = False
+
+
 Statement = (
     CreateDataset
     | AlterDatasetAddColumn
@@ -155,4 +181,8 @@ Statement = (
     | PauseChannel
     | ResumeChannel
     | Drop
+    | GrantTo
+    | RevokeFrom
+    | CreatePublisher
+    | DropPublisher
 )

@@ -7,7 +7,7 @@ leaves ends it. An id is given once and never again, so it can serve as the epoc
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -201,12 +201,16 @@ class SubscriptionRegistry:
 
     def fail(self, channel: str, one: int, reason: str, now_us: int) -> None:
         """Note that a subscription can't be run, and why. One that has ended meanwhile is left alone."""
-        row = {"subscription": one, "channel": channel, "reason": reason, "failed_at_us": now_us}
+        self.fail_all(channel, {one: reason}, now_us)
+
+    def fail_all(self, channel: str, reasons: Mapping[int, str], now_us: int) -> None:
+        """The same for many."""
         with self._lock, self._engine.begin() as connection:
-            exists = connection.scalar(sa.select(subscription_table.c.id).where(subscription_table.c.id == one))
-            connection.execute(failure_table.delete().where(failure_table.c.subscription == one))
-            if exists is not None:
-                connection.execute(failure_table.insert().values(**row))
+            for chunk in in_chunks(list(reasons)):
+                there = connection.scalars(sa.select(subscription_table.c.id).where(subscription_table.c.id.in_(chunk)))
+                rows = [(one, channel, reasons[one], now_us) for one in there]
+                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+                _insert_many(connection, failure_table, rows)
 
     def failures(self, channel: str) -> dict[int, str]:
         """The subscriptions of a channel that have failed, and why."""

@@ -16,18 +16,21 @@ from tocsin.cluster.channels.statements import (
     Drop,
     ExplainChannel,
     FileFormat,
+    GrantTo,
     Insert,
     Kind,
     Listing,
     LoadDataset,
     PauseChannel,
     ResumeChannel,
+    RevokeFrom,
     Select,
     Show,
     Statement,
 )
 from tocsin.errors import StatementError
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
+from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import Column, ColumnType, Schema
 
 BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; too\n  AND r.p = :p"
@@ -231,6 +234,40 @@ def test_parse_statement_takes_exactly_one() -> None:
     for text in ("", "SHOW FEEDS; SHOW FEEDS"):
         with pytest.raises(StatementError, match="exactly one"):
             parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "grant"),
+    [
+        ("TO CLASS medics", Grant(Action.SUBSCRIBE, "C", GranteeKind.CLASS, "medics")),
+        ("TO CLASS 'night shift'", Grant(Action.SUBSCRIBE, "C", GranteeKind.CLASS, "night shift")),
+        ("TO CLASS ''", Grant(Action.SUBSCRIBE, "C", GranteeKind.CLASS, "")),
+        ("to all", Grant(Action.SUBSCRIBE, "C", GranteeKind.ALL)),
+    ],
+)
+def test_grants(text: str, grant: Grant) -> None:
+    """What is granted is written as it is revoked."""
+    assert parse_statement(f"GRANT SUBSCRIBE ON CHANNEL C {text}") == GrantTo(grant)
+    revoked = text.replace("TO", "FROM").replace("to", "from")
+    assert parse_statement(f"REVOKE SUBSCRIBE ON CHANNEL C {revoked}") == RevokeFrom(grant)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("GRANT SUBSCRIBE ON FEED f TO ALL", "expected CHANNEL, not 'FEED'"),
+        ("GRANT PUBLISH ON FEED f TO ALL", "expected PUBLISHER, not 'ALL'"),
+        ("GRANT SELECT ON CHANNEL c TO ALL", "SUBSCRIBE, PUBLISH"),
+        ("REVOKE SUBSCRIBE ON CHANNEL c TO ALL", "expected FROM"),
+        ("GRANT SUBSCRIBE ON CHANNEL c TO CLASS " + "k" * 256, "at most 255 characters"),
+        ("SHOW GRANTS ON DATASET d", "CHANNEL, FEED"),
+        ("SHOW FEEDS ON CHANNEL c", "should end before 'ON'"),
+    ],
+)
+def test_grants_that_make_no_sense_are_refused(text: str, reason: str) -> None:
+    """With what is allowed."""
+    with pytest.raises(StatementError, match=re.escape(reason)):
+        parse_statement(text)
 
 
 def test_a_parameter_may_be_filled_in() -> None:

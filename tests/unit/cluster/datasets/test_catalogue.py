@@ -139,7 +139,7 @@ def test_a_catalogue_from_before_there_were_pauses_opens(catalogue: Catalogue, p
     """A file that an earlier version wrote has no table of paused channels; it gets one, and keeps what it held."""
     older = open_engine(path)
     with older.begin() as connection:
-        for table in ("paused_channel", "subscription_failure", "catalogue_version"):
+        for table in ("paused_channel", "subscription_failure", "granted", "publisher", "catalogue_version"):
             connection.execute(sa.text(f"DROP TABLE {table}"))
     older.dispose()
     again = Catalogue(open_database(path))

@@ -1,0 +1,182 @@
+"""Who may subscribe to which channel, and which publisher may publish to which feed, in the catalogue's database.
+
+Reads come from memory, changes go to the database first. Of a publisher's token only a hash is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.errors import AlreadyExists, NotFound, NotGranted
+from tocsin.model.grants import Action, Grant, GranteeKind
+
+_granted = sa.Table(
+    "granted",
+    metadata,
+    sa.Column("action", sa.String, primary_key=True),
+    #: The channel or feed, in lower case.
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("grantee_kind", sa.String, primary_key=True),
+    sa.Column("grantee", sa.String, primary_key=True),
+)
+_publishers = sa.Table(
+    "publisher",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("token_hash", sa.String, nullable=False),
+)
+
+
+class Grants:
+    """Threads may call it. Names compare without regard to case, permission classes with it."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        with engine.connect() as connection:
+            self._grants = frozenset(
+                Grant(Action(row.action), row.key, GranteeKind(row.grantee_kind), row.grantee)
+                for row in connection.execute(sa.select(_granted))
+            )
+            rows = connection.execute(sa.select(_publishers)).all()
+        self._names = {row.key: str(row.name) for row in rows}
+        self._hashes = {str(row.token_hash): str(row.key) for row in rows}
+
+    # Grants
+
+    def grant(self, grant: Grant) -> bool:
+        """False if it was granted already."""
+        found = _normal(grant)
+        with self._lock:
+            if found in self._grants:
+                return False
+            with self._engine.begin() as connection:
+                connection.execute(_granted.insert().values(_row(found)))
+            self._grants |= {found}
+            return True
+
+    def revoke(self, grant: Grant) -> bool:
+        """False if it was not granted."""
+        found = _normal(grant)
+        with self._lock:
+            if found not in self._grants:
+                return False
+            with self._engine.begin() as connection:
+                connection.execute(_granted.delete().filter_by(**_row(found)))
+            self._grants -= {found}
+            return True
+
+    def forget(self, action: Action, on: str) -> None:
+        """A channel or feed was dropped: what is made in its place has grants of its own."""
+        with self._lock:
+            with self._engine.begin() as connection:
+                connection.execute(_granted.delete().filter_by(action=action.value, key=on.lower()))
+            self._grants = frozenset(one for one in self._grants if (one.action, one.on) != (action, on.lower()))
+
+    def all(self) -> list[Grant]:
+        """By what they are on; channels and feeds are named in lower case, publishers as they were made."""
+        named = [
+            replace(one, grantee=self._names.get(one.grantee, one.grantee))
+            if one.grantee_kind is GranteeKind.PUBLISHER
+            else one
+            for one in self._grants
+        ]
+        return sorted(named, key=lambda one: (one.on, one.action, one.grantee_kind, one.grantee))
+
+    def is_open(self, channel: str) -> bool:
+        """Whether everybody may subscribe."""
+        return Grant(Action.SUBSCRIBE, channel.lower(), GranteeKind.ALL) in self._grants
+
+    def may_subscribe(self, channel: str, permission: str) -> bool:
+        own = Grant(Action.SUBSCRIBE, channel.lower(), GranteeKind.CLASS, permission)
+        return self.is_open(channel) or own in self._grants
+
+    def check_subscribe(self, channel: str, permission: str) -> None:
+        """Raises NotGranted."""
+        if not self.may_subscribe(channel, permission):
+            raise NotGranted(refusal(channel, permission))
+
+    # Publishers
+
+    @property
+    def publishers(self) -> Mapping[str, str]:
+        """Names, by their lower-case form."""
+        return self._names
+
+    def create_publisher(self, name: str) -> str:
+        """Its token, which is told this once."""
+        token = f"publisher-{secrets.token_urlsafe(32)}"
+        with self._lock:
+            if name.lower() in self._names:
+                raise AlreadyExists(f"publisher {self._names[name.lower()]} exists already")
+            hashed = _hash(token.encode())
+            with self._engine.begin() as connection:
+                connection.execute(_publishers.insert().values(key=name.lower(), name=name, token_hash=hashed))
+            self._names = {**self._names, name.lower(): name}
+            self._hashes = {**self._hashes, hashed: name.lower()}
+        return token
+
+    def drop_publisher(self, name: str) -> None:
+        """Forget a publisher and what was granted to it. Its token opens nothing from now on."""
+        key = name.lower()
+        self.check_publisher(name)
+        with self._lock:
+            with self._engine.begin() as connection:
+                connection.execute(_publishers.delete().filter_by(key=key))
+                mine = {"grantee_kind": GranteeKind.PUBLISHER.value, "grantee": key}
+                connection.execute(_granted.delete().filter_by(**mine))
+            self._names = {one: known for one, known in self._names.items() if one != key}
+            self._hashes = {hashed: one for hashed, one in self._hashes.items() if one != key}
+            self._grants = frozenset(
+                one for one in self._grants if (one.grantee_kind, one.grantee) != (GranteeKind.PUBLISHER, key)
+            )
+
+    def check_publisher(self, name: str) -> None:
+        """Raises NotFound."""
+        if name.lower() not in self._names:
+            known = ", ".join(sorted(self._names.values())) or "none yet"
+            raise NotFound(f"no publisher called {name}; there are: {known}")
+
+    def publisher_of(self, token: bytes) -> str | None:
+        """Whose token this is. What can be timed is a hash of it, which tells nothing of any token."""
+        given, found = _hash(token), None
+        for hashed, key in self._hashes.items():
+            if hmac.compare_digest(given, hashed):
+                found = key
+        return found
+
+    def may_publish(self, publisher: str, feed: str) -> bool:
+        return Grant(Action.PUBLISH, feed.lower(), GranteeKind.PUBLISHER, publisher.lower()) in self._grants
+
+
+def refusal(channel: str, permission: str) -> str:
+    who = f"permission class {permission!r}" if permission else "users without a permission class"
+    return f"channel {channel} is not granted to {who}"
+
+
+def _hash(token: bytes) -> str:
+    # Tokens are random and long, so that no slow hash is needed to keep them from being guessed.
+    return hashlib.sha256(token).hexdigest()
+
+
+def _normal(grant: Grant) -> Grant:
+    grantee = grant.grantee.lower() if grant.grantee_kind is GranteeKind.PUBLISHER else grant.grantee
+    return replace(grant, on=grant.on.lower(), grantee=grantee)
+
+
+def _row(grant: Grant) -> dict[str, str]:
+    return {
+        "action": grant.action.value,
+        "key": grant.on,
+        "grantee_kind": grant.grantee_kind.value,
+        "grantee": grant.grantee,
+    }
