@@ -26,13 +26,16 @@ from typer.testing import CliRunner
 
 from integration.live import wait_until
 from tocsin.cli.main import app
+from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.run_records import processes_of, read_record
 from tocsin.testing.processes import free_port, stop
 
 _TESTS = Path(__file__).parents[1]
-#: Everything that `tocsin up` has to say is said within 2 s on a quiet machine; here others run beside it.
-_SAID_WITHIN_S = 10.0
-_READY_WITHIN_S = 30.0
+#: What has to be said is said within 2 s on a quiet machine. On one with ten times the work Python alone takes 15 s:
+#: this tells what hangs from what is slow.
+_SAID_WITHIN_S = 60.0
+#: A process that is stuck is given one second here (`small_up.py`).
+_ENDED_WITHIN_S = 20.0
 
 
 class Folder:
@@ -261,7 +264,7 @@ def test_up_ends_in_time_though_something_is_stuck(folder: Folder) -> None:
         began_s = time.monotonic()
         up.send_signal(signal.SIGTERM)
         assert up.wait(_SAID_WITHIN_S) == 0
-        assert time.monotonic() - began_s < _SAID_WITHIN_S
+        assert time.monotonic() - began_s < _ENDED_WITHIN_S
         assert not psutil.pid_exists(pid)
 
 
@@ -270,7 +273,7 @@ def test_a_process_that_cannot_start_is_said_once(folder: Folder) -> None:
     folder.data.mkdir()
     (folder.data / "coordinator").touch()
     up = folder.start()
-    said, _ = up.communicate(timeout=_READY_WITHIN_S)
+    said, _ = up.communicate(timeout=_SAID_WITHIN_S)
     assert up.returncode == 1
     assert "coordinator can't start: the coordinator's data folder data/coordinator can't be used: " in said
     assert "starting it again" not in said
@@ -286,4 +289,14 @@ def test_each_process_says_that_its_port_is_busy(folder: Folder, command: str) -
         code, said = folder.run(command, "--port", str(folder.port))
     assert code == 1
     assert f"the {command}: port {folder.port} is in use by process {os.getpid()} (" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["cluster", "coordinator", "broker"])
+def test_no_two_processes_have_one_folder(folder: Folder, command: str) -> None:
+    """The second is refused in one line, with exit code 1, whatever its port."""
+    with locked_folder(folder.data, "the data folder"), locked_folder(folder.data / "landing", "the landing log"):
+        code, said = folder.run(command, "--data-dir", "data", "--port", str(folder.port))
+    assert code == 1
+    assert "is open in another process" in said
     assert len(said.splitlines()) == 1

@@ -38,7 +38,8 @@ def coordinating(url: str, token: str) -> Iterator[CoordinatorClient]:
         with CoordinatorClient(url, token=token) as client:
             yield client
     except (httpx.TransportError, httpx.InvalidURL) as exc:
-        fail(f"no coordinator answers at {url} ({exc}); start one with `tocsin coordinator`, or give --url")
+        start = "start one with `tocsin up` or `tocsin coordinator`"
+        fail(f"no coordinator answers at {url} ({exc}); {start}, or give --url")
     except TocsinError as exc:
         fail(str(exc))
 

@@ -34,7 +34,7 @@ def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
     left = kill_processes_of(record.run) if record is not None else 0
     if record is not None and running is None:
         remove_record(data_dir)
-    names = list(running.processes) if running is not None else []
+    names = [name for name, one in running.processes.items() if not one.ended] if running is not None else []
     if as_json:
         print_json({"data_dir": str(data_dir), "stopped": names, "killed": left, "in_order": in_time})
     elif running is not None:

@@ -45,7 +45,7 @@ def connected(url: str, token: str) -> Iterator[ClusterClient]:
     except ServerError as exc:
         fail(describe_failure(str(exc), exc.error.get("script")))
     except httpx.TransportError as exc:
-        fail(f"no cluster answers at {url} ({exc}); start one with `tocsin cluster`, or give --url")
+        fail(f"no cluster answers at {url} ({exc}); start one with `tocsin up` or `tocsin cluster`, or give --url")
     except TocsinError as exc:
         fail(exc.pointed() if isinstance(exc, StatementError) else str(exc))
 

@@ -42,6 +42,13 @@ def test_ports_come_from_settings_unless_the_command_line_gives_them(tmp_path: P
     assert all(list(part.arguments[-2:]) == ["--config", str(file)] for part in found)
 
 
+def test_servers_with_certificates_are_reached_by_tls() -> None:
+    """Brokers, hints and `tocsin status` go by these addresses."""
+    environment = {"TOCSIN_COORDINATOR_TLS_CERTIFICATE": "c", "TOCSIN_BROKER_HOST": "::1"}
+    urls = [part.url for part in parts_of(wishes(brokers=1), environment)]
+    assert urls == ["http://127.0.0.1:8600", "https://127.0.0.1:8500", "http://[::1]:8701"]
+
+
 @pytest.mark.parametrize(
     ("changes", "environment", "answer"),
     [
