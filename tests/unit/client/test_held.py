@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tocsin.client.held import Held
+from tocsin.client.failures import error_of
+from tocsin.client.held import Held, key_of
+from tocsin.errors import Forbidden
 from tocsin.model.position import Position
 
 
@@ -29,3 +31,16 @@ def test_a_history_is_rewound_once_whoever_says_it() -> None:
     assert not held.carry_on(Position(7, 5000), recovered=False, rewound=True)
     assert not held.take(Position(7, 5001))
     assert held.carry_on(Position(7, 9000), recovered=False, rewound=True)
+
+
+def test_what_was_filled_in_is_known_again() -> None:
+    """A broker speaks of a subscription with the parameters that it has filled in; it is the one that was asked for."""
+    held = Held(1, "NearMe", {"radius_m": 5})
+    assert held.keys == {key_of("NearMe", {"radius_m": 5})}
+    held.answered = key_of("nearme", {"radius_m": 5.0, "user_id": "eve"})
+    assert {key_of("NearMe", {"radius_m": 5}), key_of("NearMe", {"user_id": "eve", "radius_m": 5})} == held.keys
+
+
+def test_a_channel_that_is_not_granted_is_forbidden() -> None:
+    """Programs that know Forbidden need not know more."""
+    assert isinstance(error_of("not_granted", "channel Staff is not granted"), Forbidden)
