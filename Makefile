@@ -56,6 +56,14 @@ lint: setup ## Style, types, layers
 .PHONY: check
 check: lint test ## All that must pass before a change goes in: lint, then tests and docs examples
 
+AUDIT := .venv-audit
+.PHONY: audit
+audit: setup ## Look up advisories for all locked packages, have bandit look at the code, write bills of materials to build/
+	@test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --require-hashes -r requirements-audit.lock \
+		&& PYTHONPATH=tests $(BIN)/python -m audit \
+		|| { test -x $(AUDIT)/bin/pip-audit && exit 1 || echo "skipped  audit: its tools can't be installed; no registry answers"; }
+
 .PHONY: disk
 disk: setup ## Cut the power and flip bits, hundreds of times; look for planted bugs (DISK=--help)
 	@PYTHONPATH=tests $(BIN)/python -m disk $(DISK)
@@ -99,9 +107,10 @@ LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashe
 lock: setup ## Pin the newest versions that pyproject.toml allows
 	@$(PIP) install --quiet uv
 	@$(LOCK) --group build -o requirements-build.lock
+	@$(LOCK) --group audit -o requirements-audit.lock
 	@$(LOCK) pyproject.toml --extra java --extra hypergraph --group dev -c requirements-build.lock -o requirements.lock
 
 .PHONY: clean
 clean: ## Remove .venv and everything that tools leave behind
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) $(AUDIT) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
