@@ -106,6 +106,7 @@ def test_rows_can_be_deleted_and_keys_of_reference_rows_come_once(live: Live) ->
         CREATE REFERENCE DATASET StLines (id STRING, n INT, PRIMARY KEY (id));
         CREATE FEED st_lines INTO StLines FROM HTTP;
         CREATE KEYED DATASET StWhere (who STRING, n INT, PRIMARY KEY (who));
+        CREATE ACTIVE DATASET StLasting (id STRING, PRIMARY KEY (id));
         INSERT INTO StLines VALUES ('a', 1), ('b', 2), ('c', NULL);
         INSERT INTO StWhere VALUES ('ann', 1), ('bob', 2);
         INSERT INTO StWhere VALUES ('ann', 3);
@@ -124,9 +125,48 @@ def test_rows_can_be_deleted_and_keys_of_reference_rows_come_once(live: Live) ->
     assert live.cluster.store["StWhere"].rows.read().column("who").to_pylist() == ["bob"]
     live.sql("INSERT INTO StWhere VALUES ('ann', 4)")
     assert live.rows("SELECT count(*) AS n FROM StWhere") == [{"n": 2}]
-    assert "is an ACTIVE dataset" in live.refusal("DELETE FROM StReports WHERE TRUE")["message"]
+    assert "is an ACTIVE dataset" in live.refusal("DELETE FROM StLasting WHERE TRUE")["message"]
     refused = live.refusal("SHOW FEEDS;\nDELETE FROM StWhere\n  WHERE whom = 'x'")
     assert (refused["line"], refused["column"]) == (3, 9)
+
+
+def test_a_person_is_forgotten_with_one_statement(live: Live) -> None:
+    """Rows of every kind, dead letters, results and subscriptions that name somebody are gone, and those who hold such
+    a subscription are told. What names others, or has the name inside a longer text, stays."""
+    live.sql("""
+        CREATE ACTIVE DATASET StSeen (id STRING, Reporter STRING, text STRING, PRIMARY KEY (id));
+        CREATE FEED st_seen INTO StSeen FROM HTTP;
+        CREATE KEYED DATASET StPlaces (who STRING, x DOUBLE, PRIMARY KEY (who));
+        CREATE REFERENCE DATASET StHelpers (id INT, name STRING, PRIMARY KEY (id));
+        CREATE CONTINUOUS CHANNEL StSeenBy (reporter STRING) AS
+          SELECT s.id, s.Reporter FROM StSeen s WHERE is_new(s) AND s.Reporter = :reporter;
+        CREATE CONTINUOUS CHANNEL StSeenAll () AS SELECT s.* FROM StSeen s WHERE is_new(s);
+        INSERT INTO StPlaces VALUES ('zoe.o''k', 1), ('zoe', 2);
+        INSERT INTO StPlaces VALUES ('zoe.o''k', 3);
+        INSERT INTO StHelpers VALUES (1, 'zoe.o''k'), (2, 'zoe');
+    """)
+    seat = live.broker("st-forget")
+    hers, alls = seat.subscribe("StSeenBy", reporter="zoe.o'k"), seat.subscribe("StSeenAll")
+    seen = [{"id": "1", "Reporter": "zoe.o'k"}, {"id": "2", "Reporter": "zoe"}, {"id": "3", "text": "ask zoe.o'k!"}]
+    live.publish("st_seen", [*seen, {"Reporter": "zoe.o'k"}, {"Reporter": "zoe"}])
+    assert len(seat.take(4)) == 4
+    (answer,) = live.sql("FORGET PERSON 'zoe.o''k'")
+    assert answer["message"] == 'removed of "zoe.o\'k": 3 rows, 1 dead letter, 2 results, 1 subscription'
+    assert [row["id"] for row in live.rows("SELECT id FROM StSeen ORDER BY id")] == ["2", "3"]
+    assert live.rows("SELECT * FROM StPlaces") == [{"who": "zoe", "x": 2.0}]
+    assert live.cluster.store["StPlaces"].rows.read().column("who").to_pylist() == ["zoe"]
+    assert live.rows("SELECT * FROM StHelpers") == [{"id": 2, "name": "zoe"}]
+    assert live.client.dead_letters("StSeen")["total"] == 1
+    (end,) = seat.take(1)
+    assert (end["subscription"], end["payload"]) == (hers, ["the person whom this subscription names was removed"])
+    kept, _ = live.client.pull("st-forget", 0)
+    mine = [one["payload"] for one in kept if one["subscription"] in (hers, alls)]
+    assert sorted(one["id"] for one in mine if isinstance(one, dict)) == ["2", "3"]
+    (answer,) = live.sql("FORGET PERSON 'zoe.o''k'")
+    assert answer["message"].endswith("0 rows, 0 dead letters, 0 results, 0 subscriptions")
+    live.publish("st_seen", [{"id": "4", "Reporter": "zoe"}])
+    assert [one["payload"]["id"] for one in seat.take(1)] == ["4"]
+    assert seat.subscribe("StSeenBy", reporter="zoe.o'k") != hers
 
 
 def test_load_reads_csv_ndjson_and_parquet(live: Live) -> None:

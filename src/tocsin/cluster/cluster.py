@@ -233,12 +233,28 @@ class Cluster:
         for subscriptions in self.registry.of_channel(channel):
             ids = [one.id for one in subscriptions]
             count += len(ids)
-            commit = self.results.tell_ended(channel, ids, self.clock.now_us())
+            commit = self.results.tell_ended(channel, ids, f"channel {channel} was dropped", self.clock.now_us())
             if commit is not None:
                 self._tell_results(commit)
         # Last: if the process ends before, the next one begins anew, and nobody is told twice.
         self.registry.end_channel(channel)
         return count
+
+    def withdraw_subscriptions(self, name: str) -> Ended:
+        """Have no subscription be run any more that was asked for with this text as a value."""
+        with self.subscription_lock:
+            named = self.registry.naming(name)
+            self._end(named)
+            return named
+
+    def tell_withdrawn(self, named: Ended) -> None:
+        """Tell whoever holds these subscriptions that they have ended, and forget what they were asked for with."""
+        reason = "the person whom this subscription names was removed"
+        for channel, ids in named.items():
+            commit = self.results.tell_ended(channel, ids, reason, self.clock.now_us())
+            if commit is not None:
+                self._tell_results(commit)
+        self.registry.end([one for ids in named.values() for one in ids])
 
     def pause(self, name: str) -> bool:
         """Have a channel not run any more, also after a restart; False if it was paused already.

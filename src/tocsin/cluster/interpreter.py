@@ -29,6 +29,7 @@ from tocsin.cluster.datasets.arrow import wire_values
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.records import misfit
 from tocsin.cluster.datasets.reference_keys import key_columns, repeats
+from tocsin.cluster.erasure import forget_person, in_words
 from tocsin.cluster.failures import SPARK_ERRORS, reason_of
 from tocsin.cluster.feeds.bodies import DecodedBody
 from tocsin.cluster.listings import describe, show
@@ -49,6 +50,8 @@ _Change = (
     | st.CreatePublisher
     | st.DropPublisher
 )
+#: Those that change the rows of datasets.
+_RowChange = st.Insert | st.Delete | st.ForgetPerson | st.LoadDataset
 
 
 class Interpreter:
@@ -78,18 +81,27 @@ class Interpreter:
                 return describe(self._cluster, statement)
             case st.ExplainChannel():
                 return self._explain(statement)
-            case st.Insert():
-                return self._insert(statement)
-            case st.Delete():
-                return self._delete(statement)
-            case st.LoadDataset():
-                return self._load(statement)
+            case st.Insert() | st.Delete() | st.ForgetPerson() | st.LoadDataset():
+                return self._change_rows(statement)
             case st.PauseChannel():
                 return self._pause(statement)
             case st.ResumeChannel():
                 return self._resume(statement)
             case _:
                 return self._change_what_exists(statement)
+
+    def _change_rows(self, statement: _RowChange) -> Answer:
+        match statement:
+            case st.Insert():
+                return self._insert(statement)
+            case st.Delete():
+                return self._delete(statement)
+            case st.ForgetPerson():
+                return self._forget(statement)
+            case st.LoadDataset():
+                return self._load(statement)
+            case _ as never:
+                assert_never(never)
 
     def _change_what_exists(self, statement: _Change) -> Answer:
         with self._cluster.statement_lock:
@@ -244,6 +256,14 @@ class Interpreter:
                 stored.replace(self._collect(statement.kept))
             count = before - len(stored)
         return Answer(f"{count} row{'' if count == 1 else 's'} deleted from {dataset.name}")
+
+    def _forget(self, statement: st.ForgetPerson) -> Answer:
+        intake = self._cluster.intake
+        try:
+            intake.wait_ingested(intake.landing.end).result()
+        except CancelledError:
+            raise Unavailable("the cluster stopped; nothing was removed", retry_after_s=1.0) from None
+        return Answer(in_words(forget_person(self._cluster, statement.name), statement.name))
 
     def _load(self, statement: st.LoadDataset) -> Answer:
         cluster = self._cluster

@@ -143,6 +143,7 @@ class _Reader:
             "LOAD": self._load,
             "INSERT": self._insert,
             "DELETE": self._delete,
+            "FORGET": self._forget,
             "SHOW": self._show,
             "DESCRIBE": self._describe,
             "EXPLAIN": lambda: statements.ExplainChannel(self._channel()),
@@ -368,6 +369,14 @@ class _Reader:
         statement = statements.Delete(dataset, self.source.text[start : end + 1])
         self.query_start = start - len(statement.opening)
         return statement
+
+    def _forget(self) -> Statement:
+        self._word("PERSON")
+        place = self.place
+        token = self._take("a name in quotes")
+        if token.token_type is not TokenType.STRING or not token.text.strip():
+            raise self._error("the name must be given in quotes, such as FORGET PERSON 'ann'", place)
+        return statements.ForgetPerson(token.text)
 
     def _row(self) -> tuple[LiteralValue, ...]:
         self._sign("(")

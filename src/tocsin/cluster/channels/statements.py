@@ -104,6 +104,11 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetPerson:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """A query to look around with. `sql` is as written; nothing but `compile_select` may make it runnable."""
 
@@ -174,6 +179,7 @@ Statement = (
     | LoadDataset
     | Insert
     | Delete
+    | ForgetPerson
     | Select
     | Show
     | Describe

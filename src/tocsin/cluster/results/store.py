@@ -44,6 +44,8 @@ _WHOSE = ["subscription", "sequence"]
 #: Payloads in one pull, whatever their number: what server and broker hold in memory for it several times over.
 _MAX_PULL_BYTES = 16 << 20
 _RETAINED_APP = "retained"
+#: Results that one deletion names; each rewrites the files that hold them.
+_FORGOTTEN_AT_ONCE = 10_000
 #: How many numbers one step of a long pull reads at first; doubled while steps bring little.
 _FIRST_STRIDE = 64
 
@@ -130,14 +132,27 @@ class ResultStore:
         )
         return self._commit([(channel, output)], {}, now_us, {_failed_app(one): 1 for one in untold})
 
-    def tell_ended(self, channel: str, ids: Sequence[int], now_us: int) -> int | None:
-        """Put into the history of these subscriptions, once, that their channel was dropped: the reason stands where
+    def forget(self, ids: Sequence[int], text: str) -> int:
+        """Remove all results of these subscriptions, and those whose payload holds `text`; returns how many."""
+        with self._lock:
+            is_named = pc.match_substring(ds.field("payload").cast(pa.string()), text)
+            where = is_named | ds.field("subscription").isin(pa.array(ids, pa.int64()))
+            found = self._table.read(where=where, columns=["sequence"]).column("sequence").to_pylist()
+            for start in range(0, len(found), _FORGOTTEN_AT_ONCE):
+                listed = ", ".join(map(str, found[start : start + _FORGOTTEN_AT_ONCE]))
+                self._table.delete(f"sequence IN ({listed})")
+            if found:
+                self._table.sync()
+            return len(found)
+
+    def tell_ended(self, channel: str, ids: Sequence[int], reason: str, now_us: int) -> int | None:
+        """Put into the history of these subscriptions, once, why they have ended for good: the reason stands where
         others have their payload, as a JSON list of one string, which no payload is."""
-        # A dropped channel gets no more subscriptions, so the last of them tells this drop from all others.
+        # What has ended never begins again, so the last of them tells this end from all others.
         told = f"ended-{max(ids)}"
         if self._table.transaction(told):
             return None
-        payload = json.dumps([f"channel {channel} was dropped"])
+        payload = json.dumps([reason])
         output = pa.table(
             {"subscription": pa.array(ids, pa.int64()), "payload": pa.array([payload] * len(ids), pa.string())}
         )

@@ -188,6 +188,27 @@ class SubscriptionRegistry:
             connection.execute(subscription_table.update().where(of_channel).values(channel=ended))
             connection.execute(failure_table.delete().where(failure_table.c.channel == channel))
 
+    def naming(self, text: str) -> Ended:
+        """The subscriptions that were asked for with this text as one of their values, by channel."""
+        query = sa.select(subscription_table).where(
+            subscription_table.c.ask.contains(_encode(text).decode(), autoescape=True), ~_has_ended
+        )
+        found: Ended = {}
+        with self._engine.connect() as connection:
+            for row in connection.execute(query):
+                if text in _subscription(row.id, row.channel, row.ask).values:
+                    found.setdefault(row.channel, []).append(row.id)
+        return found
+
+    def end(self, ids: Sequence[int]) -> None:
+        """End these for good, as `end_channel` does, and forget their values."""
+        ended = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
+        with self._lock, self._engine.begin() as connection:
+            for chunk in in_chunks(ids):
+                mine = subscription_table.c.id.in_(chunk)
+                connection.execute(subscription_table.update().where(mine).values(channel=ended, ask=ask_key((), "")))
+                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+
     def forget_ended(self, broker: str) -> None:
         """A broker that starts anew does not know the subscriptions that ended with their channel: let go of them."""
         ids = sa.select(subscription_table.c.id).where(_has_ended)

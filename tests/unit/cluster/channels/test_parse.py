@@ -197,6 +197,8 @@ def test_an_empty_script_has_no_statements() -> None:
         ("INSERT INTO D VALUES (1 + 1)", "+", "expected ')'"),
         ("INSERT INTO D VALUES (now())", "now", "a value must be a string, a number, TRUE, FALSE or NULL"),
         ("INSERT INTO D VALUES (1e999)", "1e999", "not a number that can be stored"),
+        ("FORGET PERSON ann", "ann", "the name must be given in quotes, such as FORGET PERSON 'ann'"),
+        ("FORGET 'ann'", "'ann'", "expected PERSON"),
         ("DELETE FROM D", "D", "DELETE needs WHERE and a condition; WHERE TRUE removes all rows"),
         ("DELETE D WHERE a = 1", "D WHERE", "expected FROM"),
         ("SHOW TABLES", "TABLES", "expected one of DATASETS, FEEDS, CHANNELS, BROKERS, SUBSCRIPTIONS"),

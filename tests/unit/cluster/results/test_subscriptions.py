@@ -87,6 +87,19 @@ def test_a_dropped_channel_takes_its_subscriptions_along(registry: SubscriptionR
     assert registry.find([1, 2, 3]).keys() == {1, 3}
 
 
+def test_subscriptions_that_name_somebody_are_found_and_ended(registry: SubscriptionRegistry) -> None:
+    """Those that were asked for with the name as a whole value; nothing of it is kept, and it can be asked for anew."""
+    registry.subscribe("a", "C", [("ann", 1), ("anna", 1), ("b", 2)])
+    registry.subscribe("a", "D", [("x%", "ann")])
+    assert registry.naming("ann") == {"C": [1], "D": [4]}
+    assert registry.naming("x%") == {"D": [4]}
+    registry.end([1, 4])
+    assert registry.naming("ann") == {}
+    assert [one.values for one in registry.find([1, 4]).values()] == [(), ()]
+    assert registry.counts() == {"C": 2}
+    assert registry.subscribe("a", "C", [("ann", 1)]).ids == (5,)
+
+
 def test_a_broker_that_starts_anew_lets_go_of_what_has_ended(registry: SubscriptionRegistry) -> None:
     """It is not told of it by anybody, so nobody else would let go of it."""
     registry.subscribe("a", "C", [(1,)])

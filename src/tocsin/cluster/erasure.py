@@ -1,0 +1,101 @@
+"""FORGET PERSON: whatever names a person goes, from datasets, dead letters, results and subscriptions.
+
+A row names somebody if one of its texts is the name, a result or a dead letter if its JSON has the name as a value, a
+subscription if it was asked for with the name. A name inside a longer text is not found: nobody could tell whose it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.cluster.cluster import Cluster
+from tocsin.cluster.datasets.store import StoredDataset
+from tocsin.cluster.datasets.tables import Table
+from tocsin.model.catalogue import DatasetKind
+from tocsin.model.schema import ColumnType
+
+#: Rows that one deletion names; each rewrites the files that hold them.
+_CHUNK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How much of each was removed."""
+
+    rows: int
+    dead_letters: int
+    results: int
+    subscriptions: int
+
+
+def forget_person(cluster: Cluster, name: str) -> Forgotten:
+    """Between two batches, so that nothing comes back that is on its way into a table. What the landing log holds must
+    be in tables before."""
+    as_json = json.dumps(name, ensure_ascii=False)
+    with cluster.statement_lock, cluster.ingestion.batch_lock:
+        rows = sum(_forget_rows(stored, name) for stored in cluster.store)
+        letters = sum(_forget_dead_letters(stored.dead_letters, as_json) for stored in cluster.store)
+        named = cluster.withdraw_subscriptions(name)
+        results = cluster.results.forget([one for ids in named.values() for one in ids], as_json)
+        cluster.tell_withdrawn(named)
+    return Forgotten(rows, letters, results, sum(map(len, named.values())))
+
+
+def _forget_rows(stored: StoredDataset, name: str) -> int:
+    texts = [column.name for column in stored.dataset.schema if column.type is ColumnType.STRING]
+    if not texts:
+        return 0
+    # What delta-rs has rewritten holds texts of a type that Arrow can't compare unless they are cast.
+    condition = pc.field(texts[0]).cast(pa.string()) == name
+    for text in texts[1:]:
+        condition = condition | (pc.field(text).cast(pa.string()) == name)
+    # Also those that later ones have replaced, if it is a keyed dataset: the table still has them.
+    count: int = stored.rows.read(where=condition, columns=texts[:1]).num_rows
+    if not count:
+        return 0
+    if stored.dataset.kind is DatasetKind.KEYED:
+        _, living = stored.living()
+        count = living.filter(condition).num_rows
+        stored.delete_keys(living.filter(condition))
+    else:
+        quoted = name.replace("'", "''")
+        stored.rows.delete(" OR ".join(f"`{text}` = '{quoted}'" for text in texts))
+        stored.rows.sync()
+    return count
+
+
+def _forget_dead_letters(letters: Table, as_json: str) -> int:
+    found = letters.read(
+        where=pc.match_substring(pc.field("raw").cast(pa.string()), as_json), columns=["position", "line"]
+    )
+    for chunk in _in_chunks(found):
+        places = (f"(position = {one['position']} AND line = {one['line']})" for one in chunk.to_pylist())
+        letters.delete(" OR ".join(places))
+    if found.num_rows:
+        letters.sync()
+    return int(found.num_rows)
+
+
+def _in_chunks(rows: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, rows.num_rows, _CHUNK):
+        yield rows.slice(start, _CHUNK)
+
+
+def in_words(forgotten: Forgotten, name: str) -> str:
+    """What a statement answers.
+
+    >>> in_words(Forgotten(1, 0, 2, 1), "ann")
+    "removed of 'ann': 1 row, 0 dead letters, 2 results, 1 subscription"
+    """
+    counts: Sequence[tuple[int, str]] = (
+        (forgotten.rows, "row"),
+        (forgotten.dead_letters, "dead letter"),
+        (forgotten.results, "result"),
+        (forgotten.subscriptions, "subscription"),
+    )
+    return f"removed of {name!r}: " + ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts)
