@@ -136,13 +136,13 @@ def test_a_person_is_forgotten_with_one_statement(live: Live) -> None:
     live.sql("""
         CREATE ACTIVE DATASET StSeen (id STRING, Reporter STRING, text STRING, PRIMARY KEY (id));
         CREATE FEED st_seen INTO StSeen FROM HTTP;
-        CREATE KEYED DATASET StPlaces (who STRING, x DOUBLE, PRIMARY KEY (who));
+        CREATE KEYED DATASET StForgotten (who STRING, x DOUBLE, PRIMARY KEY (who));
         CREATE REFERENCE DATASET StHelpers (id INT, name STRING, PRIMARY KEY (id));
         CREATE CONTINUOUS CHANNEL StSeenBy (reporter STRING) AS
           SELECT s.id, s.Reporter FROM StSeen s WHERE is_new(s) AND s.Reporter = :reporter;
         CREATE CONTINUOUS CHANNEL StSeenAll () AS SELECT s.* FROM StSeen s WHERE is_new(s);
-        INSERT INTO StPlaces VALUES ('zoe.o''k', 1), ('zoe', 2);
-        INSERT INTO StPlaces VALUES ('zoe.o''k', 3);
+        INSERT INTO StForgotten VALUES ('zoe.o''k', 1), ('zoe', 2);
+        INSERT INTO StForgotten VALUES ('zoe.o''k', 3);
         INSERT INTO StHelpers VALUES (1, 'zoe.o''k'), (2, 'zoe');
     """)
     seat = live.broker("st-forget")
@@ -153,8 +153,8 @@ def test_a_person_is_forgotten_with_one_statement(live: Live) -> None:
     (answer,) = live.sql("FORGET PERSON 'zoe.o''k'")
     assert answer["message"] == 'removed of "zoe.o\'k": 3 rows, 1 dead letter, 2 results, 1 subscription'
     assert [row["id"] for row in live.rows("SELECT id FROM StSeen ORDER BY id")] == ["2", "3"]
-    assert live.rows("SELECT * FROM StPlaces") == [{"who": "zoe", "x": 2.0}]
-    assert live.cluster.store["StPlaces"].rows.read().column("who").to_pylist() == ["zoe"]
+    assert live.rows("SELECT * FROM StForgotten") == [{"who": "zoe", "x": 2.0}]
+    assert live.cluster.store["StForgotten"].rows.read().column("who").to_pylist() == ["zoe"]
     assert live.rows("SELECT * FROM StHelpers") == [{"id": 2, "name": "zoe"}]
     assert live.client.dead_letters("StSeen")["total"] == 1
     (end,) = seat.take(1)
