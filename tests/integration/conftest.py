@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from integration.live import Live, serving
 from tocsin.settings import ClusterSettings
+
+# What a cluster in this process logs must not come between the lines of a command that a test runs here as well.
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
