@@ -221,5 +221,7 @@ def test_a_stuck_run_holds_up_nobody(live: Live, monkeypatch: pytest.MonkeyPatch
         assert time.monotonic() - begin_s < 30
     finally:
         release.set()
+    (end,) = seat.take(1)
+    assert end["channel"] == "TrStuckOne", "its holder is told that it was dropped"
     live.publish("tr_stuck", [{"id": 3}])
     assert [one["payload"] for one in seat.take(2)] == [{"id": 3}, {"id": 3}]
