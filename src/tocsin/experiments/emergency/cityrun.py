@@ -24,7 +24,7 @@ from tocsin.experiments.emergency.network import Network, prepare, running_netwo
 from tocsin.experiments.emergency.people import People, Person
 from tocsin.experiments.emergency.publishing import Publishers
 from tocsin.experiments.emergency.scenario import CityScenario, Interaction
-from tocsin.experiments.emergency.schema import longest_period_s, schema_sql
+from tocsin.experiments.emergency.schema import longest_period_s, schema_sql, subscription_of
 from tocsin.experiments.emergency.tally import Audit, Tally, audit, percentiles_s
 from tocsin.experiments.emergency.warming import warm_up
 from tocsin.experiments.emergency.watching import Watch
@@ -217,7 +217,7 @@ class RunningCity:
         with ClusterClient(network.cluster.url) as client:
             cursor = client.register_broker(_AUDITOR)
             asks = [
-                {"channel": one.channel, "parameters": one.parameters}
+                subscription_of(one.user, one.channel, one.parameters)
                 for one in self._interactions
                 if one.action == "subscribe"
             ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from importlib import resources
+from typing import Any
 
 #: The seven channels and what each is subscribed with. Whom something is near to is filled in by brokers.
 CHANNELS: dict[str, tuple[str, ...]] = {
@@ -15,6 +17,9 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     "EmergenciesOfTypeWithShelterNearMe": ("etype",),
     "EmergenciesOfTypeAtLocationWithShelter": ("etype", "x", "y"),
 }
+
+#: Their `user_id` is filled in with the subscriber's name.
+_OF_A_USER = frozenset(name for name in CHANNELS if name.endswith("NearMe"))
 
 _PERIOD = re.compile(r"\bPERIOD ([\d.]+) SECONDS\b")
 #: The shortest that a channel may have.
@@ -31,6 +36,17 @@ def schema_sql(period_scale: float = 1.0) -> str:
     return _PERIOD.sub(
         lambda match: f"PERIOD {max(_SHORTEST_S, round(float(match[1]) * period_scale, 3)):g} SECONDS", text
     )
+
+
+def subscription_of(user: str, channel: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What a broker asks the cluster for when `user` subscribes.
+
+    >>> subscription_of("ann", "EmergenciesNearMe", {"radius_m": 5})["parameters"]
+    {'radius_m': 5, 'user_id': 'ann'}
+    """
+    if channel not in _OF_A_USER:
+        return {"channel": channel, "parameters": dict(parameters)}
+    return {"channel": channel, "parameters": {**parameters, "user_id": user}, "filled": ["user_id"]}
 
 
 def longest_period_s(statements: str) -> float:
