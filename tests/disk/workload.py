@@ -20,17 +20,17 @@ import pyarrow as pa
 
 from chaos.substitution import substitute
 from disk.recording import Op, Record, Witness
-from tocsin.broker.events import Ask, StorePositions, StoreSession, StoreSubscription
-from tocsin.broker.store import SessionStore
+from tocsin.broker.core.events import Ask, StorePositions, StoreSession, StoreSubscription
+from tocsin.broker.shell.store import SessionStore
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets import store
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import LANDING_APP
-from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.results.store import only
-from tocsin.coordinator.store import Store, UserRecord
-from tocsin.coordinator.tables import open_database
+from tocsin.coordinator.store.registry_store import Store, UserRecord
+from tocsin.coordinator.store.tables import open_database
 from tocsin.model.catalogue import Broker, Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.position import Position
 from tocsin.model.schema import Column, ColumnType, Schema

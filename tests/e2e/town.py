@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from tocsin.client import ClusterClient, Subscriber
-from tocsin.experiments.emergency.city import City
+from tocsin.lab.experiments.emergency.city import City
 from tocsin.testing.processes import ServerProcess, running_broker, running_cluster, running_coordinator
 
 API_TOKEN = "operators-token"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.channels.compile import compile_channel
-from tocsin.cluster.channels.radius_classes import radius_groups
+from tocsin.cluster.channels.compiler.compile import compile_channel
+from tocsin.cluster.channels.core.radius_classes import radius_groups
 from unit.cluster.channels.emergency import DATASETS, channel, shown, shown_name
 
 FOLDER = Path(__file__).parent / "channels"

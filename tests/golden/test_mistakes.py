@@ -14,12 +14,12 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tocsin.cli.terminal import describe_failure
-from tocsin.cluster.channels.compile import compile_channel, compile_select
-from tocsin.cluster.channels.parameters import check_values
-from tocsin.cluster.channels.parse import parse_script, read_script
-from tocsin.cluster.channels.review import review_channel
-from tocsin.cluster.channels.statements import CreateChannel, CreateDataset, Delete, Insert, Select, Statement
-from tocsin.cluster.datasets.records import misfit, reason_for_rejection
+from tocsin.cluster.channels.compiler.compile import compile_channel, compile_select
+from tocsin.cluster.channels.compiler.parameters import check_values
+from tocsin.cluster.channels.compiler.parse import parse_script, read_script
+from tocsin.cluster.channels.compiler.review import review_channel
+from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset, Delete, Insert, Select, Statement
+from tocsin.cluster.datasets.core.records import misfit, reason_for_rejection
 from tocsin.coordinator.api.users import Registration
 from tocsin.errors import InvalidValue, StatementError, TocsinError
 from tocsin.model.catalogue import Channel, ChannelKind, Parameter

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tocsin.broker.events import (
+from tocsin.broker.core.events import (
     Acknowledged,
     Acquire,
     Ask,
@@ -43,11 +43,11 @@ from tocsin.broker.events import (
     Ticked,
     UnsubscribeAsked,
 )
-from tocsin.broker.limits import Limits
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core.limits import Limits
+from tocsin.broker.core.machine import BrokerState
 from tocsin.errors import Unavailable
 from tocsin.protocol.messages import Ack, FromSubscriber, Hello, Subscribe, Unsubscribe, parse_position
-from tocsin.testing.broker_world import FakeStore
+from worlds.broker_world import FakeStore
 
 if TYPE_CHECKING:
     from histories.wires import Wire

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tocsin.broker.events import Ask, Delivery, Held
+from tocsin.broker.core.events import Ask, Delivery, Held
 from tocsin.model.position import Position
 
 CHANNEL = "OfTopic"

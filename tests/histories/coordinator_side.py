@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tocsin.broker.events import Ask, Kept, KeptSession, Report
-from tocsin.coordinator.balancing.placement import POLICIES
-from tocsin.coordinator.events import (
+from tocsin.balancing.placement import POLICIES
+from tocsin.broker.core.events import Ask, Kept, KeptSession, Report
+from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
     HeartbeatReceived,
@@ -20,7 +20,7 @@ from tocsin.coordinator.events import (
     TimePassed,
     Traffic,
 )
-from tocsin.coordinator.instructions import (
+from tocsin.coordinator.registry.instructions import (
     AnswerClaim,
     AnswerHeartbeat,
     AnswerPlacement,
@@ -29,10 +29,11 @@ from tocsin.coordinator.instructions import (
     StoreBroker,
     StoreSession,
 )
-from tocsin.coordinator.records import BrokerRecord, Held, SessionRecord, SubscriptionKey
-from tocsin.coordinator.state import CoordinatorState, Limits
+from tocsin.coordinator.registry.machine import CoordinatorState, Limits
+from tocsin.coordinator.registry.records import BrokerRecord, Held, SessionRecord
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.subscription_keys import KeyText
 
 _POLICY = "random"
 
@@ -43,8 +44,8 @@ class Disk:
     sessions: dict[str, SessionRecord]
 
 
-def key_of(ask: Ask) -> SubscriptionKey:
-    return SubscriptionKey(msgspec.json.encode([ask.channel, ask.parameter_values(), ask.permission]).decode())
+def key_of(ask: Ask) -> KeyText:
+    return KeyText(msgspec.json.encode([ask.channel, ask.parameter_values(), ask.permission]).decode())
 
 
 class CoordinatorSide:
@@ -53,7 +54,7 @@ class CoordinatorSide:
         self.disk = Disk({}, {})
         self._pending: dict[tuple[str, str], Instruction] = {}
         self._waiting: list[Callable[[], None]] = []
-        self._asks: dict[SubscriptionKey, Ask] = {}
+        self._asks: dict[KeyText, Ask] = {}
         self.is_up = True
         self.life = 0
         self._state = self._restored(0.0)

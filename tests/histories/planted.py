@@ -39,7 +39,7 @@ class Bug:
 
 
 def _forget_positions(substitute: Substitute) -> None:
-    from tocsin.broker.subscribing import SubscriptionDesk
+    from tocsin.broker.core.subscribing import SubscriptionDesk
     from tocsin.model.position import Position
 
     restore = SubscriptionDesk.restore
@@ -56,7 +56,7 @@ def _forget_positions(substitute: Substitute) -> None:
 
 
 def _live_before_caught_up(substitute: Substitute) -> None:
-    from tocsin.broker.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import DeliveryDesk
 
     need_history = DeliveryDesk._need_history
 
@@ -70,7 +70,7 @@ def _live_before_caught_up(substitute: Substitute) -> None:
 
 
 def _trust_every_pull(substitute: Substitute) -> None:
-    from tocsin.broker.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import DeliveryDesk
 
     def open_at_once(self: Any, backend: Any) -> None:
         self._cache.open(backend.id, self.through)
@@ -79,7 +79,7 @@ def _trust_every_pull(substitute: Substitute) -> None:
 
 
 def _catch_up_skips_one(substitute: Substitute) -> None:
-    from tocsin.broker import delivery
+    from tocsin.broker.core import delivery
 
     add = delivery._add
 
@@ -98,9 +98,9 @@ class _Nothing(dict[Any, Any]):
 
 
 def _claim_in_part(substitute: Substitute) -> None:
-    from tocsin.broker.events import StoreSubscription
-    from tocsin.broker.sessions import Session
-    from tocsin.broker.subscribing import SubscriptionDesk
+    from tocsin.broker.core.events import StoreSubscription
+    from tocsin.broker.core.sessions import Session
+    from tocsin.broker.core.subscribing import SubscriptionDesk
 
     init, subscribe = Session.__init__, SubscriptionDesk.subscribe
 
@@ -119,27 +119,27 @@ def _claim_in_part(substitute: Substitute) -> None:
 
 
 def _believe_old_copies(substitute: Substitute) -> None:
-    from tocsin.broker import state
+    from tocsin.broker.core import machine
 
-    substitute(state, "brings_all", lambda _arrival: True)
+    substitute(machine, "brings_all", lambda _arrival: True)
 
 
 def _forget_claims(substitute: Substitute) -> None:
-    from tocsin.broker import state
+    from tocsin.broker.core import machine
 
-    claimed = state.BrokerState._claimed
+    claimed = machine.BrokerState._claimed
 
     def of_those_who_are_here(self: Any, event: Any) -> None:
         here = {one: generation for one, generation in event.generations.items() if one in self._sessions}
         claimed(self, replace(event, generations=here))
 
-    substitute(state.BrokerState, "_claimed", of_those_who_are_here)
+    substitute(machine.BrokerState, "_claimed", of_those_who_are_here)
 
 
 def _report_too_early(substitute: Substitute) -> None:
-    from tocsin.broker import state
+    from tocsin.broker.core import machine
 
-    claimed = state.BrokerState._claimed
+    claimed = machine.BrokerState._claimed
 
     def without_a_look(self: Any, event: Any) -> None:
         claimed(self, event)
@@ -147,11 +147,11 @@ def _report_too_early(substitute: Substitute) -> None:
             if (session := self._sessions.get(subscriber)) is not None:
                 session.is_unconfirmed = False
 
-    substitute(state.BrokerState, "_claimed", without_a_look)
+    substitute(machine.BrokerState, "_claimed", without_a_look)
 
 
 def _claim_before_holding(substitute: Substitute) -> None:
-    from tocsin.broker import state
+    from tocsin.broker.core import machine
 
     def claim(self: Any, session: Any) -> None:
         if session.generation:
@@ -159,12 +159,12 @@ def _claim_before_holding(substitute: Substitute) -> None:
         else:
             self._reports.claim(session)
 
-    substitute(state, "_LINGER_S", 0.0)
-    substitute(state.BrokerState, "_claim_when_whole", claim)
+    substitute(machine, "_LINGER_S", 0.0)
+    substitute(machine.BrokerState, "_claim_when_whole", claim)
 
 
 def _keep_repeats(substitute: Substitute) -> None:
-    from tocsin.client.held import Held
+    from tocsin.client.core.held_subscription import Held
 
     def gullible(self: Any, position: Any) -> bool:
         last = self.received
@@ -177,7 +177,7 @@ def _keep_repeats(substitute: Substitute) -> None:
 
 
 def _ignore_permission(substitute: Substitute) -> None:
-    from tocsin.broker.events import Ask
+    from tocsin.broker.core.events import Ask
 
     of = Ask.of
     substitute(Ask, "of", staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)))

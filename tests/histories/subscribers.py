@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from histories.cluster_side import CHANNEL, ask_for
 from histories.coordinator_side import url_of
 from histories.wires import End, Wire
-from tocsin.broker.events import Ask
-from tocsin.client import events as ev
-from tocsin.client.failures import Replaced
-from tocsin.client.session import Session, SessionOptions
+from tocsin.broker.core.events import Ask
+from tocsin.client.core import events as ev
+from tocsin.client.core.failures import Replaced
+from tocsin.client.core.session import Session, SessionOptions
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker

@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from integration.documents import check_document
 from integration.live import PATIENCE_S, Live, wait_until
 from integration.network import Network, Socket, running_network, socket_to
-from tocsin.broker.store import SessionStore
+from tocsin.broker.shell.store import SessionStore
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_IDLE, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
 from tocsin.testing.processes import ServerProcess, running_broker, stop

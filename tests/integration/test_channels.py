@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from integration.live import Live, wait_until
-from tocsin.experiments.emergency.city import City
-from tocsin.experiments.emergency.schema import CHANNELS, schema_sql
-from tocsin.experiments.emergency.workload import EmergencyWorkload, Interest, Record
+from tocsin.lab.experiments.emergency.city import City
+from tocsin.lab.experiments.emergency.schema import CHANNELS, schema_sql
+from tocsin.lab.experiments.emergency.workload import EmergencyWorkload, Interest, Record
 from tocsin.model.position import commit_of
 
 

@@ -26,7 +26,7 @@ from typer.testing import CliRunner, Result
 from integration.documents import check_document
 from tocsin.cli.main import app
 from tocsin.client import CoordinatorClient, ServerError
-from tocsin.coordinator import passwords
+from tocsin.coordinator.accounts import passwords
 from tocsin.coordinator.server import make_app, serve
 from tocsin.errors import InvalidValue
 from tocsin.settings import CoordinatorSettings

@@ -14,7 +14,7 @@ import uvicorn
 from playwright.async_api import Page, async_playwright
 
 from e2e.browser import find_browser
-from tocsin.broker.server import make_app
+from tocsin.broker.shell.server import make_app
 from tocsin.settings import BrokerSettings
 from tocsin.testing.processes import free_port
 from unit.broker.nodes import Broker

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tocsin.cluster.datasets.tables import Table
-from tocsin.cluster.failures import SPARK_ERRORS
+from tocsin.cluster.spark_errors import SPARK_ERRORS
 
 
 def test_spark_refuses_a_page_with_a_flipped_bit(spark: SparkSession, tmp_path: Path) -> None:

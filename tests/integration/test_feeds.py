@@ -193,7 +193,7 @@ def test_a_receipt_can_be_asked_about_later(live: Live, feed: str) -> None:
     assert live.client.receipt(feed, first["receipt"].upper())["accepted"] == 1
     wrong = first["receipt"][:-1] + ("0" if first["receipt"][-1] != "0" else "2")
     assert live.http.get(f"/v1/feeds/{feed}/receipts/{wrong}").status_code == 422
-    from tocsin.cluster.feeds.receipts import Receipt
+    from tocsin.cluster.feeds.core.receipts import Receipt
 
     future = Receipt(1 << 40, (1 << 40) + 100, 1)
     assert live.http.get(f"/v1/feeds/{feed}/receipts/{future}").status_code == 404

@@ -17,7 +17,7 @@ SEGMENT_BYTES = 64 << 10
 WRITER = """
 import itertools, os, sys, threading
 from pathlib import Path
-from tocsin.cluster.feeds.frames import prepare_frame
+from tocsin.cluster.feeds.core.frames import prepare_frame
 from tocsin.cluster.feeds.landing import LandingLog
 
 log = LandingLog.open(Path(sys.argv[1]), int(sys.argv[2]))

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
-from tocsin.coordinator.balancing.bounds import optimum
-from tocsin.coordinator.balancing.load_table import LoadTable, move
-from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-from tocsin.coordinator.balancing.proposal import Goal
-from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
-from tocsin.coordinator.plan import make_plan, verify
-from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
-from tocsin.coordinator.stages import Stage
+from tocsin.balancing.assignment import AssignedBroker, AssignmentView
+from tocsin.balancing.bounds import optimum
+from tocsin.balancing.load_table import LoadTable, move
+from tocsin.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.balancing.proposal import Goal
+from tocsin.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.coordinator.load.plan import make_plan, verify
+from tocsin.coordinator.load.stages import Stage
+from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.protocol.subscription_keys import KeyText
 
 EVERY = {
     **{name: (Stage.MIGRATION, one) for name, one in MIGRATIONS.items()},
@@ -31,7 +32,7 @@ _RATE = st.one_of(st.sampled_from([0.0, 1.0, 1.0, 2.0]), st.floats(0, 1e6, allow
 def networks(draw: st.DrawFn, most: int = 12, *, plain: bool = False) -> AssignmentView:
     """With `plain`, everybody is here and may move, and all brokers take and are alike."""
     brokers = [
-        BrokerPlace(f"b{number}", 1.0 if plain else draw(_CAPACITY), plain or draw(st.booleans()))
+        AssignedBroker(f"b{number}", 1.0 if plain else draw(_CAPACITY), plain or draw(st.booleans()))
         for number in range(draw(st.integers(1, 3 if plain else 5)))
     ]
     rates = draw(st.lists(_RATE, min_size=1, max_size=8))
@@ -42,7 +43,7 @@ def networks(draw: st.DrawFn, most: int = 12, *, plain: bool = False) -> Assignm
             draw(st.sampled_from(brokers)).name,
             1,
             plain or draw(st.integers(0, 9)) > 0,
-            tuple(Held(SubscriptionKey(str(key)), "0-0") for key in draw(keys)),
+            tuple(Held(KeyText(str(key)), "0-0") for key in draw(keys)),
         )
         for number in range(draw(st.integers(0, most)))
     ]

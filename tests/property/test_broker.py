@@ -10,8 +10,8 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.broker import delivery, state, subscribing
-from tocsin.testing.broker_world import OWN_CHANNEL, BrokerWorld
+from tocsin.broker.core import delivery, machine, subscribing
+from worlds.broker_world import OWN_CHANNEL, BrokerWorld
 
 _CHANNELS = ("A", "B", "C", OWN_CHANNEL)
 
@@ -153,12 +153,12 @@ def test_every_result_once_through_mistakes_of_the_machine(seed: int) -> None:
         return fail_or_make
 
     with (
-        patch("tocsin.broker.subscribing.StoreSubscription", now_and_then(subscribing.StoreSubscription)),
-        patch("tocsin.broker.subscribing.describe", now_and_then(subscribing.describe)),
-        patch("tocsin.broker.subscribing.Waiter", now_and_then(subscribing.Waiter)),
-        patch("tocsin.broker.subscribing.Unsubscribed", now_and_then(subscribing.Unsubscribed)),
-        patch("tocsin.broker.state.Welcome", now_and_then(state.Welcome)),
-        patch("tocsin.broker.delivery.Deliver", now_and_then(delivery.Deliver)),
+        patch("tocsin.broker.core.subscribing.StoreSubscription", now_and_then(subscribing.StoreSubscription)),
+        patch("tocsin.broker.core.subscribing.describe", now_and_then(subscribing.describe)),
+        patch("tocsin.broker.core.subscribing.Waiter", now_and_then(subscribing.Waiter)),
+        patch("tocsin.broker.core.subscribing.Unsubscribed", now_and_then(subscribing.Unsubscribed)),
+        patch("tocsin.broker.core.machine.Welcome", now_and_then(machine.Welcome)),
+        patch("tocsin.broker.core.delivery.Deliver", now_and_then(delivery.Deliver)),
     ):
         _live_through(world, 200, crash=1)
         world.settle()

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tocsin.coordinator.events import BrokerModeSet, BrokerRemoved, PolicyChosen, ReportedSession, UserRemoved
-from tocsin.coordinator.records import user_of
+from tocsin.coordinator.registry.events import BrokerModeSet, BrokerRemoved, PolicyChosen, ReportedSession, UserRemoved
+from tocsin.coordinator.registry.records import user_of
 from tocsin.errors import InUse, NotFound, Unavailable
 from tocsin.protocol.coordination import BrokerState
 from unit.coordinator.network import Network, held

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tocsin.cluster.feeds.frames import encode_frame, prepare_frame
+from tocsin.cluster.feeds.core.frames import encode_frame, prepare_frame
 from tocsin.cluster.feeds.landing import LandingLog, LandingReader, Span
 from tocsin.cluster.feeds.reader import DURABLE_FILE, segment_path, segment_starts
 from tocsin.errors import ClusterFailure

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlglot import exp
 
-from tocsin.cluster.channels.dialect import sql_of
-from tocsin.cluster.channels.patterns import UnsupportedPattern, check_pattern, spell_out_pattern
+from tocsin.cluster.channels.compiler.dialect import sql_of
+from tocsin.cluster.channels.compiler.patterns import UnsupportedPattern, check_pattern, spell_out_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

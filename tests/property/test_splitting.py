@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cluster.channels.splitting import (
+from tocsin.cluster.channels.core.splitting import (
     STRIKES,
     STRIKES_IF_PROVEN,
     Attempt,

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from tocsin.benchmarks.json_process import JsonProcess, serve
-from tocsin.benchmarks.load_wire import Kept, Seat, TocsinConnection
+from tocsin.lab.benchmarks.json_process import JsonProcess, serve
+from tocsin.lab.benchmarks.load_wire import Kept, Seat, TocsinConnection
 from tocsin.protocol.messages import Hello, Subscribe
 
 _OPENING = 100

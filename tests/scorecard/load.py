@@ -16,8 +16,8 @@ import httpx
 
 from scorecard.commands import TESTS
 from scorecard.crowd import Connect, Crowd
-from tocsin.benchmarks.load_wire import Seat
-from tocsin.benchmarks.network import Network, running_network
+from tocsin.lab.benchmarks.load_wire import Seat
+from tocsin.lab.benchmarks.network import Network, running_network
 from tocsin.runtime.files import raise_open_files
 
 SCHEMA = """

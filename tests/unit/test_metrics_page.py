@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tocsin.broker.limits import Limits
-from tocsin.broker.metrics import BrokerMetrics
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core.limits import Limits
+from tocsin.broker.core.machine import BrokerState
+from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.coordinator.metrics import Metrics as CoordinatorMetrics
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"

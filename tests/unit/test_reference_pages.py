@@ -16,9 +16,9 @@ from documentation import ROOT, blocks_of
 from tocsin import errors
 from tocsin.broker.api import router as broker_router
 from tocsin.cli.main import app
-from tocsin.cluster.channels import statements as st
-from tocsin.cluster.channels.parse import parse_script
-from tocsin.coordinator.stages import BalancingSettings
+from tocsin.cluster.channels.compiler import statements as st
+from tocsin.cluster.channels.compiler.parse import parse_script
+from tocsin.coordinator.load.stages import BalancingSettings
 from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource
 from tocsin.simulator.scenario import Scenario
 

@@ -10,7 +10,17 @@ from documentation import ROOT
 from tocsin.cluster.api import brokers as cluster_brokers
 from tocsin.cluster.api import catalogue, dead_letters, feeds, statements
 from tocsin.cluster.api.access import RECORDS, Access
-from tocsin.coordinator.api import balancing, brokers, executions, faces, keys, operations, plans, subscribers, users
+from tocsin.coordinator.api import (
+    balancing,
+    brokers,
+    dependencies,
+    executions,
+    keys,
+    operations,
+    plans,
+    subscribers,
+    users,
+)
 from tocsin.dashboard import routes as dashboard
 from tocsin.errors import Forbidden, Unauthorised
 
@@ -85,11 +95,11 @@ def _at_cluster() -> Iterator[tuple[str, str, str, set[str]]]:
 
 def _at_coordinator() -> Iterator[tuple[str, str, str, set[str]]]:
     for method, path, asks in _routes(_COORDINATOR):
-        if faces.user_only in asks:
+        if dependencies.user_only in asks:
             allowed = {"User"}
-        elif faces.broker_only in asks:
+        elif dependencies.broker_only in asks:
             allowed = {"Operator", "Broker"}
-        elif faces.operator_only in asks:
+        elif dependencies.operator_only in asks:
             allowed = {"Operator", "Viewer"} if method == "GET" else {"Operator"}
         else:
             allowed = set(_ROLES)

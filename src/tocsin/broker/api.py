@@ -13,9 +13,9 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
-from tocsin.broker.event_stream import EventStream, with_positions
-from tocsin.broker.node import BrokerNode
-from tocsin.broker.requests import CUT
+from tocsin.broker.shell.event_stream import EventStream, with_positions
+from tocsin.broker.shell.node import BrokerNode
+from tocsin.broker.shell.requests import CUT
 from tocsin.errors import Forbidden, InvalidValue, Unauthorised
 from tocsin.protocol.calls import parse_call
 from tocsin.protocol.coordination import NAME_PATTERN

@@ -32,7 +32,7 @@ def channels(
 ) -> None:
     """Run time of a channel with a million distinct subscriptions, and of a near-query, beside joins by hand; and what
     newcomers wait for while a channel with ten million runs."""
-    from tocsin.benchmarks.channels import run
+    from tocsin.lab.benchmarks.channels import run
 
     _print(run(seed, subscriptions, largest, churn_subscriptions, churn_s), as_json)
 
@@ -47,7 +47,7 @@ def latency(
     as_json: AsJson = False,
 ) -> None:
     """Publish over HTTP to committed result, continuous channel; beside a bare Structured Streaming query."""
-    from tocsin.benchmarks.latency import run
+    from tocsin.lab.benchmarks.latency import run
 
     _print(run(seed, subscriptions, rate_per_s, warm_s, measure_s), as_json)
 
@@ -61,7 +61,7 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Records a second over HTTP, acknowledged and in the table; beside a bare Spark job loading a file."""
-    from tocsin.benchmarks.ingest import run
+    from tocsin.lab.benchmarks.ingest import run
 
     _print(run(seed, subscriptions, warm_s, measure_s), as_json)
 
@@ -74,7 +74,7 @@ def idle(
     as_json: AsJson = False,
 ) -> None:
     """CPU of a cluster that has nothing to do, and the time until it serves; beside an idle bare Spark."""
-    from tocsin.benchmarks.idle import run
+    from tocsin.lab.benchmarks.idle import run
 
     _print(run(channels, settle_s, measure_s), as_json)
 
@@ -91,7 +91,7 @@ def fanout(
     as_json: AsJson = False,
 ) -> None:
     """Deliveries per CPU-second of a broker, and memory per idle connection; beside nats-server and Mosquitto."""
-    from tocsin.benchmarks.fanout import run
+    from tocsin.lab.benchmarks.fanout import run
 
     _print(
         run(subscribers, subscriptions, executions_per_s, rounds, round_s, warm_s, idle_connections),
@@ -111,7 +111,7 @@ def end_to_end(
     as_json: AsJson = False,
 ) -> None:
     """Publish over HTTP to received by subscribers of three brokers; beside a broker that only pulls."""
-    from tocsin.benchmarks.end_to_end import run
+    from tocsin.lab.benchmarks.end_to_end import run
 
     _print(run(seed, brokers, subscribers, topics, rate_per_s, warm_s, measure_s), as_json)
 
@@ -123,7 +123,7 @@ def balance(
     as_json: AsJson = False,
 ) -> None:
     """How close plans come to the lower bound, and how long they take; beside the paper's policies."""
-    from tocsin.benchmarks.balance import run
+    from tocsin.lab.benchmarks.balance import run
 
     _print(run(seed, largest), as_json)
 
@@ -138,7 +138,7 @@ def migration(
     as_json: AsJson = False,
 ) -> None:
     """What people notice of being moved under load; beside being cut off and coming back elsewhere."""
-    from tocsin.benchmarks.migration import run
+    from tocsin.lab.benchmarks.migration import run
 
     _print(run(brokers, subscribers, moves, topics, warm_s), as_json)
 
@@ -154,7 +154,7 @@ def rebalance(
     as_json: AsJson = False,
 ) -> None:
     """What balancing makes of a skewed crowd, measured; beside the same network before it is switched on."""
-    from tocsin.benchmarks.rebalance import run
+    from tocsin.lab.benchmarks.rebalance import run
 
     _print(run(seed, brokers, subscribers, topics, warm_s, watch_s), as_json)
 

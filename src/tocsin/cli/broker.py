@@ -33,7 +33,7 @@ def run_broker(
     On SIGTERM or Ctrl-C it hands its subscribers over to other brokers, then ends. After a crash, start it again: that
     is the whole recovery.
     """
-    from tocsin.broker.server import serve
+    from tocsin.broker.shell.server import serve
     from tocsin.runtime.logs import configure_logging
 
     overrides = {

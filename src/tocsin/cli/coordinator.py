@@ -65,7 +65,7 @@ def run_coordinator(
     Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: it remembers everything.
     """
     from tocsin.coordinator.server import serve
-    from tocsin.dashboard.face import dashboard
+    from tocsin.dashboard.mount import dashboard
     from tocsin.runtime.logs import configure_logging
 
     overrides = {

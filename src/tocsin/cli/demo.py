@@ -32,8 +32,8 @@ def run_demo(
     Publishers, cluster, coordinator, brokers and people are all real. At the end what everybody was told is held
     against what the cluster has as results.
     """
-    from tocsin.experiments.emergency.demo import DemoOptions
-    from tocsin.experiments.emergency.demo import run_demo as run_emergency_demo
+    from tocsin.lab.experiments.emergency.demo import DemoOptions
+    from tocsin.lab.experiments.emergency.demo import run_demo as run_emergency_demo
 
     end_on_sigterm()
     options = DemoOptions(speed_up, minutes, people, brokers, seed, roads, interactions, ends_by_itself)

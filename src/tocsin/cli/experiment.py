@@ -44,13 +44,13 @@ def prototype(
     Thirteen runs of half an hour each by the city's clock. A claim that fails is a finding, not an error; a lost
     notification is one.
     """
-    from tocsin.experiments.emergency.scenario import CityScenario
-    from tocsin.experiments.prototype.claims import find_all
-    from tocsin.experiments.prototype.report import as_json as findings_json
-    from tocsin.experiments.prototype.report import write_report
-    from tocsin.experiments.prototype.running import Conditions, run_variants
-    from tocsin.experiments.prototype.variants import VARIANTS
-    from tocsin.experiments.report import tally
+    from tocsin.lab.experiments.emergency.scenario import CityScenario
+    from tocsin.lab.experiments.prototype.claims import find_all
+    from tocsin.lab.experiments.prototype.report import as_json as findings_json
+    from tocsin.lab.experiments.prototype.report import write_report
+    from tocsin.lab.experiments.prototype.running import Conditions, run_variants
+    from tocsin.lab.experiments.prototype.variants import VARIANTS
+    from tocsin.lab.experiments.report import tally
 
     end_on_sigterm()
     wanted = [f"prototype/{name}" for name in only or []] or list(VARIANTS)
@@ -107,9 +107,9 @@ def interactions(
     roads: Roads = None,
 ) -> None:
     """Write down who logs in, logs out, subscribes and unsubscribes when, to be changed and given to `tocsin demo`."""
-    from tocsin.experiments.emergency.city import City
-    from tocsin.experiments.emergency.scenario import CityScenario, draw_interactions, write_interactions
-    from tocsin.experiments.emergency.workload import EmergencyWorkload
+    from tocsin.lab.experiments.emergency.city import City
+    from tocsin.lab.experiments.emergency.scenario import CityScenario, draw_interactions, write_interactions
+    from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
 
     scenario = replace(CityScenario(), seed=seed, people=people, duration_s=minutes * 60)
     try:

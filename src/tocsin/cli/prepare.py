@@ -48,7 +48,7 @@ def run_prepare(as_json: AsJson = False) -> None:
     """Once after installing: compile what balancing computes with, try Spark out for a minute and archive its
     classes. Clusters start faster from then on, and no first plan is waited for."""
     # numba comes with it: no other command shall wait for that.
-    from tocsin.benchmarks.balance import compile_loops
+    from tocsin.lab.benchmarks.balance import compile_loops
 
     begin_s = time.monotonic()
     compile_loops()

@@ -39,12 +39,12 @@ def debs19(
 ) -> None:
     """Multistage load balancing (DEBS '19): placement, migration and shuffle. A claim that fails is a finding, not an
     error."""
-    from tocsin.experiments.debs19.claims import CLAIMS
-    from tocsin.experiments.debs19.report import as_json as findings_json
-    from tocsin.experiments.debs19.report import write_report
-    from tocsin.experiments.debs19.running import run_variants
-    from tocsin.experiments.debs19.variants import VARIANTS
-    from tocsin.experiments.report import tally
+    from tocsin.lab.experiments.debs19.claims import CLAIMS
+    from tocsin.lab.experiments.debs19.report import as_json as findings_json
+    from tocsin.lab.experiments.debs19.report import write_report
+    from tocsin.lab.experiments.debs19.running import run_variants
+    from tocsin.lab.experiments.debs19.variants import VARIANTS
+    from tocsin.lab.experiments.report import tally
     from tocsin.simulator.outputs import prepared_folder
 
     started_at = time.monotonic()

@@ -15,7 +15,7 @@ import typer
 from tocsin import variables
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
-from tocsin.client.accounts import Accounts
+from tocsin.client.shell.coordinator_calls import Accounts
 from tocsin.client.subscriptions import OnHistoryGone
 from tocsin.errors import HistoryGone, InvalidValue, StatementError, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue

@@ -2,10 +2,10 @@
 
 from tocsin.client.cluster import ClusterClient
 from tocsin.client.coordinator import CoordinatorClient
-from tocsin.client.failures import ConnectionEnded, NotConnected, Refused, Replaced, TokenRefused
-from tocsin.client.http import ServerError
+from tocsin.client.core.failures import ConnectionEnded, NotConnected, Refused, Replaced, TokenRefused
 from tocsin.client.notifications import Notification
 from tocsin.client.publisher import AsyncPublisher
+from tocsin.client.shell.http import ServerError
 from tocsin.client.subscriber import Subscriber
 from tocsin.client.subscriptions import Subscription
 from tocsin.client.sync import SyncNotification, SyncSubscriber, SyncSubscription

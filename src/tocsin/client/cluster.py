@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tocsin.client.http import HttpClient, ServerError
+from tocsin.client.shell.http import HttpClient, ServerError
 from tocsin.protocol.paths import path_part
 
 __all__ = ["ClusterClient", "ServerError"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tocsin.client.http import HttpClient
+from tocsin.client.shell.http import HttpClient
 from tocsin.protocol.paths import path_part
 
 _TIMEOUT_S = 30.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tocsin.client import events as ev
+from tocsin.client.core import events as ev
 from tocsin.errors import TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position

@@ -20,12 +20,12 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from tocsin.client import events as ev
-from tocsin.client.accounts import Accounts
-from tocsin.client.driver import Driver
-from tocsin.client.failures import NotConnected
+from tocsin.client.core import events as ev
+from tocsin.client.core.failures import NotConnected
+from tocsin.client.core.session import SessionOptions
 from tocsin.client.notifications import Notification
-from tocsin.client.session import SessionOptions
+from tocsin.client.shell.coordinator_calls import Accounts
+from tocsin.client.shell.driver import Driver
 from tocsin.client.subscriptions import Handout, OnHistoryGone, Subscription
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue

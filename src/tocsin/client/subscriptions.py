@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Self, assert_never
 
-from tocsin.client import events as ev
-from tocsin.client.driver import Driver
-from tocsin.client.failures import NotConnected
+from tocsin.client.core import events as ev
+from tocsin.client.core.failures import NotConnected
 from tocsin.client.notifications import Ended, Gap, Item, Notification
+from tocsin.client.shell.driver import Driver
 from tocsin.errors import HistoryGone
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position

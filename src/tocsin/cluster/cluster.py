@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.compile import CompiledChannel, compile_channel
+from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
 from tocsin.cluster.database import open_database
@@ -30,11 +30,11 @@ from tocsin.cluster.feeds.ingestion import Ingestion
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.backend_subscriptions import Ended, Subscribed, SubscriptionRegistry
 from tocsin.cluster.results.incarnations import Incarnations
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
-from tocsin.cluster.results.subscriptions import Ended, Subscribed, SubscriptionRegistry
 from tocsin.cluster.scratch import fresh_scratch
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, ParameterValue

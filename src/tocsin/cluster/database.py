@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from tocsin.cluster.datasets import grants as _grants  # noqa: F401
 from tocsin.cluster.datasets import retention as _retention  # noqa: F401
 from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.results import backend_subscriptions as _subscriptions  # noqa: F401
 from tocsin.cluster.results import incarnations as _incarnations  # noqa: F401
 from tocsin.cluster.results import numbering as _numbering  # noqa: F401
 from tocsin.cluster.results import removals as _removals  # noqa: F401
-from tocsin.cluster.results import subscriptions as _subscriptions  # noqa: F401
 from tocsin.errors import ClusterFailure
 from tocsin.runtime.schema import bring_up_to_date, check_content, open_engine
 from tocsin.runtime.versions import Versions

@@ -19,20 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.cluster.answers import Answer
-from tocsin.cluster.channels import statements as st
-from tocsin.cluster.channels.compile import RelationRole, compile_channel, compile_select
-from tocsin.cluster.channels.parse import read_script
-from tocsin.cluster.channels.planning import explain
-from tocsin.cluster.channels.review import review_channel
+from tocsin.cluster.channels.compiler import statements as st
+from tocsin.cluster.channels.compiler.compile import RelationRole, compile_channel, compile_select
+from tocsin.cluster.channels.compiler.parse import read_script
+from tocsin.cluster.channels.compiler.review import review_channel
+from tocsin.cluster.channels.spark_verdict import explain
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.arrow import wire_values
+from tocsin.cluster.datasets.core.records import misfit
 from tocsin.cluster.datasets.loading import read_file, resolve_import
-from tocsin.cluster.datasets.records import misfit
 from tocsin.cluster.datasets.reference_keys import key_columns, repeats
 from tocsin.cluster.erasure import forget_person, in_words
-from tocsin.cluster.failures import SPARK_ERRORS, reason_of
-from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.listings import describe, show
+from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, TocsinError, Unavailable
 from tocsin.model.catalogue import Channel, Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.grants import Action, Grant, GranteeKind

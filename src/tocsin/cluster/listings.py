@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from tocsin.cluster.answers import Answer
-from tocsin.cluster.channels import statements as st
+from tocsin.cluster.channels.compiler import statements as st
 from tocsin.cluster.cluster import Cluster
 from tocsin.model.catalogue import Parameter
 from tocsin.model.grants import Action, Grant

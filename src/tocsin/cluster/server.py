@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tocsin import __version__
 from tocsin.cluster.api import brokers, catalogue, dead_letters, feeds, statements
 from tocsin.cluster.api.access import Access, CheckAccess
-from tocsin.cluster.api.faces import MAX_BODY_BYTES, Receiving
+from tocsin.cluster.api.dependencies import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up

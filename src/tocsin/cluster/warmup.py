@@ -11,11 +11,11 @@ from contextlib import ExitStack
 import pyarrow as pa
 import structlog
 
-from tocsin.cluster.channels.compile import CompiledChannel, Relation, RelationRole, compile_channel
-from tocsin.cluster.channels.subscriptions import subscription_rows
+from tocsin.cluster.channels.compiler.compile import CompiledChannel, Relation, RelationRole, compile_channel
+from tocsin.cluster.channels.subscription_relation import subscription_rows
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.datasets.arrow import arrow_schema
-from tocsin.cluster.feeds.frames import prepare_frame
+from tocsin.cluster.feeds.core.frames import prepare_frame
 from tocsin.cluster.feeds.parsing import parse_frames
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Parameter
 from tocsin.model.schema import SEQUENCE_COLUMN, Column, ColumnType, Schema

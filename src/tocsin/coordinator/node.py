@@ -12,13 +12,16 @@ from typing import TypeVar
 
 import structlog
 
-from tocsin.coordinator.balancer import Balancer
-from tocsin.coordinator.balancing.outsiders import with_outsiders
-from tocsin.coordinator.balancing.placement import POLICIES
-from tocsin.coordinator.commits import GroupCommit
-from tocsin.coordinator.events import Event, TimePassed
-from tocsin.coordinator.execution import Execution, MoveLimits
-from tocsin.coordinator.instructions import (
+from tocsin.balancing.placement import POLICIES
+from tocsin.balancing.plugins import with_plugins
+from tocsin.coordinator.accounts.keys import Keys
+from tocsin.coordinator.accounts.users import Users
+from tocsin.coordinator.load.rates import Rates
+from tocsin.coordinator.load.stages import BalancingSettings
+from tocsin.coordinator.metrics import Metrics
+from tocsin.coordinator.moves.execution import Execution, MoveLimits
+from tocsin.coordinator.registry.events import Event, TimePassed
+from tocsin.coordinator.registry.instructions import (
     AnswerBroker,
     AnswerClaim,
     AnswerHandover,
@@ -30,15 +33,12 @@ from tocsin.coordinator.instructions import (
     Note,
     Storing,
 )
-from tocsin.coordinator.keys import Keys
-from tocsin.coordinator.metrics import Metrics
-from tocsin.coordinator.plan_store import PlanStore
-from tocsin.coordinator.rates import Rates
-from tocsin.coordinator.stages import BalancingSettings
-from tocsin.coordinator.state import CoordinatorState, Limits
-from tocsin.coordinator.store import Store
-from tocsin.coordinator.tables import open_database
-from tocsin.coordinator.users import Users
+from tocsin.coordinator.registry.machine import CoordinatorState, Limits
+from tocsin.coordinator.stage_runner import Balancer
+from tocsin.coordinator.store.group_commit import GroupCommit
+from tocsin.coordinator.store.plan_store import PlanStore
+from tocsin.coordinator.store.registry_store import Store
+from tocsin.coordinator.store.tables import open_database
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
@@ -134,7 +134,7 @@ class CoordinatorNode:
         return Counter(report.state for report in self.state.brokers(self.now_s()))
 
     def _restored(self) -> CoordinatorState:
-        policies = with_outsiders("placement", POLICIES)
+        policies = with_plugins("placement", POLICIES)
         if self.settings.placement not in policies:
             known = ", ".join(sorted(policies))
             raise InvalidValue(f"setting placement: no policy called {self.settings.placement!r}; there are: {known}")

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from tocsin import __version__
 from tocsin.coordinator.api import balancing, brokers, executions, keys, operations, plans, subscribers, users
-from tocsin.coordinator.api.faces import max_body_bytes
+from tocsin.coordinator.api.dependencies import max_body_bytes
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.connections import bounded_http

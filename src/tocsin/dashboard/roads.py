@@ -9,14 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 from tocsin.errors import InvalidValue
+from tocsin.model.location import Location
 
 _LINE = re.compile(r"LINESTRING\s*Z?\s*\(([^()]*)\)", re.IGNORECASE)
 #: What is closer together than this part of the whole can't be told apart on a screen.
 _APART = 1 / 2500
 #: A browser draws so many points without effort.
 _MAX_POINTS = 200_000
-
-Point = tuple[float, float]
 
 
 def read_roads(text: str) -> dict[str, Any]:
@@ -42,7 +41,7 @@ def read_roads(text: str) -> dict[str, Any]:
     }
 
 
-def _points(text: str, number: int) -> list[Point]:
+def _points(text: str, number: int) -> list[Location]:
     points = []
     for pair in text.split(","):
         try:
@@ -55,7 +54,7 @@ def _points(text: str, number: int) -> list[Point]:
     return points
 
 
-def _thinned(line: Sequence[Point], apart_m: float) -> list[Point]:
+def _thinned(line: Sequence[Location], apart_m: float) -> list[Location]:
     """Without points that are too close to the one kept before; the ends stay."""
     kept = [line[0]]
     for point in line[1:-1]:
@@ -64,5 +63,5 @@ def _thinned(line: Sequence[Point], apart_m: float) -> list[Point]:
     return [*kept, line[-1]]
 
 
-def _length_m(line: Sequence[Point]) -> float:
+def _length_m(line: Sequence[Location]) -> float:
     return sum(math.dist(a, b) for a, b in pairwise(line))

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from tocsin import __version__
-from tocsin.coordinator.api.faces import Node, Role, operator_only
-from tocsin.coordinator.instructions import Audit
+from tocsin.coordinator.api.dependencies import Node, Role, operator_only
+from tocsin.coordinator.registry.instructions import Audit
 from tocsin.dashboard.cluster_watch import ClusterWatch
-from tocsin.dashboard.parts import Parts
-from tocsin.dashboard.trying import Relay
+from tocsin.dashboard.trial import Relay
+from tocsin.dashboard.wiring import Parts
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import ParameterValue
 from tocsin.runtime.http import reply

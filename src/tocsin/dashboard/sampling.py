@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
-from tocsin.coordinator.balancing.balance import cov_of
-from tocsin.coordinator.deliveries import Deliveries
-from tocsin.coordinator.execution import PlanRun
+from tocsin.balancing.evenness import cov_of
+from tocsin.coordinator.load.deliveries import Deliveries
+from tocsin.coordinator.moves.execution import PlanRun
 from tocsin.coordinator.node import CoordinatorNode
-from tocsin.coordinator.state import BrokerReport
+from tocsin.coordinator.registry.machine import BrokerReport
 from tocsin.dashboard.history import OVERALL, PER_BROKER, Sample
 
 #: Latencies are those of the last seconds: long enough to have some, short enough to see a change. Catching up is

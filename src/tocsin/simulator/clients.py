@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.broker.events import (
+from tocsin.broker.core.events import (
     ConnectionLost,
     Event,
     SubscribeAsked,

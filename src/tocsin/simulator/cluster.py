@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.broker.events import Ask, Held
-from tocsin.coordinator.records import SubscriptionKey
+from tocsin.broker.core.events import Ask, Held
 from tocsin.protocol.messages import Subscribe
+from tocsin.protocol.subscription_keys import KeyText
 from tocsin.simulator.chance import stream
 from tocsin.simulator.scenario import Fluctuation
 from tocsin.simulator.workload import Workload
@@ -55,7 +55,7 @@ class Cluster:
         #: Those that have ended too: what is on its way may still speak of them.
         self._backend_of_id: dict[int, int] = {}
         self.asks: list[Ask] = []
-        self.keys: list[SubscriptionKey] = []
+        self.keys: list[KeyText] = []
         #: Asking for each backend subscription for the first time; its request is its number, from 1.
         self.subscribes: list[Subscribe] = []
         for channel, first in zip(workload.channels, workload.bounds, strict=False):
@@ -63,7 +63,7 @@ class Cluster:
                 parameters: dict[str, int | float | str | bool] = {_PARAMETER: value}
                 self.asks.append(Ask.of(channel.name, parameters, ""))
                 text = msgspec.json.encode([channel.name, parameters, ""]).decode()
-                self.keys.append(SubscriptionKey(text))
+                self.keys.append(KeyText(text))
                 self.subscribes.append(Subscribe(channel.name, parameters, "", int(first) + value + 1))
         self._backend_of_ask = {ask: number for number, ask in enumerate(self.asks)}
         self.backend_of_key = {key: number for number, key in enumerate(self.keys)}

@@ -8,10 +8,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from tocsin.broker.events import Kept, KeptSession, Report
-from tocsin.coordinator.balancing.placement import PlacementPolicy
-from tocsin.coordinator.controller import StageController
-from tocsin.coordinator.events import (
+from tocsin.balancing.placement import PlacementPolicy
+from tocsin.broker.core.events import Kept, KeptSession, Report
+from tocsin.coordinator.load.controller import StageController
+from tocsin.coordinator.load.plan import Plan
+from tocsin.coordinator.load.rates import Rates
+from tocsin.coordinator.load.stages import StageSettings
+from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
     HandoverAsked,
@@ -22,12 +25,9 @@ from tocsin.coordinator.events import (
     TimePassed,
     Traffic,
 )
-from tocsin.coordinator.instructions import AnswerClaim, AnswerHandover, AnswerHeartbeat, AnswerPlacement
-from tocsin.coordinator.plan import Plan
-from tocsin.coordinator.rates import Rates
-from tocsin.coordinator.records import Held
-from tocsin.coordinator.stages import StageSettings
-from tocsin.coordinator.state import BrokerReport, CoordinatorState, Limits
+from tocsin.coordinator.registry.instructions import AnswerClaim, AnswerHandover, AnswerHeartbeat, AnswerPlacement
+from tocsin.coordinator.registry.machine import BrokerReport, CoordinatorState, Limits
+from tocsin.coordinator.registry.records import Held
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.simulator.chance import Dice

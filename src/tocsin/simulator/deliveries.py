@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.broker.events import Delivery
+from tocsin.broker.core.events import Delivery
 from tocsin.model.position import Position
 from tocsin.simulator.cluster import ChannelRun, Cluster
 

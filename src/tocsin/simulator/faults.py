@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from tocsin.coordinator.balancing.placement import PlacementPolicy
+from tocsin.balancing.placement import PlacementPolicy
 from tocsin.simulator.policies import migrations, placements, shuffles
 from tocsin.simulator.scenario import Balancing, BrokerLayout, ChannelLayout, Scenario
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tocsin.broker.events import (
+from tocsin.broker.core.events import (
     Acquire,
     BackendsAcquired,
     BackendsReleased,
@@ -41,8 +41,8 @@ from tocsin.broker.events import (
     StoreSubscription,
     Ticked,
 )
-from tocsin.broker.limits import Limits
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core.limits import Limits
+from tocsin.broker.core.machine import BrokerState
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.clients import Clients
 from tocsin.simulator.cluster import Cluster

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from tocsin.coordinator.balancing.migration import POLICIES as MIGRATIONS
-from tocsin.coordinator.balancing.outsiders import with_outsiders
-from tocsin.coordinator.balancing.placement import POLICIES as PLACEMENTS
-from tocsin.coordinator.balancing.placement import PlacementPolicy
-from tocsin.coordinator.balancing.proposal import BalancingPolicy
-from tocsin.coordinator.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.balancing.placement import PlacementPolicy
+from tocsin.balancing.plugins import with_plugins
+from tocsin.balancing.proposal import BalancingPolicy
+from tocsin.balancing.shuffle import POLICIES as SHUFFLES
 
 
 @cache
 def placements() -> Mapping[str, PlacementPolicy]:
-    return with_outsiders("placement", PLACEMENTS)
+    return with_plugins("placement", PLACEMENTS)
 
 
 @cache
 def migrations() -> Mapping[str, BalancingPolicy]:
-    return with_outsiders("migration", MIGRATIONS)
+    return with_plugins("migration", MIGRATIONS)
 
 
 @cache
 def shuffles() -> Mapping[str, BalancingPolicy]:
-    return with_outsiders("shuffle", SHUFFLES)
+    return with_plugins("shuffle", SHUFFLES)

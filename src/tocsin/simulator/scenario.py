@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tocsin.model.location import Location
+
 _Seconds = Annotated[float, Meta(ge=0)]
 _SomeSeconds = Annotated[float, Meta(gt=0)]
 _Metres = Annotated[float, Meta(ge=0)]
@@ -23,7 +25,6 @@ _Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@~-]{1,64}$")]
 #: The fewest and the most; both may be.
 _CountRange = tuple[_Count, _Count]
 _SecondsRange = tuple[_Seconds, _Seconds]
-Point = tuple[float, float]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,7 +52,7 @@ class Network(_Part, frozen=True, kw_only=True):
 
 class Broker(_Part, frozen=True, kw_only=True):
     name: _Name
-    place: Point | None = None
+    place: Location | None = None
     capacity: _Positive = 1.0
 
 
@@ -93,7 +94,7 @@ class ChannelLayout(_Part, frozen=True, kw_only=True):
 class Crowd(_Part, frozen=True, kw_only=True):
     """Some of the subscribers live around a place."""
 
-    place: Point
+    place: Location
     spread_m: _Metres
     share: _Share
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tocsin.coordinator.balancing.balance import cov_of
+from tocsin.balancing.evenness import cov_of
 
 
 @dataclass(frozen=True, slots=True)

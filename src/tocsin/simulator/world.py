@@ -9,9 +9,9 @@ from typing import Literal, assert_never
 
 import numpy as np
 
-from tocsin.broker.events import Delivery
-from tocsin.coordinator.balancing.placement import PlacementPolicy
-from tocsin.coordinator.plan import Plan
+from tocsin.balancing.placement import PlacementPolicy
+from tocsin.broker.core.events import Delivery
+from tocsin.coordinator.load.plan import Plan
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
 from tocsin.simulator.chance import Dice

@@ -6,14 +6,15 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
-from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+from tocsin.balancing.assignment import AssignedBroker, AssignmentView
+from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.protocol.subscription_keys import KeyText
 
 
 def assignment(
     who: Mapping[str, tuple[str, str]],
     rates: Mapping[str, float],
-    brokers: Collection[str | BrokerPlace] = (),
+    brokers: Collection[str | AssignedBroker] = (),
     *,
     away: Collection[str] = (),
     resting: Collection[str] = (),
@@ -23,13 +24,11 @@ def assignment(
     >>> assignment({"ann": ("a", "fire flood")}, {"fire": 2, "flood": 3}, ["b"]).brokers
     ('a', 'b')
     """
-    given = [one if isinstance(one, BrokerPlace) else BrokerPlace(one) for one in brokers]
+    given = [one if isinstance(one, AssignedBroker) else AssignedBroker(one) for one in brokers]
     names = {one.name for one in given}
-    places = given + [BrokerPlace(name) for name in sorted({broker for broker, _ in who.values()} - names)]
+    places = given + [AssignedBroker(name) for name in sorted({broker for broker, _ in who.values()} - names)]
     sessions = [
-        SessionRecord(
-            name, broker, 1, name not in away, tuple(Held(SubscriptionKey(key), "0-0") for key in holds.split())
-        )
+        SessionRecord(name, broker, 1, name not in away, tuple(Held(KeyText(key), "0-0") for key in holds.split()))
         for name, (broker, holds) in who.items()
     ]
     return AssignmentView.of(places, sessions, lambda key: float(rates[key]), resting)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from tocsin.client import ClusterClient
-from tocsin.client.trust import usual_trust
+from tocsin.client.shell.trust import usual_trust
 from tocsin.runtime.usage import usage
 from tocsin.variables import variable_of
 

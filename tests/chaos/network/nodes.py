@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved
-from tocsin.client.trust import usual_trust
+from tocsin.client.shell.trust import usual_trust
 from tocsin.testing.processes import free_port
 from tocsin.variables import variable_of
 

@@ -44,7 +44,7 @@ class Bug:
 
 def _forget_positions() -> None:
     """A broker that is started again carries its sessions on from now, not from where they were acknowledged."""
-    from tocsin.broker.subscribing import SubscriptionDesk
+    from tocsin.broker.core.subscribing import SubscriptionDesk
     from tocsin.model.position import Position
 
     restore = SubscriptionDesk.restore
@@ -62,8 +62,8 @@ def _forget_positions() -> None:
 
 def _live_before_caught_up() -> None:
     """Who has to be given history gets what is new at once, and the history after it; that takes its time."""
-    from tocsin.broker.cluster_link import ClusterLink
-    from tocsin.broker.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import DeliveryDesk
+    from tocsin.broker.shell.cluster_link import ClusterLink
 
     need_history = DeliveryDesk._need_history
 
@@ -86,8 +86,8 @@ def _live_before_caught_up() -> None:
 def _trust_every_pull() -> None:
     """Results that a pull lacks count as not there, even if it was under way when they began to be held; and pulls are
     slow, as on a bad line."""
-    from tocsin.broker.cluster_link import ClusterLink
-    from tocsin.broker.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import DeliveryDesk
+    from tocsin.broker.shell.cluster_link import ClusterLink
 
     def open_at_once(self: Any, backend: Any) -> None:
         self._cache.open(backend.id, self.through)
@@ -105,7 +105,7 @@ def _trust_every_pull() -> None:
 
 def _catch_up_skips_one() -> None:
     """The first of what somebody missed is not sent."""
-    from tocsin.broker import delivery
+    from tocsin.broker.core import delivery
 
     add = delivery._add
 
@@ -118,7 +118,7 @@ def _catch_up_skips_one() -> None:
 
 def _forget_the_absent() -> None:
     """Devices with a name are kept no longer than those without one, and those not at all."""
-    from tocsin.broker.limits import Limits
+    from tocsin.broker.core.limits import Limits
 
     make = Limits.__init__
 
@@ -131,10 +131,10 @@ def _forget_the_absent() -> None:
 
 def _claim_before_holding() -> None:
     """A newcomer's session is claimed before its subscriptions are held here, and who loses it lets go at once."""
-    from tocsin.broker import state
-    from tocsin.broker.cluster_link import ClusterLink
+    from tocsin.broker.core import machine
+    from tocsin.broker.shell.cluster_link import ClusterLink
 
-    substitute(state, "_LINGER_S", 0.0)
+    substitute(machine, "_LINGER_S", 0.0)
 
     def claim(self: Any, session: Any) -> None:
         if session.generation:
@@ -142,7 +142,7 @@ def _claim_before_holding() -> None:
         else:
             self._reports.claim(session)
 
-    fetched = state.BrokerState._session_fetched
+    fetched = machine.BrokerState._session_fetched
 
     def hasty(self: Any, event: Any) -> None:
         fetched(self, event)
@@ -155,14 +155,14 @@ def _claim_before_holding() -> None:
         await asyncio.sleep(2)
         return await acquire(self, asks)
 
-    substitute(state.BrokerState, "_claim_when_whole", claim)
-    substitute(state.BrokerState, "_session_fetched", hasty)
+    substitute(machine.BrokerState, "_claim_when_whole", claim)
+    substitute(machine.BrokerState, "_session_fetched", hasty)
     substitute(ClusterLink, "acquire", slow)
 
 
 def _mix_up_shelves() -> None:
     """Now and then the cache gives out what it keeps of another subscription."""
-    from tocsin.broker.cache import ResultCache
+    from tocsin.broker.core.cache import ResultCache
 
     after, chance = ResultCache.after, random.Random(7)
 
@@ -178,7 +178,7 @@ def _mix_up_shelves() -> None:
 
 def _ignore_permission() -> None:
     """All who ask the same share it, whatever they may see."""
-    from tocsin.broker.events import Ask
+    from tocsin.broker.core.events import Ask
 
     of = Ask.of
     substitute(Ask, "of", staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)))
@@ -186,7 +186,7 @@ def _ignore_permission() -> None:
 
 def _unsubscribe_says_so_only() -> None:
     """Unsubscribing is confirmed, and things go on as before."""
-    from tocsin.broker.subscribing import SubscriptionDesk
+    from tocsin.broker.core.subscribing import SubscriptionDesk
     from tocsin.protocol.messages import Unsubscribed
 
     def lazy(self: Any, session: Any, subscription: int, request: int, now_s: float) -> None:
@@ -197,7 +197,7 @@ def _unsubscribe_says_so_only() -> None:
 
 def _believe_everybody() -> None:
     """The coordinator never tells a former owner that a session is not its any more."""
-    from tocsin.coordinator.sessions import Sessions
+    from tocsin.coordinator.registry.sessions import Sessions
 
     reported = Sessions.reported
 
@@ -210,7 +210,7 @@ def _believe_everybody() -> None:
 
 def _keep_repeats() -> None:
     """The client hands on what comes a second time."""
-    from tocsin.client.held import Held
+    from tocsin.client.core.held_subscription import Held
 
     def gullible(self: Any, position: Any) -> bool:
         last = self.received
@@ -224,8 +224,8 @@ def _keep_repeats() -> None:
 
 def _acknowledge_on_arrival() -> None:
     """The client acknowledges what it has put into its inbox, and empties that when it connects again."""
-    from tocsin.client import events as ev
-    from tocsin.client.driver import Driver
+    from tocsin.client.core import events as ev
+    from tocsin.client.shell.driver import Driver
 
     report = Driver._report
 
@@ -249,7 +249,7 @@ def _acknowledge_on_arrival() -> None:
 
 def _adopt_from_now() -> None:
     """Who is adopted while away goes on from now, not from where it had acknowledged."""
-    from tocsin.broker.state import BrokerState
+    from tocsin.broker.core.machine import BrokerState
     from tocsin.model.position import Position
 
     fetched = BrokerState._session_fetched
@@ -270,7 +270,7 @@ def _adopt_from_now() -> None:
 def _let_go_when_told() -> None:
     """Break before make: a destination says that it is prepared and holds nothing, and a source drops those whom it
     sends off, with all that it held for them."""
-    from tocsin.broker.state import BrokerState
+    from tocsin.broker.core.machine import BrokerState
     from tocsin.protocol.messages import CLOSE_MOVED
 
     ordered = BrokerState._ordered

@@ -13,9 +13,9 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from tocsin.client import connection, driver
-from tocsin.client import events as ev
-from tocsin.client.connection import Connection
+from tocsin.client.core import events as ev
+from tocsin.client.shell import connection, driver
+from tocsin.client.shell.connection import Connection
 from tocsin.protocol import messages
 
 

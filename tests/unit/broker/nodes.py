@@ -9,16 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from tocsin.broker.cluster_link import ClusterLink
-from tocsin.broker.coordination import Coordination
-from tocsin.broker.coordinator_link import CoordinatorLink
-from tocsin.broker.events import Ask, Delivery, Held, KeptSession, Started
-from tocsin.broker.keeping import Change
-from tocsin.broker.limits import Limits
-from tocsin.broker.metrics import BrokerMetrics
-from tocsin.broker.node import BrokerNode
-from tocsin.broker.state import BrokerState
-from tocsin.broker.store import SessionStore
+from tocsin.broker.core.events import Ask, Delivery, Held, KeptSession, Started
+from tocsin.broker.core.limits import Limits
+from tocsin.broker.core.machine import BrokerState
+from tocsin.broker.core.storing import Change
+from tocsin.broker.shell.cluster_link import ClusterLink
+from tocsin.broker.shell.coordination import Coordination
+from tocsin.broker.shell.coordinator_link import CoordinatorLink
+from tocsin.broker.shell.metrics import BrokerMetrics
+from tocsin.broker.shell.node import BrokerNode
+from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import Unavailable
 from tocsin.protocol.coordination import BrokerRegistration
 from tocsin.protocol.messages import FromBroker, encode

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tocsin.broker.events import (
+from tocsin.broker.core.events import (
     Acquire,
     Ask,
     BackendsAcquired,
@@ -29,8 +29,8 @@ from tocsin.broker.events import (
     SubscribeAsked,
     SubscriberArrived,
 )
-from tocsin.broker.limits import Limits
-from tocsin.broker.state import BrokerState
+from tocsin.broker.core.limits import Limits
+from tocsin.broker.core.machine import BrokerState
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, Subscribe, Subscribed, Welcome

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.broker.events import Delivery, ResultsPulled, Ticked
+from tocsin.broker.core.events import Delivery, ResultsPulled, Ticked
 from tocsin.protocol.messages import CLOSE_DRAINING, Error, Subscribed, Welcome
 from unit.broker.nodes import Broker, Line
 

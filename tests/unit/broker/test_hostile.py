@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.coordinator_link import to_wire
-from tocsin.broker.events import Ask, Claimed, Delivery, Kept, KeptSession, ResultsPulled, StoreSubscription
+from tocsin.broker.core.events import Ask, Claimed, Delivery, Kept, KeptSession, ResultsPulled, StoreSubscription
+from tocsin.broker.shell.coordinator_link import to_wire
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_FAILED, CLOSE_IDLE, Error, Pong, Subscribed, Welcome
@@ -56,7 +56,7 @@ async def test_what_the_store_can_not_take_ends_one_connection(broker: Broker) -
     def poisoned(subscriber: str, ask: Ask, position: Position) -> StoreSubscription:
         return StoreSubscription(subscriber, ask, Position(position.epoch, 1 << 63))
 
-    with patch("tocsin.broker.subscribing.StoreSubscription", poisoned):
+    with patch("tocsin.broker.core.subscribing.StoreSubscription", poisoned):
         await broker.say(eve, _SUBSCRIBE.replace("C", "D"))
     assert eve.closed is not None
     assert eve.closed[0] == CLOSE_FAILED
@@ -75,7 +75,7 @@ async def test_a_mistake_with_one_connection_ends_that_connection(broker: Broker
     ann, eve = await broker.line("ann"), await broker.line("eve")
     await broker.say(ann, _SUBSCRIBE)
     await broker.say(eve, _SUBSCRIBE)
-    with patch("tocsin.broker.places.PlaceDesk.tell", side_effect=ZeroDivisionError):
+    with patch("tocsin.broker.core.locations.PlaceDesk.tell", side_effect=ZeroDivisionError):
         await broker.say(eve, '{"type":"place","x":1,"y":2}')
     assert eve.closed is not None
     assert eve.closed[0] == CLOSE_FAILED
@@ -109,7 +109,7 @@ async def test_a_mistake_with_what_hello_brought_ends_that_connection(broker: Br
     broker.node.opened(eve)
     with (
         patch.object(Coordinator, "known", {"eve/d": kept}),
-        patch("tocsin.broker.subscribing.SubscriptionDesk.subscribe", side_effect=ZeroDivisionError),
+        patch("tocsin.broker.core.subscribing.SubscriptionDesk.subscribe", side_effect=ZeroDivisionError),
     ):
         await broker.say(
             eve, '{"type":"hello","token":"eve","device":"d","subscriptions":[{"type":"subscribe","channel":"C"}]}'

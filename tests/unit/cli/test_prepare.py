@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import typer
 
-from tocsin.benchmarks import balance
-from tocsin.benchmarks.balance_networks import uniform
 from tocsin.cli import prepare
+from tocsin.lab.benchmarks import balance
+from tocsin.lab.benchmarks.balance_networks import uniform
 from tocsin.runtime.class_archive import archive_of
 from tocsin.runtime.java import JavaHome
 from tocsin.testing.assignments import assignment

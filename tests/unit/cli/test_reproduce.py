@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from tocsin.cli.main import app
 from tocsin.errors import InvalidValue
-from tocsin.experiments.debs19 import report, running
-from tocsin.experiments.debs19.claims import CLAIMS
-from tocsin.experiments.debs19.variants import Variant
+from tocsin.lab.experiments.debs19 import report, running
+from tocsin.lab.experiments.debs19.claims import CLAIMS
+from tocsin.lab.experiments.debs19.variants import Variant
 from tocsin.simulator.timeline import Run
-from tocsin.testing.made_runs import made_plan, made_run
+from worlds.made_runs import made_plan, made_run
 
 pytestmark = pytest.mark.shell
 

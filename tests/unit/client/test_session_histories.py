@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tocsin.client import events as ev
-from tocsin.client.session import Session, SessionOptions
+from tocsin.client.core import events as ev
+from tocsin.client.core.session import Session, SessionOptions
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 

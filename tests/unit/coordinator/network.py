@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 from typing import TypeVar
 
-from tocsin.coordinator.balancing.placement import POLICIES
-from tocsin.coordinator.events import (
+from tocsin.balancing.placement import POLICIES
+from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
     HandoverAsked,
@@ -18,7 +18,7 @@ from tocsin.coordinator.events import (
     TimePassed,
     Traffic,
 )
-from tocsin.coordinator.instructions import (
+from tocsin.coordinator.registry.instructions import (
     AnswerClaim,
     AnswerHandover,
     AnswerHeartbeat,
@@ -33,15 +33,16 @@ from tocsin.coordinator.instructions import (
     StoreSession,
     StoreStoppedEvacuations,
 )
-from tocsin.coordinator.records import BrokerRecord, Held, SessionRecord, SubscriptionKey
-from tocsin.coordinator.state import CoordinatorState, Limits
+from tocsin.coordinator.registry.machine import CoordinatorState, Limits
+from tocsin.coordinator.registry.records import BrokerRecord, Held, SessionRecord
 from tocsin.protocol.coordination import BrokerState
+from tocsin.protocol.subscription_keys import KeyText
 
 _Wanted = TypeVar("_Wanted")
 
 
 def held(*names: str, position: str = "1-0") -> tuple[Held, ...]:
-    return tuple(Held(SubscriptionKey(name), position) for name in names)
+    return tuple(Held(KeyText(name), position) for name in names)
 
 
 class Network:
@@ -111,7 +112,7 @@ class Network:
         prepared: tuple[str, ...] = (),
         places: Mapping[str, tuple[float, float]] | None = None,
     ) -> AnswerHeartbeat:
-        sizes = {SubscriptionKey(name): size_bytes for name, size_bytes in (pulled or {}).items()}
+        sizes = {KeyText(name): size_bytes for name, size_bytes in (pulled or {}).items()}
         event = HeartbeatReceived(
             self.now_s, broker, Traffic(connections), changed, ended, draining, sizes, prepared, places or {}
         )

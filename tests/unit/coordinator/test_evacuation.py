@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tocsin.coordinator.balancing.assignment import AssignmentView, BrokerPlace
-from tocsin.coordinator.balancing.evacuation import NAME, evacuate
-from tocsin.coordinator.plan import make_plan, verify
-from tocsin.coordinator.records import SessionRecord
-from tocsin.coordinator.stages import Stage
+from tocsin.balancing.assignment import AssignedBroker, AssignmentView
+from tocsin.balancing.evacuation import NAME, evacuate
+from tocsin.coordinator.load.plan import make_plan, verify
+from tocsin.coordinator.load.stages import Stage
+from tocsin.coordinator.registry.records import SessionRecord
 from unit.coordinator.network import held
 
-_PLACES = [BrokerPlace("a", takes=False), BrokerPlace("b"), BrokerPlace("c", 2.0)]
+_PLACES = [AssignedBroker("a", takes=False), AssignedBroker("b"), AssignedBroker("c", 2.0)]
 
 
 def _view(*sessions: SessionRecord) -> AssignmentView:
@@ -40,6 +40,9 @@ def test_capacities_count() -> None:
 
 def test_with_nowhere_to_go_they_stay() -> None:
     view = AssignmentView.of(
-        [BrokerPlace("a", takes=False)], [SessionRecord("s", "a", 1, True, held("fire"))], lambda _: 1.0, leaving={"a"}
+        [AssignedBroker("a", takes=False)],
+        [SessionRecord("s", "a", 1, True, held("fire"))],
+        lambda _: 1.0,
+        leaving={"a"},
     )
     assert not make_plan(view, Stage.EVACUATION, NAME, evacuate(view)).migrations

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tocsin.coordinator.events import BrokerModeSet, PlanBegun, PlanStopped, ReportedSession
-from tocsin.coordinator.execution import PlanRun
-from tocsin.coordinator.instructions import Audit, StoreMove, StorePlanRun
-from tocsin.coordinator.migration import MoveRecord, Step
+from tocsin.coordinator.moves.execution import PlanRun
+from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.registry.events import BrokerModeSet, PlanBegun, PlanStopped, ReportedSession
+from tocsin.coordinator.registry.instructions import Audit, StoreMove, StorePlanRun
 from tocsin.errors import InUse
 from tocsin.protocol.coordination import BrokerState
 from unit.coordinator.network import Network, held

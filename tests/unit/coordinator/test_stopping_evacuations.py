@@ -7,14 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.coordinator.balancer import Balancer
-from tocsin.coordinator.events import BrokerModeSet, BrokerRemoved, Event, PlanBegun, PlanStopped, ReportedSession
-from tocsin.coordinator.execution import PlanRun
-from tocsin.coordinator.instructions import Instruction, StoreStoppedEvacuations
-from tocsin.coordinator.migration import MoveRecord
-from tocsin.coordinator.stages import BalancingSettings
-from tocsin.coordinator.store import Store
-from tocsin.coordinator.tables import open_database
+from tocsin.coordinator.load.stages import BalancingSettings
+from tocsin.coordinator.moves.execution import PlanRun
+from tocsin.coordinator.moves.table import MoveRecord
+from tocsin.coordinator.registry.events import (
+    BrokerModeSet,
+    BrokerRemoved,
+    Event,
+    PlanBegun,
+    PlanStopped,
+    ReportedSession,
+)
+from tocsin.coordinator.registry.instructions import Instruction, StoreStoppedEvacuations
+from tocsin.coordinator.stage_runner import Balancer
+from tocsin.coordinator.store.registry_store import Store
+from tocsin.coordinator.store.tables import open_database
 from tocsin.errors import NotFound
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import SystemClock

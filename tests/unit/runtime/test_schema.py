@@ -18,10 +18,10 @@ from alembic.autogenerate import compare_metadata, produce_migrations, render_py
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from tocsin.broker import store as broker_store
-from tocsin.broker.store import SessionStore
+from tocsin.broker.shell import store as broker_store
+from tocsin.broker.shell.store import SessionStore
 from tocsin.cluster import database as catalogue
-from tocsin.coordinator import tables as coordinator
+from tocsin.coordinator.store import tables as coordinator
 from tocsin.errors import ClusterFailure
 from tocsin.runtime.schema import bring_up_to_date, check_content, migrate, open_engine
 from tocsin.runtime.versions import Versions
@@ -171,11 +171,11 @@ def test_a_usual_start_does_not_load_alembic(tmp_path: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from tocsin.broker.store import SessionStore
+from tocsin.broker.shell.store import SessionStore
 for _ in range(2):
     SessionStore(Path({str(tmp_path)!r})).close()
 assert "sqlalchemy" not in sys.modules
-from tocsin.coordinator.tables import open_database
+from tocsin.coordinator.store.tables import open_database
 for _ in range(2):
     open_database(Path({str(tmp_path / "c.sqlite")!r})).dispose()
 assert "alembic" not in sys.modules

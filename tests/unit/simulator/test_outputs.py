@@ -12,7 +12,7 @@ from tocsin.errors import InvalidValue
 from tocsin.simulator.outputs import report, summary, write_outputs
 from tocsin.simulator.pictures import bars_picture
 from tocsin.simulator.timeline import Run
-from tocsin.testing.made_runs import made_plan, made_run
+from worlds.made_runs import made_plan, made_run
 
 pytestmark = pytest.mark.shell
 

@@ -10,7 +10,7 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Header, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tocsin.cluster.api.faces import AnyCluster
+from tocsin.cluster.api.dependencies import AnyCluster
 from tocsin.errors import Forbidden, InvalidValue, TocsinError, Unauthorised
 from tocsin.protocol.incarnations import IDENTITY_HEADER
 from tocsin.runtime.http import reply_error

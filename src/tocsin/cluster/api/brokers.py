@@ -15,9 +15,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from tocsin.cluster.api.access import GivenRole, OwnName, Role
-from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
-from tocsin.cluster.channels.filling import check_class, check_filled
-from tocsin.cluster.channels.parameters import check_values
+from tocsin.cluster.api.dependencies import AnyCluster, ReadyCluster
+from tocsin.cluster.channels.compiler.filled_parameters import check_class, check_filled
+from tocsin.cluster.channels.compiler.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
 from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, NotGranted, TocsinError, WrongEntries

@@ -8,7 +8,7 @@ import pyarrow as pa
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.cluster.api.faces import AnyCluster
+from tocsin.cluster.api.dependencies import AnyCluster
 from tocsin.cluster.datasets.arrow import wire_values
 from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource, FilledBy
 from tocsin.model.schema import ColumnType

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from tocsin.cluster.api.faces import AnyCluster
+from tocsin.cluster.api.dependencies import AnyCluster
 from tocsin.cluster.cluster import Cluster
-from tocsin.cluster.feeds.bodies import decode_body
-from tocsin.cluster.feeds.receipts import Receipt
+from tocsin.cluster.feeds.core.bodies import decode_body
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.interpreter import rejections
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import FeedSource

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from tocsin.cluster.api.faces import AnyCluster, ReadyCluster
+from tocsin.cluster.api.dependencies import AnyCluster, ReadyCluster
 from tocsin.cluster.interpreter import Interpreter
 from tocsin.cluster.status import status_of
 from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource

@@ -22,13 +22,13 @@ import pyarrow as pa
 import structlog
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.compile import CompiledChannel
+from tocsin.cluster.channels.compiler.compile import CompiledChannel
+from tocsin.cluster.channels.core.splitting import SplittingFailed, Window
 from tocsin.cluster.channels.merging import SubscriptionMerging
 from tocsin.cluster.channels.recovery import CommitRecovery
 from tocsin.cluster.channels.runs import ChannelRuns, RunCancelled, RunFailed, RunLimits, RunTooLarge
-from tocsin.cluster.channels.splitting import SplittingFailed, Window
 from tocsin.cluster.channels.state import ChannelState
-from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
+from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.cluster.metrics import Metrics

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
+from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.model.catalogue import Channel
 from tocsin.runtime.clock import Clock
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from tocsin.cluster.channels.runs import ChannelRuns, Part, RunFailed, RunTooLarge
-from tocsin.cluster.channels.splitting import (
+from tocsin.cluster.channels.core.splitting import (
     MOST_SET_ASIDE,
     Attempt,
     Block,
@@ -29,6 +28,7 @@ from tocsin.cluster.channels.splitting import (
     TooMuch,
     Window,
 )
+from tocsin.cluster.channels.runs import ChannelRuns, Part, RunFailed, RunTooLarge
 from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.datasets.store import DEAD_LETTERS, DatasetStore, StoredDataset
 from tocsin.cluster.metrics import Metrics

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from tocsin.cluster.channels.core.schedule import Schedule
 from tocsin.cluster.channels.executor import ChannelExecutor
-from tocsin.cluster.channels.schedule import Schedule
 from tocsin.cluster.metrics import Metrics
 from tocsin.runtime.clock import Clock
 

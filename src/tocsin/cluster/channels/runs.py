@@ -16,16 +16,16 @@ from typing import assert_never
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.compile import Relation, RelationRole
-from tocsin.cluster.channels.dialect import quote_name, quote_string
-from tocsin.cluster.channels.radius_classes import radius_groups
-from tocsin.cluster.channels.splitting import Window
+from tocsin.cluster.channels.compiler.compile import Relation, RelationRole
+from tocsin.cluster.channels.compiler.dialect import quote_name, quote_string
+from tocsin.cluster.channels.compiler.windows import IS_NEW_COLUMN
+from tocsin.cluster.channels.core.radius_classes import radius_groups
+from tocsin.cluster.channels.core.splitting import Window
 from tocsin.cluster.channels.state import ChannelState
-from tocsin.cluster.channels.subscriptions import SUBSCRIPTION_COLUMN
-from tocsin.cluster.channels.windows import IS_NEW_COLUMN
+from tocsin.cluster.channels.subscription_relation import SUBSCRIPTION_COLUMN
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import MAX_INLINE_ROWS, DatasetViews
-from tocsin.cluster.failures import SPARK_ERRORS, reason_of
+from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
 from tocsin.model.schema import SEQUENCE_COLUMN
 
 _EMPTY_OUTPUT = pa.table({"subscription": pa.array([], pa.int64()), "payload": pa.array([], pa.string())})

@@ -6,8 +6,8 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tocsin.cluster.channels.compile import CompiledChannel
-from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
+from tocsin.cluster.channels.compiler.compile import CompiledChannel
+from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.model.catalogue import Channel
 
 

@@ -14,11 +14,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 from pyspark.sql import types as T  # noqa: N812 - everyone's name for it
 
-from tocsin.cluster.channels.statements import FileFormat
+from tocsin.cluster.channels.compiler.statements import FileFormat
 from tocsin.cluster.datasets.arrow import arrow_schema, ddl
-from tocsin.cluster.datasets.records import reason_for_rejection
-from tocsin.cluster.datasets.time_columns import from_text, is_outside, is_time, text_ddl
-from tocsin.cluster.failures import SPARK_ERRORS, reason_of
+from tocsin.cluster.datasets.core.records import reason_for_rejection
+from tocsin.cluster.datasets.core.time_columns import from_text, is_outside, is_time, text_ddl
+from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
 from tocsin.errors import InvalidValue, TooLarge
 from tocsin.model.catalogue import Dataset
 from tocsin.model.schema import Column as TableColumn

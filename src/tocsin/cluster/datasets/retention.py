@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import structlog
 
 from tocsin.cluster.datasets.catalogue import metadata
-from tocsin.cluster.datasets.retention_time import RetentionTime
+from tocsin.cluster.datasets.core.retention_time import RetentionTime
 
 log = structlog.get_logger(__name__)
 

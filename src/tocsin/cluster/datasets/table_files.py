@@ -21,7 +21,7 @@ from zlib import crc32
 
 import structlog
 
-from tocsin.cluster.datasets.sync_log import (
+from tocsin.cluster.datasets.core.sync_log import (
     LINES_START,
     FileCheck,
     SyncedState,

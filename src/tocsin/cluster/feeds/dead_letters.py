@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
-from tocsin.cluster.feeds.letter_ids import LetterCursor, LetterId, lines_by_position
+from tocsin.cluster.feeds.core.letter_ids import LetterCursor, LetterId, lines_by_position
 from tocsin.errors import NotFound
 from tocsin.model.schema import SEQUENCE_COLUMN
 

@@ -27,8 +27,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from tocsin.cluster.feeds.bodies import MAX_KEY_CHARACTERS, count_records, decode_body
-from tocsin.cluster.feeds.receipts import Receipt
+from tocsin.cluster.feeds.core.bodies import MAX_KEY_CHARACTERS, count_records, decode_body
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.errors import Overloaded, RequestError, TocsinError, TooLarge
 from tocsin.model.catalogue import Feed
 

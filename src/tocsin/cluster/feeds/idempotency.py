@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from tocsin.cluster.feeds.bodies import check_key
+from tocsin.cluster.feeds.core.bodies import check_key
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.landing import LandingLog
-from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import ClusterFailure, InvalidValue, Overloaded
 
 #: Keys held in memory before publishers with keys are told to wait: some 100 MB, reached only if the disk

@@ -24,12 +24,12 @@ from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.cluster.datasets.store import LANDING_APP, DatasetStore
-from tocsin.cluster.failures import is_out_of_room
-from tocsin.cluster.feeds.frames import FrameHeader
+from tocsin.cluster.feeds.core.frames import FrameHeader
 from tocsin.cluster.feeds.landing import LandingLog
 from tocsin.cluster.feeds.parsing import Parsed, parse_frames, refuse_repeats, separate
 from tocsin.cluster.feeds.source import LandingSource
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.spark_errors import is_out_of_room
 from tocsin.errors import ClusterFailure
 from tocsin.model.catalogue import DatasetKind
 from tocsin.runtime.clock import Clock

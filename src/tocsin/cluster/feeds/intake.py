@@ -15,11 +15,11 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-from tocsin.cluster.feeds.bodies import DecodedBody, spell_out
-from tocsin.cluster.feeds.frames import prepare_frame
+from tocsin.cluster.feeds.core.bodies import DecodedBody, spell_out
+from tocsin.cluster.feeds.core.frames import prepare_frame
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.idempotency import IdempotencyIndex, hash_body
 from tocsin.cluster.feeds.landing import LandingLog, Span
-from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import ClusterFailure, NotFound, Overloaded, TocsinError
 from tocsin.model.catalogue import Feed
 from tocsin.runtime.clock import Clock, SystemClock

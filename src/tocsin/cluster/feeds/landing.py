@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from tocsin.cluster.feeds.frames import Frame, FrameHeader, PreparedFrame, recovered_end
+from tocsin.cluster.feeds.core.frames import Frame, FrameHeader, PreparedFrame, recovered_end
 from tocsin.cluster.feeds.reader import (
     DURABLE_FILE,
     DURABLE_VALUE,

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from tocsin.cluster.datasets.arrow import arrow_schema, wire_values
-from tocsin.cluster.datasets.records import reason_for_rejection
+from tocsin.cluster.datasets.core.records import reason_for_rejection
+from tocsin.cluster.datasets.core.time_columns import from_text, is_outside, is_time, text_ddl
 from tocsin.cluster.datasets.reference_keys import repeats
 from tocsin.cluster.datasets.store import DEAD_LETTERS
-from tocsin.cluster.datasets.time_columns import from_text, is_outside, is_time, text_ddl
 from tocsin.model.catalogue import Dataset
 from tocsin.model.schema import ColumnType
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tocsin.cluster.feeds.frames import (
+from tocsin.cluster.feeds.core.frames import (
     HEADER_BYTES,
     Frame,
     FrameHeader,

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.cluster.datasets.store import StoredDataset
-from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.core.bodies import DecodedBody
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.dead_letters import Chosen, in_parts
 from tocsin.cluster.feeds.intake import FeedIntake
-from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Feed, FeedSource
 

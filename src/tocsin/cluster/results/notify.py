@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import structlog
 
 from tocsin.cluster.metrics import Metrics
-from tocsin.cluster.results.subscriptions import SubscriptionRegistry
+from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import Broker
 from tocsin.settings import ClusterSettings

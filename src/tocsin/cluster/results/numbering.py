@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
-from tocsin.cluster.results.numbers import Gaps, number_floor
-from tocsin.cluster.results.subscriptions import counter_table
+from tocsin.cluster.results.backend_subscriptions import counter_table
+from tocsin.cluster.results.core.numbers import Gaps, number_floor
 
 _gaps = sa.Table(
     "number_gap",

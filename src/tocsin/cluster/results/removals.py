@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
-from tocsin.cluster.results.subscriptions import in_chunks, subscription_table
+from tocsin.cluster.results.backend_subscriptions import in_chunks, subscription_table
 
 _removed = sa.Table(
     "removed",

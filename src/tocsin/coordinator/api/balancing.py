@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import Node, operator_only
+from tocsin.coordinator.api.dependencies import Node, operator_only
 from tocsin.protocol.plans import BalancingBody
 from tocsin.runtime.http import ERRORS, reply
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import NameInPath, Node, Role, broker_only, operator_only, own_name_only
-from tocsin.coordinator.events import (
+from tocsin.coordinator.api.dependencies import NameInPath, Node, Role, broker_only, operator_only, own_name_only
+from tocsin.coordinator.registry.events import (
     BrokerModeSet,
     BrokerRegistered,
     BrokerRemoved,
@@ -18,9 +18,9 @@ from tocsin.coordinator.events import (
     HeartbeatReceived,
     SubscribersClaimed,
 )
-from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
-from tocsin.coordinator.state import BrokerReport
-from tocsin.coordinator.wire import counted, fitting_bodies, orders_body, pulled, reported, traffic
+from tocsin.coordinator.registry.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
+from tocsin.coordinator.registry.machine import BrokerReport
+from tocsin.coordinator.registry.session_wire import counted, fitting_bodies, orders_body, pulled, reported, traffic
 from tocsin.errors import Forbidden, InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,

@@ -9,8 +9,8 @@ import msgspec
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import NameInPath, Node, operator_only
-from tocsin.coordinator.plan_store import StoredRun
+from tocsin.coordinator.api.dependencies import NameInPath, Node, operator_only
+from tocsin.coordinator.store.plan_store import StoredRun
 from tocsin.protocol.plans import ExecutionRequest
 from tocsin.runtime.http import ERRORS, reply
 

@@ -7,8 +7,8 @@ import asyncio
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import Node, operator_only
-from tocsin.coordinator.instructions import Audit
+from tocsin.coordinator.api.dependencies import Node, operator_only
+from tocsin.coordinator.registry.instructions import Audit
 from tocsin.runtime.http import ERRORS, reply
 from tocsin.runtime.tokens import key_id
 

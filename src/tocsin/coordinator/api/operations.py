@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from tocsin import __version__
-from tocsin.coordinator.api.faces import Node, operator_only
+from tocsin.coordinator.api.dependencies import Node, operator_only
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.http import ERRORS, reply
 

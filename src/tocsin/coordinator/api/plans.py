@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import NameInPath, Node, operator_only
-from tocsin.coordinator.balancing.balance import Balance
+from tocsin.balancing.evenness import Balance
+from tocsin.coordinator.api.dependencies import NameInPath, Node, operator_only
 from tocsin.protocol.plans import PlanRequest
 from tocsin.runtime.http import ERRORS, reply
 
 if TYPE_CHECKING:
-    from tocsin.coordinator.planning import KeptPlan
+    from tocsin.coordinator.load.requested_plans import KeptPlan
 
 router = APIRouter(prefix="/v1/plans", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import NameInPath, Node, User, operator_only
-from tocsin.coordinator.events import PlacementAsked, PolicyChosen
-from tocsin.coordinator.instructions import AnswerPlacement
-from tocsin.coordinator.wire import session_body
+from tocsin.coordinator.api.dependencies import NameInPath, Node, User, operator_only
+from tocsin.coordinator.registry.events import PlacementAsked, PolicyChosen
+from tocsin.coordinator.registry.instructions import AnswerPlacement
+from tocsin.coordinator.registry.session_wire import session_body
 from tocsin.errors import NotFound
 from tocsin.protocol.coordination import Place, Placement, PlacementRequest, Session
 from tocsin.runtime.http import ERRORS, reply

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.faces import IsOperator, NameInPath, Node, operator_only
-from tocsin.coordinator.events import UserRemoved
-from tocsin.coordinator.users import Issued
+from tocsin.coordinator.accounts.users import Issued
+from tocsin.coordinator.api.dependencies import IsOperator, NameInPath, Node, operator_only
+from tocsin.coordinator.registry.events import UserRemoved
 from tocsin.errors import Forbidden, Unauthorised
 from tocsin.protocol.coordination import NAME_PATTERN, Name
 from tocsin.runtime.http import ERRORS, reply

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tocsin.cluster.channels.compile import CompiledChannel, compile_channel
-from tocsin.cluster.channels.parse import parse_script, parse_statement
-from tocsin.cluster.channels.statements import CreateChannel, CreateDataset
-from tocsin.cluster.channels.template import Relation
+from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
+from tocsin.cluster.channels.compiler.parse import parse_script, parse_statement
+from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset
+from tocsin.cluster.channels.compiler.template import Relation
 from tocsin.model.catalogue import Channel
 
 SCHEMA = """

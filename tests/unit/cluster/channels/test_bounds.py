@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tocsin.cluster.channels.compile import compile_select
-from tocsin.cluster.channels.size import MAX_RELATIONS, MAX_SIZE
+from tocsin.cluster.channels.compiler.compile import compile_select
+from tocsin.cluster.channels.compiler.size import MAX_RELATIONS, MAX_SIZE
 from tocsin.errors import StatementError
 from unit.cluster.channels.emergency import DATASETS, compile_body
 

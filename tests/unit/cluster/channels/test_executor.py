@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tocsin.cluster.channels.compile import compile_channel
+from tocsin.cluster.channels.compiler.compile import compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits, Window
 from tocsin.cluster.channels.runs import ChannelRuns, Part, RunFailed, RunTooLarge
 from tocsin.cluster.database import open_database

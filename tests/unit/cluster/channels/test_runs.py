@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from tocsin.cluster.channels.compile import compile_channel
+from tocsin.cluster.channels.compiler.compile import compile_channel
+from tocsin.cluster.channels.core.splitting import Window
 from tocsin.cluster.channels.runs import ChannelRuns, RunCancelled, RunFailed, RunLimits, RunTooLarge
-from tocsin.cluster.channels.splitting import Window
 from tocsin.cluster.channels.state import ChannelState
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind
 from tocsin.model.schema import Column, ColumnType, Schema

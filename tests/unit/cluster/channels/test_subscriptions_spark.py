@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tocsin.cluster.channels import subscriptions as module
-from tocsin.cluster.channels.subscriptions import ChannelSubscriptions
+from tocsin.cluster.channels import subscription_relation as module
+from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.model.catalogue import BackendSubscription, Channel, ChannelKind, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
 

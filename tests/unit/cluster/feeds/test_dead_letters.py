@@ -12,8 +12,8 @@ from tocsin.cluster.api.feeds import RECORDS_PATH
 from tocsin.cluster.datasets.store import DEAD_LETTERS
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.feeds import dead_letters
+from tocsin.cluster.feeds.core.letter_ids import LetterCursor, LetterId
 from tocsin.cluster.feeds.dead_letters import Chosen, discard_letters, find_letters, in_parts, newest_letters
-from tocsin.cluster.feeds.letter_ids import LetterCursor, LetterId
 from tocsin.errors import InvalidValue, NotFound
 
 pytestmark = pytest.mark.shell

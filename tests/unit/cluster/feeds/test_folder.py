@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.feeds.bodies import check_key
+from tocsin.cluster.feeds.core.bodies import check_key
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.folder import FileSeen, FolderFeed, FolderState
-from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import ClusterFailure, Overloaded
 from tocsin.model.catalogue import Feed, FeedSource
 

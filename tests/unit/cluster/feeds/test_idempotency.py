@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tocsin.cluster.feeds import idempotency
-from tocsin.cluster.feeds.frames import prepare_frame
+from tocsin.cluster.feeds.core.frames import prepare_frame
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.idempotency import IdempotencyIndex, hash_body
 from tocsin.cluster.feeds.landing import LandingLog
-from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import ClusterFailure, InvalidValue, Overloaded
 
 RETENTION_S = 100.0

@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from tocsin.cluster.datasets.store import DEAD_LETTERS
-from tocsin.cluster.feeds.frames import FrameHeader
+from tocsin.cluster.feeds.core.frames import FrameHeader
 from tocsin.cluster.feeds.ingestion import Ingestion, _refuse_incomplete
 from tocsin.cluster.feeds.parsing import Parsed
 from tocsin.errors import ClusterFailure

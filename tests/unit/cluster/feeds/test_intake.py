@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.feeds.bodies import DecodedBody
+from tocsin.cluster.feeds.core.bodies import DecodedBody
+from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.idempotency import IdempotencyIndex, hash_body
 from tocsin.cluster.feeds.intake import FeedIntake
-from tocsin.cluster.feeds.receipts import Receipt
 from tocsin.errors import InvalidValue, NotFound, Overloaded
 from tocsin.model.catalogue import Feed, FeedSource
 from tocsin.settings import ClusterSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.feeds.frames import PreparedFrame, prepare_frame
+from tocsin.cluster.feeds.core.frames import PreparedFrame, prepare_frame
 from tocsin.cluster.feeds.landing import LandingLog, LandingReader
 from tocsin.cluster.feeds.reader import DURABLE_FILE, segment_path, segment_starts
 from tocsin.errors import ClusterFailure, Overloaded

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tocsin.cluster.database import open_database
+from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.removals import Removals
-from tocsin.cluster.results.subscriptions import SubscriptionRegistry
 from tocsin.model.catalogue import Broker
 
 

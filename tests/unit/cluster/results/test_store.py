@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tocsin.cluster.database import open_database
 from tocsin.cluster.datasets.tables import Table
+from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import SCHEMA, Pulled, ResultStore, only
-from tocsin.cluster.results.subscriptions import SubscriptionRegistry
 from tocsin.errors import ClusterFailure, HistoryGone, HistoryRewound
 from tocsin.model.catalogue import Broker
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of

@@ -1,0 +1,128 @@
+"""Who is at which broker and holds what, frozen: what migration and shuffle policies decide on (pure).
+
+Names are kept in order and everything else refers to them by number, so that a million subscribers fit in arrays, and
+the order in which they were listed makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.errors import InvalidValue
+from tocsin.protocol.subscription_keys import KeyText
+
+Floats = NDArray[np.float64]
+#: Numbers of brokers and of subscriptions.
+Numbers = NDArray[np.int32]
+#: Places in `holds`.
+Offsets = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Hold(Protocol):
+    """One subscription of a session."""
+
+    @property
+    def key(self) -> KeyText: ...
+
+
+class AssignedSession(Protocol):
+    """A session as far as balancing needs to know it."""
+
+    @property
+    def subscriber(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def subscriptions(self) -> Sequence[Hold]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedBroker:
+    """A broker as the assignment knows it. One that does not `take` keeps who it has, and gets nobody."""
+
+    name: str
+    capacity: float = 1.0
+    takes: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AssignmentView:
+    """`holds[offsets[i]:offsets[i + 1]]` are the subscriptions of subscriber `i`, who is at broker `owners[i]`.
+
+    Those who are not `connected` make their broker fetch, but are sent nothing. Only the `movable` may be moved.
+    """
+
+    brokers: tuple[str, ...]
+    capacities: Floats
+    takes: Flags
+    subscribers: Sequence[str]
+    owners: Numbers
+    connected: Flags
+    movable: Flags
+    subscriptions: Sequence[str]
+    rates: Floats
+    offsets: Offsets
+    holds: Numbers
+
+    @staticmethod
+    def of(
+        brokers: Iterable[AssignedBroker],
+        sessions: Iterable[AssignedSession],
+        rate_of: Callable[[KeyText], float],
+        resting: Collection[str] = frozenset(),
+        leaving: Collection[str] = frozenset(),
+    ) -> AssignmentView:
+        """Sessions of brokers that are not among these are left out; those `resting` were moved a short while ago. If
+        brokers are `leaving`, it is theirs that may be moved, also those who are away, and nobody else."""
+        places = sorted(brokers, key=lambda one: one.name)
+        names = tuple(one.name for one in places)
+        number_of = {name: number for number, name in enumerate(names)}
+        present = sorted((one for one in sessions if one.owner in number_of), key=lambda one: one.subscriber)
+        held = [{hold.key for hold in one.subscriptions} for one in present]
+        keys = sorted({key for one in held for key in one})
+        key_number = {key: number for number, key in enumerate(keys)}
+        offsets = np.zeros(len(present) + 1, np.int64)
+        np.cumsum([len(one) for one in held], out=offsets[1:])
+        holds = np.fromiter((n for one in held for n in sorted(key_number[key] for key in one)), np.int32, offsets[-1])
+        connected = np.array([one.connected for one in present], np.bool_)
+        if leaving:
+            there = [one.owner in leaving and (one.connected or bool(one.subscriptions)) for one in present]
+            movable = np.array(there, np.bool_)
+        else:
+            movable = connected & np.array([one.subscriber not in resting for one in present], np.bool_)
+        return AssignmentView(
+            names,
+            np.array([one.capacity for one in places], np.float64),
+            np.array([one.takes for one in places], np.bool_),
+            tuple(one.subscriber for one in present),
+            np.array([number_of[one.owner] for one in present], np.int32),
+            connected,
+            movable,
+            tuple(keys),
+            np.array([rate_of(key) for key in keys], np.float64),
+            offsets,
+            holds,
+        )
+
+    def __post_init__(self) -> None:
+        subscribers, brokers, subscriptions = len(self.subscribers), len(self.brokers), len(self.subscriptions)
+        if not brokers:
+            raise InvalidValue("an assignment needs at least one broker")
+        if len(self.owners) != subscribers or len(self.offsets) != subscribers + 1:
+            raise InvalidValue("every subscriber needs an owner and a list of holds")
+        if len(self.capacities) != brokers or not np.all(self.capacities > 0):
+            raise InvalidValue("every broker needs a capacity above 0")
+        if len(self.rates) != subscriptions or not np.all(np.isfinite(self.rates) & (self.rates >= 0)):
+            raise InvalidValue("every subscription needs a rate of 0 or more")
+        if subscribers and not (self.owners.min() >= 0 and self.owners.max() < brokers):
+            raise InvalidValue(f"owners are numbers from 0 to {brokers - 1}")
+        if len(self.holds) and not (self.holds.min() >= 0 and self.holds.max() < subscriptions):
+            raise InvalidValue(f"holds are numbers from 0 to {subscriptions - 1}")

@@ -1,0 +1,169 @@
+"""The load model, kept current move by move (pure).
+
+A broker's incoming load is the sum of the rates of the subscriptions that somebody at it holds; its outgoing load is
+what its connected subscribers are sent. Moving a subscriber costs as many steps as it holds subscriptions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.balancing.assignment import AssignmentView, Flags, Floats, Numbers, Offsets
+from tocsin.balancing.compiled import compiled
+
+#: Not at any broker yet.
+NOWHERE = -1
+
+
+class LoadTable(NamedTuple):
+    """Arrays that compiled loops work on. Those up to `demands` are never written to; the others change with every
+    move."""
+
+    offsets: Offsets
+    holds: Numbers
+    rates: Floats
+    capacities: Floats
+    takes: Flags
+    #: What each subscriber is sent: nothing, if it is not connected.
+    demands: Floats
+    owners: Numbers
+    #: holders[k, j]: how many of broker j's subscribers hold subscription k.
+    holders: NDArray[np.int32]
+    #: The same up to 2, which is all that a search needs to know: so small that it finds most of it in the cache.
+    up_to_two: NDArray[np.uint8]
+    loads: Floats
+
+    @staticmethod
+    def of(view: AssignmentView, owners: Numbers | None = None) -> LoadTable:
+        """With the view's own owners, or with others."""
+        table = LoadTable(
+            view.offsets,
+            view.holds,
+            view.rates,
+            view.capacities,
+            view.takes,
+            demands_of(view),
+            (view.owners if owners is None else owners).astype(np.int32, copy=True),
+            np.zeros((len(view.subscriptions), len(view.brokers)), np.int32),
+            np.zeros((len(view.subscriptions), len(view.brokers)), np.uint8),
+            np.zeros(len(view.brokers)),
+        )
+        _settle(table)
+        return table
+
+    @staticmethod
+    def without(view: AssignmentView, whom: Flags) -> LoadTable:
+        """They are nowhere yet; the others are where they are."""
+        return LoadTable.of(view, np.where(whom, NOWHERE, view.owners))
+
+    @property
+    def scores(self) -> Floats:
+        return self.loads / self.capacities
+
+    @property
+    def max_score(self) -> float:
+        return float(self.scores.max())
+
+    def heaviest_first(self, movable: Flags) -> NDArray[np.int64]:
+        """The movable subscribers by falling demand; of equal ones, the first by name."""
+        numbers = np.flatnonzero(movable)
+        return numbers[np.argsort(-self.demands[numbers], kind="stable")]
+
+
+def demands_of(view: AssignmentView) -> Floats:
+    return _demands(view.offsets, view.holds, view.rates, view.connected)
+
+
+@compiled
+def _demands(offsets: Offsets, holds: Numbers, rates: Floats, connected: Flags) -> Floats:
+    demands = np.zeros(len(offsets) - 1)
+    for subscriber in range(len(demands)):
+        if connected[subscriber]:
+            for at in range(offsets[subscriber], offsets[subscriber + 1]):
+                demands[subscriber] += rates[holds[at]]
+    return demands
+
+
+@compiled
+def join(table: LoadTable, subscriber: int, broker: int) -> None:
+    """One who is nowhere comes to a broker."""
+    load = table.demands[subscriber]
+    for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
+        subscription = table.holds[at]
+        if table.holders[subscription, broker] == 0:
+            load += table.rates[subscription]
+        table.holders[subscription, broker] += 1
+        table.up_to_two[subscription, broker] = min(table.holders[subscription, broker], 2)
+    table.loads[broker] += load
+    table.owners[subscriber] = broker
+
+
+@compiled
+def leave(table: LoadTable, subscriber: int) -> None:
+    broker = table.owners[subscriber]
+    load = table.demands[subscriber]
+    for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
+        subscription = table.holds[at]
+        table.holders[subscription, broker] -= 1
+        if table.holders[subscription, broker] == 0:
+            load += table.rates[subscription]
+        table.up_to_two[subscription, broker] = min(table.holders[subscription, broker], 2)
+    table.loads[broker] -= load
+    table.owners[subscriber] = NOWHERE
+
+
+@compiled
+def move(table: LoadTable, subscriber: int, broker: int) -> None:
+    leave(table, subscriber)
+    join(table, subscriber, broker)
+
+
+@compiled
+def added(table: LoadTable, subscriber: int, broker: int) -> float:
+    """What the subscriber would add to a broker where it is not."""
+    load = table.demands[subscriber]
+    for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
+        if table.holders[table.holds[at], broker] == 0:
+            load += table.rates[table.holds[at]]
+    return float(load)
+
+
+@compiled
+def most_loaded(table: LoadTable) -> int:
+    """The broker with the highest score; the first by name of equal ones."""
+    best = 0
+    for broker in range(1, len(table.loads)):
+        if table.loads[broker] / table.capacities[broker] > table.loads[best] / table.capacities[best]:
+            best = broker
+    return best
+
+
+@compiled
+def least_loaded(table: LoadTable) -> int:
+    """Of those that take subscribers, the broker with the lowest score; the first by name of equal ones."""
+    best = NOWHERE
+    for broker in range(len(table.loads)):
+        if table.takes[broker] and (
+            best == NOWHERE
+            or table.loads[broker] / table.capacities[broker] < table.loads[best] / table.capacities[best]
+        ):
+            best = broker
+    return best
+
+
+@compiled
+def mean_score(table: LoadTable) -> float:
+    total = 0.0
+    for broker in range(len(table.loads)):
+        total += table.loads[broker] / table.capacities[broker]
+    return total / len(table.loads)
+
+
+@compiled
+def _settle(table: LoadTable) -> None:
+    for subscriber in range(len(table.owners)):
+        if table.owners[subscriber] != NOWHERE:
+            join(table, subscriber, table.owners[subscriber])

@@ -1,0 +1,149 @@
+"""Moving subscribers one at a time to where they even out most, until nobody gains by moving (pure).
+
+What falls with every move is the sum of capacity times score to a power: with a low power it rewards sharing, since
+each subscription that is fetched once less lowers it; with a high one, the most loaded brokers alone count. So one goes
+from low to high.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.balancing.assignment import Flags, Floats, Numbers
+from tocsin.balancing.compiled import compiled
+from tocsin.balancing.load_table import NOWHERE, LoadTable, mean_score, move
+
+#: Powers of 2, 8 and 32: so many squarings.
+_SQUARINGS = (1, 3, 5)
+_MAX_ROUNDS = 10
+#: A round that brought less than this, both in the mean and in the highest score, was the last with its power.
+_LEAST_PROGRESS = 0.001
+#: Rounding must not pass for progress.
+_LEAST_GAIN = 1e-12
+_UNLIMITED = int(np.iinfo(np.int64).max)
+
+
+def search(table: LoadTable, movable: Flags, max_moves: int | None = None) -> Numbers:
+    """Where everybody should be; the table is worked on. Never worse than at the start: of all rounds, the best counts.
+
+    Under a budget, those who gain most go first, some at a time.
+    """
+    order = table.heaviest_first(movable)
+    best, lowest = table.owners.copy(), table.max_score
+    left = _UNLIMITED if max_moves is None else max_moves
+    if lowest <= 0 or left <= 0:
+        return best
+    for squarings in _SQUARINGS:
+        for _ in range(_MAX_ROUNDS):
+            if max_moves is not None:
+                order = order[np.argsort(-_gains(table, order, squarings), kind="stable")]
+            mean, highest = mean_score(table), table.max_score
+            moved = _improve(table, order, squarings, left if max_moves is None else max(1, left // 4))
+            left -= moved
+            if table.max_score < lowest:
+                best, lowest = table.owners.copy(), table.max_score
+            has_progressed = max(1 - mean_score(table) / mean, 1 - table.max_score / highest) > _LEAST_PROGRESS
+            if left <= 0:
+                return best
+            if not moved or not has_progressed:
+                break
+    return best
+
+
+@compiled
+def added_everywhere(table: LoadTable, subscriber: int, added: Floats) -> None:
+    """What the subscriber would add to each broker, into `added`."""
+    added[:] = table.demands[subscriber]
+    for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
+        subscription = table.holds[at]
+        rate = table.rates[subscription]
+        held = table.up_to_two[subscription]
+        for broker in range(len(added)):
+            added[broker] += rate * (held[broker] == 0)
+
+
+@compiled
+def cost_of(score: float, squarings: int) -> float:
+    for _ in range(squarings):
+        score *= score
+    return score
+
+
+@compiled
+def removed_by(table: LoadTable, subscriber: int) -> float:
+    """What the subscriber's broker would be rid of without it."""
+    owner = table.owners[subscriber]
+    removed = table.demands[subscriber]
+    for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
+        if table.up_to_two[table.holds[at], owner] == 1:
+            removed += table.rates[table.holds[at]]
+    return float(removed)
+
+
+@compiled
+def _best_move(
+    table: LoadTable, subscriber: int, costs: Floats, even: Floats, room: Floats, squarings: int
+) -> tuple[int, float]:
+    """Where the costs fall most if the subscriber goes there, and by how much; NOWHERE if they fall nowhere.
+
+    In plain loops over all brokers, one for each step: so they are done for several brokers at a time.
+    """
+    brokers, loads, capacities, source = len(table.loads), table.loads, table.capacities, table.owners[subscriber]
+    added_everywhere(table, subscriber, room)
+    for broker in range(brokers):
+        room[broker] = (loads[broker] + room[broker]) / even[broker]
+    for _ in range(squarings):
+        for broker in range(brokers):
+            room[broker] *= room[broker]
+    for broker in range(brokers):
+        room[broker] = costs[broker] - capacities[broker] * room[broker]
+    left = (loads[source] - removed_by(table, subscriber)) / even[source]
+    saved = costs[source] - capacities[source] * cost_of(left, squarings)
+    best, most = NOWHERE, _LEAST_GAIN - saved
+    for broker in range(brokers):
+        if room[broker] > most and broker != source and table.takes[broker]:
+            best, most = broker, room[broker]
+    return best, saved + most
+
+
+@compiled
+def _costs(table: LoadTable, even: Floats, squarings: int) -> Floats:
+    costs = np.empty(len(table.loads))
+    for broker in range(len(costs)):
+        costs[broker] = table.capacities[broker] * cost_of(table.loads[broker] / even[broker], squarings)
+    return costs
+
+
+@compiled
+def _gains(table: LoadTable, order: NDArray[np.int64], squarings: int) -> Floats:
+    """What each would gain by its best move, as things are."""
+    even = table.capacities * mean_score(table)
+    gains = np.zeros(len(order))
+    if even[0] > 0:
+        costs, room = _costs(table, even, squarings), np.empty(len(even))
+        for rank in range(len(order)):
+            broker, gain = _best_move(table, order[rank], costs, even, room, squarings)
+            gains[rank] = gain if broker != NOWHERE else 0.0
+    return gains
+
+
+@compiled
+def _improve(table: LoadTable, order: NDArray[np.int64], squarings: int, limit: int) -> int:
+    """One round; how many moved."""
+    even = table.capacities * mean_score(table)
+    moved = 0
+    if even[0] <= 0:
+        return moved
+    costs, room = _costs(table, even, squarings), np.empty(len(even))
+    for subscriber in order:
+        if moved >= limit:
+            break
+        source = table.owners[subscriber]
+        best, _ = _best_move(table, subscriber, costs, even, room, squarings)
+        if best != NOWHERE:
+            move(table, subscriber, best)
+            costs[source] = table.capacities[source] * cost_of(table.loads[source] / even[source], squarings)
+            costs[best] = table.capacities[best] * cost_of(table.loads[best] / even[best], squarings)
+            moved += 1
+    return moved

@@ -1,0 +1,15 @@
+"""Migration policies by name. Outsiders add theirs by the entry point group `tocsin.migration`; see `..outsiders`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tocsin.balancing.migration.group import group
+from tocsin.balancing.migration.ldm import ldm
+from tocsin.balancing.migration.sdm import sdm
+from tocsin.balancing.proposal import BalancingPolicy
+
+POLICIES: Mapping[str, BalancingPolicy] = MappingProxyType({"ldm": ldm, "sdm": sdm, "group": group})
+
+__all__ = ["POLICIES", "group", "ldm", "sdm"]

@@ -1,0 +1,118 @@
+"""The loop that LDM and SDM share: Algorithm 1 of the multistage paper, from line 6 on (pure).
+
+While the scores are uneven: of the most loaded broker's subscribers, heaviest first, move the first that validly moves.
+What the pseudocode leaves open is decided so:
+
+1.  A move is valid if the destination ends *below* where the source began. With "no higher", two brokers could pass a
+    subscriber to and fro for ever. As it is, each move lowers the sorted list of scores, so no assignment comes twice.
+2.  If nobody at the most loaded broker validly moves, the loop ends: nothing would change.
+3.  Of equal brokers the first by name is taken; of equal subscribers too.
+4.  A subscriber may be moved more than once; the plan has the net effect.
+5.  SDM looks among the brokers below the mean that take subscribers; LDM among all that take subscribers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.balancing.assignment import AssignmentView, Numbers
+from tocsin.balancing.compiled import compiled
+from tocsin.balancing.load_table import (
+    NOWHERE,
+    LoadTable,
+    added,
+    least_loaded,
+    mean_score,
+    most_loaded,
+    move,
+)
+from tocsin.balancing.proposal import Goal
+
+#: Rounding must not pass for progress.
+STRICTLY_BELOW = 1 - 1e-12
+#: Long before this many moves for each subscriber, the scores are even or nothing moves any more.
+MOVES_EACH = 10
+
+
+def migrate_one_by_one(view: AssignmentView, goal: Goal, *, by_similarity: bool) -> Numbers:
+    """Where everybody is in the end."""
+    table = LoadTable.of(view)
+    limit = MOVES_EACH * len(view.subscribers) if goal.max_moves is None else goal.max_moves
+    order = table.heaviest_first(view.movable)
+    _migrate(table, order, by_similarity, *goal.thresholds, limit)
+    return table.owners
+
+
+@compiled
+def must_go_on(table: LoadTable, cov_at_most: float, mean_above: float, idle_below: float) -> bool:
+    """Whether the goal has yet to be reached."""
+    mean = mean_score(table)
+    if mean <= mean_above or mean <= 0:
+        return False
+    squares = 0.0
+    for broker in range(len(table.loads)):
+        score = table.loads[broker] / table.capacities[broker]
+        if table.takes[broker] and score < idle_below * mean:
+            return True
+        squares += (score - mean) ** 2
+    return math.sqrt(squares / len(table.loads)) > cov_at_most * mean
+
+
+@compiled
+def _migrate(
+    table: LoadTable,
+    order: NDArray[np.int64],
+    by_similarity: bool,
+    cov_at_most: float,
+    mean_above: float,
+    idle_below: float,
+    limit: int,
+) -> None:
+    ranks = np.zeros(len(table.owners), np.int64)
+    for rank in range(len(order)):
+        ranks[order[rank]] = rank
+    # No movable subscriber of a broker has a lower rank than this: where to look for its heaviest.
+    first = np.zeros(len(table.loads), np.int64)
+    for _ in range(limit):
+        if not must_go_on(table, cov_at_most, mean_above, idle_below):
+            return
+        source, least = most_loaded(table), least_loaded(table)
+        began = table.loads[source] / table.capacities[source]
+        while first[source] < len(order) and table.owners[order[first[source]]] != source:
+            first[source] += 1
+        mover, destination = NOWHERE, NOWHERE
+        for rank in range(first[source], len(order)):
+            subscriber = order[rank]
+            if table.owners[subscriber] != source:
+                continue
+            candidate = _most_similar(table, subscriber) if by_similarity else least
+            if candidate in (NOWHERE, source):
+                continue
+            load = table.loads[candidate] + added(table, subscriber, candidate)
+            if load / table.capacities[candidate] < began * STRICTLY_BELOW:
+                mover, destination = subscriber, candidate
+                break
+        if mover == NOWHERE:
+            return
+        move(table, mover, destination)
+        first[destination] = min(first[destination], ranks[mover])
+
+
+@compiled
+def _most_similar(table: LoadTable, subscriber: int) -> int:
+    """The broker below the mean that already fetches most of what the subscriber holds."""
+    mean = mean_score(table)
+    best, most = NOWHERE, -1.0
+    for broker in range(len(table.loads)):
+        if not table.takes[broker] or table.loads[broker] / table.capacities[broker] >= mean:
+            continue
+        similarity = 0.0
+        for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
+            if table.holders[table.holds[at], broker] > 0:
+                similarity += table.rates[table.holds[at]]
+        if similarity > most:
+            best, most = broker, similarity
+    return best

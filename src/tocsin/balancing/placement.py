@@ -1,0 +1,73 @@
+"""Placement policies: which broker a newcomer goes to (pure).
+
+Other packages add theirs by the entry point group `tocsin.placement`; see `plugins.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tocsin.balancing.views import BrokerView, NetworkView
+from tocsin.model.chance import Chance
+from tocsin.model.location import Location
+from tocsin.protocol.subscription_keys import KeyText
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """Who is to be placed: where they are, if they told, and what they are known to hold."""
+
+    place: Location | None = None
+    subscriptions: tuple[KeyText, ...] = ()
+
+
+#: The name of a broker in the view. The view shows at least one, and only such as may be chosen.
+PlacementPolicy = Callable[[NetworkView, Newcomer, Chance], str]
+
+
+def round_robin(view: NetworkView, _newcomer: Newcomer, _chance: Chance) -> str:
+    """The next broker by name after the last one chosen, whatever it carries, even if that last one is gone."""
+    names = sorted(broker.name for broker in view.brokers)
+    return next((name for name in names if name > view.last_placed), names[0])
+
+
+def at_random(view: NetworkView, _newcomer: Newcomer, chance: Chance) -> str:
+    """Any broker, all as likely."""
+    return view.brokers[chance.randrange(len(view.brokers))].name
+
+
+def least_resulting_load(view: NetworkView, newcomer: Newcomer, _chance: Chance) -> str:
+    """The broker that is the least loaded for its capacity once the newcomer is there: sharing counts in its favour.
+
+    A newcomer without subscriptions goes where the fewest are connected.
+    """
+    if not newcomer.subscriptions:
+        return min(view.brokers, key=lambda one: (one.crowd, one.score, one.name)).name
+    return min(view.brokers, key=lambda one: (one.resulting_score(newcomer.subscriptions), one.crowd, one.name)).name
+
+
+def nearest(view: NetworkView, newcomer: Newcomer, chance: Chance) -> str:
+    """The broker nearest to the newcomer; of two as near, the less loaded. Without locations, the least loaded."""
+    if newcomer.place is not None:
+        found: list[BrokerView] = []
+        nearest_m = math.inf
+        for broker in view.brokers:
+            if broker.place is not None and (distance_m := math.dist(newcomer.place, broker.place)) <= nearest_m:
+                found = [*found, broker] if distance_m == nearest_m else [broker]
+                nearest_m = distance_m
+        if found:
+            return min((one.score, one.name) for one in found)[1]
+    return least_resulting_load(view, newcomer, chance)
+
+
+POLICIES: Mapping[str, PlacementPolicy] = MappingProxyType(
+    {
+        "nearest": nearest,
+        "round-robin": round_robin,
+        "random": at_random,
+        "least-resulting-load": least_resulting_load,
+    }
+)

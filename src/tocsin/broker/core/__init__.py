@@ -1,0 +1,1 @@
+"""The broker's machine (pure): events in, instructions out."""

@@ -1,0 +1,163 @@
+"""Which backend subscriptions this broker holds at the cluster, and who wants or no longer wants them.
+
+Calls to the cluster that change holds go one at a time: an acquisition that overtook a release on its way would be
+undone by it. What is asked for meanwhile goes with the next call.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tocsin.broker.core.events import Acquire, Ask, Held, Instruction, Release
+from tocsin.broker.core.sessions import Backend, Session
+from tocsin.model.position import Position
+
+#: What one call takes; the cluster takes 100,000.
+_MAX_PER_CALL = 5_000
+#: Out-of-date entries are taken out when there are more of them than of others, and never for the sake of so few.
+_FEW_ENTRIES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who waits for a backend subscription: asks for it now, or, when `restoring`, has nobody to answer."""
+
+    session: Session
+    position: Position | None
+    request: int
+    restoring: bool
+    #: Whether our own store has it, at `position`.
+    is_stored: bool = False
+
+    def left_alone(self) -> Waiter | None:
+        """Who still waits when the connection is gone: one whose position would be lost."""
+        if self.restoring:
+            return self
+        return None if self.position is None else replace(self, request=0, restoring=True, is_stored=True)
+
+
+class Holdings:
+    def __init__(self, out: list[Instruction]) -> None:
+        self._out = out
+        self._backends: dict[int, Backend] = {}
+        self._ids: dict[Ask, int] = {}
+        self._wanted: dict[Ask, list[Waiter]] = {}
+        self._asked: dict[Ask, list[Waiter]] = {}
+        self._unwanted: dict[int, Backend] = {}
+        #: The unwanted by when they may be released, as a heap, so that no event looks at all of them. An entry is out
+        #: of date when its backend is wanted again or has got another time; the number decides between equal times.
+        self._releases: list[tuple[float, int, Backend]] = []
+        self._entries_made = 0
+        self._busy = False
+
+    def __len__(self) -> int:
+        return len(self._backends)
+
+    def backends(self) -> Iterable[Backend]:
+        return self._backends.values()
+
+    def get(self, subscription: int) -> Backend | None:
+        return self._backends.get(subscription)
+
+    def find(self, ask: Ask) -> Backend | None:
+        found = self._ids.get(ask)
+        return None if found is None else self._backends[found]
+
+    def want(self, ask: Ask, waiter: Waiter) -> None:
+        (self._asked if ask in self._asked else self._wanted).setdefault(ask, []).append(waiter)
+
+    def want_for_later(self, ask: Ask) -> None:
+        """Nobody waits for it, but somebody will."""
+        if ask not in self._asked:
+            self._wanted.setdefault(ask, [])
+
+    def add(self, held: Held, next_pull: int) -> Backend:
+        """The cluster holds this one for us."""
+        backend = self._backends.get(held.id)
+        if backend is None:
+            ask = Ask.of(held.channel, held.parameters, held.permission, held.filled)
+            backend = Backend(held.id, ask, held.parameters, held.sequence, next_pull)
+            self._backends[held.id] = backend
+            self.spell(backend, ask)
+        backend.failure = backend.failure or held.failure
+        return backend
+
+    def spell(self, backend: Backend, ask: Ask) -> None:
+        """`ask` is another way to ask for `backend`."""
+        backend.spellings.add(ask)
+        self._ids[ask] = backend.id
+
+    def unspell(self, backend: Backend) -> None:
+        """Whoever asks for the same gets it anew from the cluster; those who have `backend` keep it until they go."""
+        for ask in backend.spellings:
+            if self._ids.get(ask) == backend.id:
+                del self._ids[ask]
+
+    def answered(self, asks: Iterable[Ask]) -> dict[Ask, list[Waiter]]:
+        """The cluster has answered for these; returns who waited for each."""
+        self._busy = False
+        return {ask: self._asked.pop(ask, []) for ask in asks}
+
+    def released(self) -> None:
+        self._busy = False
+
+    def keep(self, backend: Backend) -> None:
+        """Somebody wants it (again)."""
+        backend.release_at_s = None
+        self._unwanted.pop(backend.id, None)
+
+    def let_go(self, backend: Backend, at_s: float) -> None:
+        """Nobody wants it any more; it is released at `at_s`, or when it need not be kept, if that stays so."""
+        backend.release_at_s = max(at_s, backend.keep_until_s)
+        self._unwanted[backend.id] = backend
+        self._entries_made += 1
+        heapq.heappush(self._releases, (backend.release_at_s, self._entries_made, backend))
+        if len(self._releases) > max(2 * len(self._unwanted), _FEW_ENTRIES):
+            self._releases = [entry for entry in self._releases if self._is_current(entry)]
+            heapq.heapify(self._releases)
+
+    def leave_alone(self, session: Session, *, is_session_over: bool = False) -> None:
+        """A connection that is gone does not wait for answers any more; what it carries on still comes to its session,
+        unless that is over."""
+        for waiting in (self._wanted, self._asked):
+            for ask, waiters in waiting.items():
+                left = [one if one.session is not session else one.left_alone() for one in waiters]
+                waiting[ask] = [
+                    one for one in left if one is not None and not (is_session_over and one.session is session)
+                ]
+
+    def call(self, now_s: float) -> list[Backend]:
+        """Make the next call to the cluster if none is under way; returns the backend subscriptions that go with it."""
+        if self._busy:
+            return []
+        if self._wanted:
+            asks = list(self._wanted)[:_MAX_PER_CALL]
+            self._asked = {ask: self._wanted.pop(ask) for ask in asks}
+            self._busy = True
+            self._out.append(Acquire(asks))
+            return []
+        due = self._take_due(now_s)
+        if due:
+            self._busy = True
+            self._out.append(Release([one.id for one in due]))
+        return due
+
+    def _take_due(self, now_s: float) -> list[Backend]:
+        """Those that are to be released now, as many as one call takes; they are held no longer."""
+        due: list[Backend] = []
+        while self._releases and self._releases[0][0] <= now_s and len(due) < _MAX_PER_CALL:
+            entry = heapq.heappop(self._releases)
+            if not self._is_current(entry):
+                continue
+            backend = entry[-1]
+            del self._unwanted[backend.id]
+            del self._backends[backend.id]
+            self.unspell(backend)
+            due.append(backend)
+        return due
+
+    def _is_current(self, entry: tuple[float, int, Backend]) -> bool:
+        at_s, _, backend = entry
+        return self._unwanted.get(backend.id) is backend and backend.release_at_s == at_s

@@ -1,0 +1,320 @@
+"""Who gets which results: live ones as they are pulled, missed ones from the cache or from the cluster.
+
+A frontend subscription is live when everything up to the cursor has been sent; then each pull's results go to it at
+once. Otherwise it is behind, and is brought forward from the cache, or from history that is fetched from the cluster
+for all that need it, until it has caught up with the cursor. Both happen inside one machine, so nothing falls between.
+
+A connection that can't keep up is parked: its subscriptions are behind from then on, what waits for it stays bounded,
+and it is brought forward again when it has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tocsin.broker.core.backend_holds import Holdings
+from tocsin.broker.core.cache import ResultCache
+from tocsin.broker.core.events import (
+    Ask,
+    CursorLost,
+    Deliver,
+    Delivery,
+    FetchHistory,
+    HistoryLost,
+    HistoryPulled,
+    Instruction,
+    NoteDelivered,
+    ResultsPulled,
+    Send,
+)
+from tocsin.broker.core.sessions import Backend, Frontend, Session
+from tocsin.model.position import Position
+from tocsin.protocol.messages import HistoryGone
+
+_REMOVED = "results before this position are gone: they were kept for as long as the cluster keeps results"
+_REWOUND = "the cluster was started from a back-up: what it found since that was made is gone, and may come again"
+#: Subscriptions in one request for history; the cluster takes 10,000.
+_MAX_PER_FETCH = 1_000
+
+
+class DeliveryDesk:
+    def __init__(self, holdings: Holdings, cache: ResultCache, out: list[Instruction], *, chunk_bytes: int) -> None:
+        self._holdings = holdings
+        self._cache = cache
+        self._out = out
+        self._chunk_bytes = chunk_bytes
+        #: Every result up to here has been pulled, and sent to those who are live.
+        self.through = 0
+        #: Held since a short time only: the pull that is under way may not know of them.
+        self._untrusted: dict[int, Backend] = {}
+        #: Sent more than has been pulled: they wait for the pulls to come up with them.
+        self._ahead: dict[Frontend, None] = {}
+        #: Backend subscriptions whose history is needed, after which sequence, and for whom.
+        self._missed: dict[int, dict[Frontend, None]] = {}
+        self._fetching: set[int] = set()
+        self.deliveries = 0
+        #: How often somebody had to be told that results are missing.
+        self.told_gone = 0
+        #: By subscription, since somebody last asked.
+        self._pulled_bytes: dict[int, int] = {}
+
+    def start(self, through: int) -> None:
+        self.through = through
+
+    def open(self, backend: Backend) -> None:
+        """A backend subscription that is held since now."""
+        self._untrusted[backend.id] = backend
+
+    def close(self, backend: Backend) -> None:
+        self._untrusted.pop(backend.id, None)
+        self._missed.pop(backend.id, None)
+        self._pulled_bytes.pop(backend.id, None)
+        self._cache.drop(backend.id)
+
+    # Live results
+
+    def take(self, event: ResultsPulled) -> None:
+        """Send a pull's results to everyone who is live."""
+        before = self.through
+        for backend in [one for one in self._untrusted.values() if one.trusted_from_pull <= event.pull]:
+            del self._untrusted[backend.id]
+            self._cache.open(backend.id, before)
+        touched: list[Session] = []
+        receivers: dict[int, int] = {}
+        for subscription, deliveries in _by_subscription(event.deliveries).items():
+            known = self._holdings.get(subscription)
+            if known is None or subscription in self._untrusted:
+                continue
+            self._cache.put(subscription, deliveries, event.now_s)
+            self._note_end(known, deliveries)
+            wires = [one.wire for one in deliveries]
+            self._pulled_bytes[subscription] = self._pulled_bytes.get(subscription, 0) + sum(map(len, wires))
+            for session in known.live.values():
+                if not session.outbox:
+                    touched.append(session)
+                session.outbox += wires
+            if live := len(known.live):
+                for one in deliveries:
+                    receivers[one.committed_at_us] = receivers.get(one.committed_at_us, 0) + live
+        too_much = self._park_who_get_too_much(touched, event.deliveries)
+        self.through = max(before, event.through)
+        for session in touched:
+            if session.outbox:
+                self._write(session, session.outbox)
+                session.outbox = []
+        for session in too_much:
+            self.bring_forward(session)
+        receivers.pop(0, None)
+        if receivers:
+            self._out.append(NoteDelivered(receivers))
+        if self._ahead:
+            for frontend in [one for one in self._ahead if one.sent <= self.through]:
+                del self._ahead[frontend]
+                self.bring_forward(frontend.session)
+
+    def _note_end(self, backend: Backend, deliveries: Sequence[Delivery]) -> None:
+        """Nothing comes after the result that says why."""
+        last = deliveries[-1]
+        backend.failure = last.failure or backend.failure
+        if last.is_end:
+            backend.has_ended = True
+            self._holdings.unspell(backend)
+
+    def _park_who_get_too_much(self, touched: list[Session], deliveries: Sequence[Delivery]) -> list[Session]:
+        """Those for whom one pull has more than may be queued get it in parts, like those who read slowly."""
+        largest_bytes = max((len(one.wire) for one in deliveries), default=0)
+        # Most pulls are small: to know that, nothing needs to be added up for each session.
+        if largest_bytes * len(deliveries) <= self._chunk_bytes:
+            return []
+        too_much = [
+            one
+            for one in touched
+            if len(one.outbox) * largest_bytes > self._chunk_bytes and sum(map(len, one.outbox)) > self._chunk_bytes
+        ]
+        for session in too_much:
+            session.outbox = []
+            self.park(session)
+        return too_much
+
+    def pulled_bytes(self) -> dict[Ask, int]:
+        """How much has come for each, under every spelling of it, since this was last asked."""
+        pulled, self._pulled_bytes = self._pulled_bytes, {}
+        known = ((self._holdings.get(subscription), size) for subscription, size in pulled.items())
+        return {ask: size for backend, size in known if backend is not None for ask in backend.spellings}
+
+    def lose_cursor(self, event: CursorLost) -> list[Frontend]:
+        """Go on from another cursor; returns those who were live and miss some, or got what is gone, and tells them."""
+        self.through = through = event.through
+        missing = []
+        for backend in self._holdings.backends():
+            self._cache.open(backend.id, through)
+            for frontend in backend.frontends.values():
+                if frontend.live:
+                    missing.append(frontend)
+                    self.tell_gone(frontend, through, is_rewound=event.is_rewound)
+        if event.is_rewound:
+            # The cluster knows whether it has the places of those who seem to be ahead.
+            for frontend in self._ahead:
+                frontend.is_placed = False
+                self._need_history(frontend)
+            self._ahead.clear()
+        return missing
+
+    # Coming, going, parking
+
+    def leave(self, frontend: Frontend) -> None:
+        """Send no more to this one."""
+        if frontend.live:
+            frontend.live = False
+            frontend.sent = self.through
+            if frontend.session.connection is not None:
+                frontend.backend.live.pop(frontend.session.connection, None)
+        self._ahead.pop(frontend, None)
+        self._missed.get(frontend.backend.id, {}).pop(frontend, None)
+
+    def park(self, session: Session) -> None:
+        for frontend in session.frontends.values():
+            self.leave(frontend)
+
+    def bring_forward(self, session: Session) -> None:
+        """Send what a connection has missed, a part at a time, until it is live in everything."""
+        connection = session.connection
+        if connection is None or not session.takes_more:
+            return
+        wires: list[bytes] = []
+        room_bytes = self._chunk_bytes
+        for frontend in session.frontends.values():
+            if frontend.live or room_bytes <= 0:
+                continue
+            if frontend.sent > self.through:
+                if frontend.is_placed:
+                    self._ahead[frontend] = None
+                else:
+                    self._need_history(frontend)  # If there is no such place, the cluster says so.
+                continue
+            if frontend.backend.id in self._untrusted and frontend.sent == self.through:
+                # Nothing is missing yet; whether the next pull can be trusted shows when it comes.
+                self._ahead[frontend] = None
+                continue
+            found = self._cache.after(frontend.backend.id, frontend.sent)
+            if found is None:
+                self._need_history(frontend)
+                continue
+            room_bytes = _add(frontend, found, wires, room_bytes)
+            if not found or frontend.sent == found[-1].sequence:
+                frontend.live = True
+                frontend.backend.live[connection] = session
+                # History that was asked for before, and is still on its way, would come a second time.
+                self._missed.get(frontend.backend.id, {}).pop(frontend, None)
+        if wires:
+            session.confirming = True
+            self._write(session, wires, confirm=True)
+
+    # History
+
+    def fetch(self) -> None:
+        """Ask the cluster for history that is needed and not under way."""
+        after = {
+            subscription: min(one.sent for one in frontends)
+            for subscription, frontends in self._missed.items()
+            if frontends and subscription not in self._fetching
+        }
+        while after:
+            part = dict(list(after.items())[:_MAX_PER_FETCH])
+            self._fetching.update(part)
+            self._out.append(FetchHistory(part))
+            after = dict(list(after.items())[_MAX_PER_FETCH:])
+
+    def take_history(self, event: HistoryPulled, now_s: float) -> None:
+        """Send fetched history to those who need it, and keep it for others."""
+        by_subscription = _by_subscription(event.deliveries)
+        sessions: dict[Session, list[bytes]] = {}
+        room: dict[Session, int] = {}
+        for subscription, after in event.after.items():
+            self._fetching.discard(subscription)
+            deliveries = by_subscription.get(subscription, [])
+            if deliveries and (known := self._holdings.get(subscription)) is not None:
+                self._note_end(known, deliveries)
+            if event.through > after:
+                reach = self._cache.reaches_back_to(subscription)
+                if reach is not None and event.through >= reach:
+                    self._cache.put_history(subscription, after, deliveries, now_s)
+            for frontend in list(self._missed.pop(subscription, {})):
+                session = frontend.session
+                if frontend.sent < after:
+                    self._need_history(frontend)  # It came when this was already under way.
+                    continue
+                frontend.is_placed = True
+                if not session.takes_more:
+                    continue  # It is brought forward when it is back, or has read.
+                wires = sessions.setdefault(session, [])
+                found = [one for one in deliveries if one.sequence > frontend.sent]
+                room[session] = _add(frontend, found, wires, room.get(session, self._chunk_bytes))
+                if not found or frontend.sent == found[-1].sequence:
+                    frontend.sent = max(frontend.sent, event.through)
+        for session, wires in sessions.items():
+            if wires:
+                session.confirming = True
+                self._write(session, wires, confirm=True)
+            else:
+                self.bring_forward(session)
+
+    def lose_history(self, event: HistoryLost) -> list[Frontend]:
+        """Tell those who asked that results are gone, and go on with what is left; returns whom it was told."""
+        concerned = []
+        for subscription, after in event.after.items():
+            self._fetching.discard(subscription)
+            for frontend in list(self._missed.pop(subscription, {})):
+                session = frontend.session
+                if session.connection is None:
+                    continue
+                is_concerned = frontend.sent < event.earliest or event.is_rewound
+                if after <= frontend.sent and is_concerned:
+                    self.tell_gone(frontend, event.earliest, is_rewound=event.is_rewound)
+                    concerned.append(frontend)
+                self.bring_forward(session)
+        return concerned
+
+    def tell_gone(self, frontend: Frontend, earliest: int, *, is_rewound: bool = False) -> None:
+        """Have a subscriber go on from `earliest`; back to there, if its history is gone."""
+        self.told_gone += 1
+        frontend.sent = earliest if is_rewound else max(frontend.sent, earliest)
+        frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
+        frontend.is_placed = True
+        if frontend.session.connection is not None:
+            position = str(Position(frontend.backend.id, earliest))
+            text = _REWOUND if is_rewound else _REMOVED
+            message = HistoryGone(frontend.backend.id, position, text, is_rewound)
+            self._out.append(Send(frontend.session.connection, message))
+
+    # Parts
+
+    def _need_history(self, frontend: Frontend) -> None:
+        self._missed.setdefault(frontend.backend.id, {})[frontend] = None
+
+    def _write(self, session: Session, wires: list[bytes], *, confirm: bool = False) -> None:
+        assert session.connection is not None
+        self.deliveries += len(wires)
+        self._out.append(Deliver(session.connection, wires, confirm))
+
+
+def _by_subscription(deliveries: Iterable[Delivery]) -> dict[int, list[Delivery]]:
+    grouped: dict[int, list[Delivery]] = {}
+    for one in deliveries:
+        found = grouped.get(one.subscription)
+        if found is None:
+            grouped[one.subscription] = [one]
+        else:
+            found.append(one)
+    return grouped
+
+
+def _add(frontend: Frontend, found: Iterable[Delivery], wires: list[bytes], room_bytes: int) -> int:
+    """Take results as long as there is room; returns what room is left. There is always room for one."""
+    for one in found:
+        if room_bytes <= 0:
+            break
+        wires.append(one.wire)
+        room_bytes -= len(one.wire)
+        frontend.sent = one.sequence
+    return room_bytes

@@ -1,0 +1,534 @@
+"""What the broker's machine is told, and what it asks its shell to do.
+
+Events are facts, instructions are orders. Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from tocsin.errors import TocsinError
+from tocsin.model.catalogue import ParameterValue
+from tocsin.model.location import Location
+from tocsin.model.position import Position
+from tocsin.protocol.messages import FromBroker, Subscribe
+
+#: One subscriber's open connection; never used again.
+ConnectionId = int
+#: USER/DEVICE
+SubscriberId = str
+Parameters = Mapping[str, ParameterValue]
+#: Metres.
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What makes two subscriptions the same, as far as a broker can tell before it has asked the cluster.
+
+    `parameters` is JSON with sorted names: as Python values, 1, 1.0 and true would be equal.
+    """
+
+    channel: str
+    parameters: str
+    permission: str
+    #: The parameters that were filled in with who has connected, in lower case and sorted. What somebody has given
+    #: themselves is never the same as what was filled in, so that nobody gets another's by naming them.
+    filled: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(channel: str, parameters: Parameters, permission: str, filled: Iterable[str] = ()) -> Ask:
+        names = tuple(sorted(name.lower() for name in filled))
+        return Ask(channel, msgspec.json.encode(parameters, order="sorted").decode(), permission, names)
+
+    def stored(self) -> Ask:
+        """As it is written down, and told to others: what was filled in is found out anew."""
+        return replace(self, filled=())
+
+    def parameter_values(self) -> dict[str, ParameterValue]:
+        values: dict[str, ParameterValue] = msgspec.json.decode(self.parameters)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A backend subscription that this broker holds at the cluster. Its results come after `sequence`."""
+
+    id: int
+    channel: str
+    parameters: Parameters
+    permission: str
+    sequence: int
+    #: Why the channel can't be run for it any more, or empty.
+    failure: str = ""
+    #: The channel's parameters that are filled in, and with what: USER or CLASS.
+    filled: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A frontend subscription as it is stored: acknowledged up to `position`."""
+
+    ask: Ask
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSession:
+    """`away_s`: for how long its subscriber has been away, as far as our own store knows."""
+
+    subscriber: SubscriberId
+    generation: int
+    subscriptions: Sequence[Kept]
+    away_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One result, encoded once: `wire` is what goes to every socket. `committed_at_us` is by the cluster's clock; 0 if
+    nobody wants to know."""
+
+    subscription: int
+    sequence: int
+    wire: bytes
+    committed_at_us: int = 0
+    #: If it says that the subscription has failed, why.
+    failure: str = ""
+    #: It has failed because its channel was dropped: whoever asks for the same has to ask the cluster.
+    is_end: bool = False
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The broker is registered: what it had stored, what it holds at the cluster, and where live results begin."""
+
+    sessions: Sequence[KeptSession]
+    held: Sequence[Held]
+    cursor: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberArrived:
+    """Somebody said hello, and the token was good."""
+
+    connection: ConnectionId
+    user: str
+    device: str
+    permission: str
+    issued_at_us: int
+    expires_at_s: float
+    subscriptions: Sequence[Subscribe]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFetched:
+    """What the coordinator knows of a subscriber; None if nothing. It is certain only if the coordinator answered."""
+
+    subscriber: SubscriberId
+    session: KeptSession | None
+    is_certain: bool
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeAsked:
+    connection: ConnectionId
+    message: Subscribe
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscribeAsked:
+    connection: ConnectionId
+    subscription: int
+    request: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    connection: ConnectionId
+    positions: Sequence[Position]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceTold:
+    connection: ConnectionId
+    place: Location
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesPublished:
+    """What became of PublishPlaces."""
+
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    connection: ConnectionId
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCongested:
+    """More waits to be sent than may."""
+
+    connection: ConnectionId
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFlushed:
+    """What was waiting to be sent has been, after it was congested or a confirmation was asked for."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
+class BackendsAcquired:
+    """The cluster holds these for us. `next_pull` is the number of the first pull that is certain to know of it."""
+
+    acquired: Sequence[tuple[Ask, Held]]
+    refused: Sequence[tuple[Ask, TocsinError]]
+    next_pull: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BackendsReleased:
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsPulled:
+    """Everything for this broker up to `through`, oldest first."""
+
+    pull: int
+    deliveries: Sequence[Delivery]
+    through: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CursorLost:
+    """Live results up to `through` are gone: the broker was away for longer than they are kept. Or, with `is_rewound`,
+    the cursor is of a history that is gone, and what there is comes after `through`."""
+
+    through: int
+    now_s: float
+    is_rewound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPulled:
+    """The results of these subscriptions, each after its sequence, up to `through`."""
+
+    after: Mapping[int, int]
+    deliveries: Sequence[Delivery]
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLost:
+    """The results of these subscriptions are gone up to `earliest`. Or, with `is_rewound`, these places are of a
+    history that is gone, and what there is comes after `earliest`."""
+
+    after: Mapping[int, int]
+    earliest: int
+    is_rewound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDue:
+    """The coordinator is to be told what changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """We own these from now on. What the coordinator knows of them comes with SessionFetched, or is asked for."""
+
+    generations: Mapping[SubscriberId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The coordinator knows of these now; some are another broker's since."""
+
+    subscribers: Mapping[SubscriberId, int]
+    ended: Sequence[SubscriberId]
+    lost: Sequence[SubscriberId]
+    revoked: Mapping[str, int]
+    now_s: float
+    prepared: Sequence[SubscriberId] = ()
+    places: Mapping[SubscriberId, Location] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """What the coordinator wants done for its plans; it may want the same again."""
+
+    #: Hold what these subscribers hold: they may be told to come.
+    prepare: Mapping[SubscriberId, Sequence[Ask]]
+    #: Take over what is kept for these, who are away.
+    adopt: Sequence[SubscriberId]
+    #: Send these to another broker, with its address.
+    move: Mapping[SubscriberId, tuple[str, str]]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStarted:
+    """Everybody is to go elsewhere: an operator wants it, or, with `is_ending`, the process is about to end."""
+
+    is_ending: bool
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEnded:
+    """The operator has changed their mind."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverPlaced:
+    """Where the coordinator sends those who are to be handed over: subscriber to broker and its address."""
+
+    placements: Mapping[SubscriberId, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class NotStored:
+    """The store did not take what these sessions' last changes were, and nobody has been told of them.
+
+    `positions` and `presence` are to be stored later; `request` is what the subscriber asked for, if one has asked.
+    """
+
+    subscribers: Sequence[SubscriberId]
+    positions: Sequence[tuple[SubscriberId, Ask, Position]]
+    presence: Sequence[SubscriberId]
+    error: TocsinError
+    request: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoreChecked:
+    """Whether the store takes changes; `reason` says why not."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecalled:
+    """What the store has of a session; None if nothing."""
+
+    subscriber: SubscriberId
+    session: KeptSession | None
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    now_s: float
+
+
+Event = (
+    Started
+    | SubscriberArrived
+    | SessionFetched
+    | SubscribeAsked
+    | UnsubscribeAsked
+    | Acknowledged
+    | PlaceTold
+    | PlacesPublished
+    | ConnectionLost
+    | ConnectionCongested
+    | ConnectionFlushed
+    | BackendsAcquired
+    | BackendsReleased
+    | ResultsPulled
+    | CursorLost
+    | HistoryPulled
+    | HistoryLost
+    | ReportDue
+    | Claimed
+    | Reported
+    | Ordered
+    | DrainStarted
+    | DrainEnded
+    | HandoverPlaced
+    | NotStored
+    | StoreChecked
+    | SessionRecalled
+    | Ticked
+)
+
+
+# Instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    connection: ConnectionId
+    message: FromBroker
+
+
+@dataclass(slots=True)
+class Deliver:
+    """Write these at once. With `confirm`, say ConnectionFlushed when they are out."""
+
+    connection: ConnectionId
+    wires: Sequence[bytes]
+    confirm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoteDelivered:
+    """Results have been handed to those who are live: by when they were committed, how many receivers that were."""
+
+    receivers: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    connection: ConnectionId
+    code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """Hold these at the cluster; answer BackendsAcquired."""
+
+    asks: Sequence[Ask]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let go of these at the cluster; answer BackendsReleased."""
+
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchHistory:
+    """Pull results of these subscriptions, each after its sequence; answer HistoryPulled or HistoryLost."""
+
+    after: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSession:
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSession:
+    """Read what the store has of a session; answer SessionRecalled."""
+
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFailure:
+    """A mistake of our own came to light by what a connection sent; the connection is closed for it."""
+
+    connection: ConnectionId
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSession:
+    subscriber: SubscriberId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSession:
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSubscription:
+    subscriber: SubscriberId
+    ask: Ask
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSubscription:
+    subscriber: SubscriberId
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class StorePositions:
+    positions: Sequence[tuple[SubscriberId, Ask, Position]]
+
+
+@dataclass(frozen=True, slots=True)
+class StorePresence:
+    """For how long these have been away by now; None: they are here."""
+
+    away_s: Mapping[SubscriberId, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
+
+    `pulled_bytes` is what has come for each backend subscription since the report before; `prepared` are those for whom
+    everything is held that we were told to hold; `places` is where those are now who have moved.
+    """
+
+    claims: Sequence[SubscriberId]
+    changed: Mapping[SubscriberId, tuple[int, bool, KeptSession]]
+    ended: Sequence[SubscriberId]
+    pulled_bytes: Mapping[Ask, int]
+    prepared: Sequence[SubscriberId] = ()
+    places: Mapping[SubscriberId, Location] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPlaces:
+    """Tell the cluster where these users are; answer PlacesPublished."""
+
+    places: Mapping[str, Location]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceElsewhere:
+    """Ask the coordinator where these go; answer HandoverPlaced."""
+
+    subscribers: Sequence[SubscriberId]
+
+
+Instruction = (
+    Send
+    | Deliver
+    | NoteDelivered
+    | Close
+    | Acquire
+    | Release
+    | FetchHistory
+    | FetchSession
+    | RecallSession
+    | NoteFailure
+    | StoreSession
+    | ForgetSession
+    | StoreSubscription
+    | ForgetSubscription
+    | StorePositions
+    | StorePresence
+    | Report
+    | PublishPlaces
+    | PlaceElsewhere
+)

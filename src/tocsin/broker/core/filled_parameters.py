@@ -1,0 +1,55 @@
+"""Parameters that the broker fills in with who has connected: which ones a channel has, as far as is known (pure).
+
+The cluster has the last word: each acquisition names what was filled in, and if the channel's parameters are other ones
+by now, or were not known yet, the refusal says which they are. So nothing has to be asked beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tocsin.broker.core.events import Ask
+from tocsin.errors import Forbidden
+from tocsin.model.catalogue import FilledBy
+
+#: Channels that are remembered; a forgotten one costs a refusal and a second call.
+_MAX_CHANNELS = 10_000
+
+
+class Filling:
+    def __init__(self) -> None:
+        self._channels: dict[str, Mapping[str, str]] = {}
+
+    def learn(self, channel: str, filled: Mapping[str, str]) -> None:
+        """The cluster says which of a channel's parameters are filled in, and with what."""
+        if dict(filled) == self._channels.pop(channel.lower(), {}) == {}:
+            return
+        if len(self._channels) >= _MAX_CHANNELS:
+            del self._channels[next(iter(self._channels))]
+        self._channels[channel.lower()] = dict(filled)
+
+    def fill(self, ask: Ask, user: str) -> Ask:
+        """`ask` as it is asked for `user`. Raises Forbidden if it names somebody else.
+
+        >>> filling = Filling()
+        >>> filling.learn("NearMe", {"user_id": "USER"})
+        >>> filling.fill(Ask.of("NearMe", {}, ""), "eve").parameters
+        '{"user_id":"eve"}'
+        >>> filling.fill(Ask.of("NearMe", {"user_id": "bob"}, ""), "eve")
+        Traceback (most recent call last):
+        tocsin.errors.Forbidden: NearMe: user_id is your own name, 'eve'; leave it out
+        """
+        filled = self._channels.get(ask.channel.lower())
+        if not filled and not ask.filled:
+            return ask
+        values = {name: value for name, value in ask.parameter_values().items() if name.lower() not in ask.filled}
+        for name, source in (filled or {}).items():
+            own = user if source == FilledBy.USER else ask.permission
+            given = [spelt for spelt in values if spelt.lower() == name.lower()]
+            if any(values[spelt] != own for spelt in given):
+                what = "name" if source == FilledBy.USER else "permission class"
+                raise Forbidden(f"{ask.channel}: {name} is your own {what}, {own!r}; leave it out")
+            for spelt in given:
+                del values[spelt]
+            values[name] = own
+        return Ask.of(ask.channel, values, ask.permission, filled or ())

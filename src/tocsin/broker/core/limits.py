@@ -1,0 +1,89 @@
+"""What one user may take up at a broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tocsin.broker.core.events import SubscriberId
+from tocsin.broker.core.sessions import Session
+from tocsin.errors import Overloaded, TocsinError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_connections: int = 20_000
+    max_connections_per_user: int = 20
+    max_subscriptions_per_user: int = 1000
+    max_sessions_per_user: int = 100
+    max_queued_bytes: int = 256 << 10
+    slow_after_s: float = 10
+    device_retention_s: float = 7 * 24 * 3600
+    nameless_retention_s: float = 60
+
+
+class Quotas:
+    """Counts what each user takes up."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._connections: Counter[str] = Counter()
+        self._subscriptions: Counter[str] = Counter()
+        self._sessions: dict[str, dict[SubscriberId, Session]] = {}
+
+    def refuse_connection(self, user: str, connections: int) -> TocsinError | None:
+        """Why another connection can't be taken; None if it can."""
+        if connections >= self._limits.max_connections:
+            return Overloaded(f"this broker holds {connections} connections, its most", retry_after_s=5)
+        if self._connections[user] >= self._limits.max_connections_per_user:
+            most = self._limits.max_connections_per_user
+            return Overloaded(f"{user} has {most} connections here, the most for one user; close one", retry_after_s=5)
+        return None
+
+    def refuse_subscription(self, user: str) -> TocsinError | None:
+        """Why another subscription can't be taken; None if it can. Those being asked for count too."""
+        if self._subscriptions[user] >= self._limits.max_subscriptions_per_user:
+            most = self._limits.max_subscriptions_per_user
+            return Overloaded(f"{user} has {most} subscriptions, the most for one user; unsubscribe", retry_after_s=60)
+        return None
+
+    def free_subscriptions(self, user: str) -> int:
+        """How many more can be taken."""
+        return max(0, self._limits.max_subscriptions_per_user - self._subscriptions[user])
+
+    def hold_session(self, session: Session) -> None:
+        self._sessions.setdefault(session.user, {})[session.subscriber] = session
+
+    def drop_session(self, session: Session) -> None:
+        held = self._sessions[session.user]
+        del held[session.subscriber]
+        if not held:
+            del self._sessions[session.user]
+
+    def refuse_session(self, user: str) -> TocsinError | None:
+        """Why nothing can be kept for another device; None if it can."""
+        most = self._limits.max_sessions_per_user
+        if len(self._sessions.get(user, ())) < most:
+            return None
+        return Overloaded(
+            f"{user} has {most} devices here, the most for one user; come as one of them, or wait until what is kept"
+            " for one has ended",
+            retry_after_s=60,
+        )
+
+    def oldest_nameless(self, user: str) -> Session | None:
+        """Of the user's sessions without a name for which nobody is connected, the one that was left first."""
+        left = [one for one in self._sessions.get(user, {}).values() if one.is_nameless and one.connection is None]
+        return min(left, key=lambda one: one.left_at_s, default=None)
+
+    def count_connection(self, user: str, change: int) -> None:
+        _count(self._connections, user, change)
+
+    def count_subscription(self, user: str, change: int) -> None:
+        _count(self._subscriptions, user, change)
+
+
+def _count(counter: Counter[str], user: str, change: int) -> None:
+    counter[user] += change
+    if counter[user] <= 0:
+        del counter[user]

@@ -1,0 +1,56 @@
+"""Where subscribers are: what they tell is passed on to the cluster and to the coordinator, the latest word only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tocsin.broker.core.events import Instruction, PublishPlaces, SubscriberId
+from tocsin.broker.core.sessions import Session
+from tocsin.model.location import Location
+
+#: The papers' prototype updates places once a second; oftener would only make more commits.
+_PUBLISH_EVERY_S = 1.0
+
+
+class PlaceDesk:
+    """Nothing is stored: who comes back tells its place again.
+
+    With `publishes`, the cluster is told, all in one request at a time; what could not be told is told with the next.
+    """
+
+    def __init__(self, out: list[Instruction], *, publishes: bool) -> None:
+        self._out = out
+        self._publishes = publishes
+        #: By user, since a channel asks where somebody is, not which device.
+        self._unpublished: dict[str, Location] = {}
+        self._publishing: dict[str, Location] = {}
+        self._publish_at_s = 0.0
+        self._unreported: dict[SubscriberId, Location] = {}
+
+    def tell(self, session: Session, place: Location) -> None:
+        self._unreported[session.subscriber] = place
+        if self._publishes:
+            self._unpublished[session.user] = place
+
+    def publish_if_due(self, now_s: float) -> None:
+        if self._unpublished and not self._publishing and now_s >= self._publish_at_s:
+            self._publish_at_s = now_s + _PUBLISH_EVERY_S
+            self._publishing, self._unpublished = self._unpublished, {}
+            self._out.append(PublishPlaces(self._publishing))
+
+    def published(self, *, is_done: bool) -> None:
+        if not is_done:
+            self._unpublished = {**self._publishing, **self._unpublished}
+        self._publishing = {}
+
+    def unreported(self) -> Mapping[SubscriberId, Location]:
+        return self._unreported
+
+    def reported(self, places: Mapping[SubscriberId, Location]) -> None:
+        """The coordinator knows of these; who has moved on since stays to be told."""
+        for subscriber, place in places.items():
+            if self._unreported.get(subscriber) == place:
+                del self._unreported[subscriber]
+
+    def forget(self, session: Session) -> None:
+        self._unreported.pop(session.subscriber, None)

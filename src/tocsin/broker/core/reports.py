@@ -1,0 +1,116 @@
+"""What the coordinator is yet to be told about sessions.
+
+Coming, going and subscribing are told with the next report. Positions alone change all the time and are told now and
+then: a subscriber that comes back to another broker usually brings its own, newer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
+
+from tocsin.broker.core.events import Ask, KeptSession, Report, SubscriberId
+from tocsin.broker.core.sessions import Session
+from tocsin.model.location import Location
+
+#: Sessions in one report, and among them those of which only positions changed.
+_MAX_PER_REPORT = 5_000
+_MAX_POSITIONS_PER_REPORT = 200
+#: The coordinator takes 64 MiB: 16 million characters, if each takes four bytes. What goes beyond this waits for the
+#: next report; one session, which may go beyond it by itself, has up to ten million.
+_MAX_CHARACTERS_PER_REPORT = 4 << 20
+#: What a subscription takes beside its channel and parameters: names of fields, its position.
+_CHARACTERS_BESIDE = 120
+#: With more, some rates are a little too low for a while.
+_MAX_PULLED_PER_REPORT = 20_000
+
+
+class ReportDesk:
+    def __init__(self) -> None:
+        self._changed: dict[SubscriberId, Session] = {}
+        self._moved_on: dict[SubscriberId, Session] = {}
+        self._claims: dict[SubscriberId, Session] = {}
+        self._ended: dict[SubscriberId, None] = {}
+
+    def changed(self, session: Session) -> None:
+        session.version += 1
+        self._changed[session.subscriber] = session
+
+    def moved_on(self, session: Session) -> None:
+        """Only its positions changed."""
+        if session.subscriber not in self._changed:
+            self._moved_on[session.subscriber] = session
+
+    def claim(self, session: Session) -> None:
+        """All of it is held here: it can be ours."""
+        self._claims[session.subscriber] = session
+        self._ended.pop(session.subscriber, None)
+
+    def claimed(self, session: Session, generation: int) -> None:
+        session.generation = generation
+        self._claims.pop(session.subscriber, None)
+        self.changed(session)
+
+    def ended(self, session: Session) -> None:
+        self.forget(session)
+        if session.generation:
+            self._ended[session.subscriber] = None
+
+    def forget(self, session: Session) -> None:
+        for known in (self._changed, self._moved_on, self._claims):
+            known.pop(session.subscriber, None)
+
+    def next_report(
+        self,
+        pulled_bytes: Mapping[Ask, int],
+        prepared: Sequence[SubscriberId] = (),
+        places: Mapping[SubscriberId, Location] = MappingProxyType({}),
+    ) -> Report:
+        # What is not claimed yet, or may lack something that another broker reported, is not ours to report.
+        ours = [one for one in self._changed.values() if one.generation and not one.is_unconfirmed][:_MAX_PER_REPORT]
+        for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
+            del self._moved_on[session.subscriber]
+            if session.generation and not session.is_unconfirmed and session.subscriber not in self._changed:
+                self._changed[session.subscriber] = session
+                ours.append(session)
+        changed: dict[SubscriberId, tuple[int, bool, KeptSession]] = {}
+        left = _MAX_CHARACTERS_PER_REPORT
+        for session in ours:
+            if left <= 0:
+                break
+            kept = session.kept()
+            changed[session.subscriber] = (session.version, session.connection is not None, kept)
+            left -= sum(_characters(one.ask) for one in kept.subscriptions)
+        return Report(
+            claims=list(self._claims)[:_MAX_PER_REPORT],
+            changed=changed,
+            ended=list(self._ended)[:_MAX_PER_REPORT],
+            pulled_bytes=_fitting(pulled_bytes),
+            prepared=prepared[:_MAX_PER_REPORT],
+            places=dict(islice(places.items(), _MAX_PER_REPORT)),
+        )
+
+    def reported(self, subscribers: dict[SubscriberId, int], ended: list[SubscriberId]) -> None:
+        """The coordinator knows of these versions; what changed since stays to be told."""
+        for subscriber, version in subscribers.items():
+            session = self._changed.get(subscriber)
+            if session is not None and session.version == version:
+                del self._changed[subscriber]
+        for subscriber in ended:
+            self._ended.pop(subscriber, None)
+
+
+def _fitting(pulled_bytes: Mapping[Ask, int]) -> dict[Ask, int]:
+    fitting: dict[Ask, int] = {}
+    left = _MAX_CHARACTERS_PER_REPORT
+    for ask, size_bytes in islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT):
+        if left <= 0:
+            break
+        fitting[ask] = size_bytes
+        left -= _characters(ask)
+    return fitting
+
+
+def _characters(ask: Ask) -> int:
+    return len(ask.channel) + len(ask.parameters) + len(ask.permission) + _CHARACTERS_BESIDE

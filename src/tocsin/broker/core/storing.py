@@ -1,0 +1,146 @@
+"""Storing what the machine wants stored, and what becomes of it when the store does not take it.
+
+What is promised to a subscriber is stored first, or not promised: its session is set back to what the store has. What
+promises nothing is owed, and stored before anything else is. Positions, and who is here, are given back to the machine,
+which has newer ones soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from tocsin.broker.core.events import (
+    Ask,
+    ForgetSession,
+    ForgetSubscription,
+    KeptSession,
+    StorePositions,
+    StorePresence,
+    StoreSession,
+    StoreSubscription,
+    SubscriberId,
+)
+from tocsin.errors import TocsinError, Unavailable
+from tocsin.model.position import Position
+
+Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
+
+
+class Store(Protocol):
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Carry out all or none; raises Unavailable if nothing can be written, anything else if a change is wrong."""
+
+    def session(self, subscriber: SubscriberId) -> KeptSession | None: ...
+
+
+@dataclass(slots=True)
+class Unkept:
+    """What was not stored: whose promises, which positions, and why."""
+
+    error: Exception
+    subscribers: dict[SubscriberId, None] = field(default_factory=dict)
+    positions: list[tuple[SubscriberId, Ask, Position]] = field(default_factory=list)
+    presence: list[SubscriberId] = field(default_factory=list)
+
+    @property
+    def told(self) -> TocsinError:
+        """As subscribers are told."""
+        if isinstance(self.error, TocsinError):
+            return Unavailable(f"this broker can't store subscriptions now: {self.error.message}", retry_after_s=5)
+        return Unavailable("this could not be stored, and nothing was changed", retry_after_s=5)
+
+
+class Keeper:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        #: Promised to nobody; stored with the next changes. Bounded: while it is not empty, nothing new is begun.
+        self._owed: list[Change] = []
+
+    @property
+    def owes(self) -> bool:
+        return bool(self._owed)
+
+    def keep(self, changes: Sequence[Change], *, is_asked: bool = False) -> Unkept | None:
+        """Store these; what could not be stored is returned. `is_asked`: a subscriber waits for the answer."""
+        try:
+            self._store.apply([*self._owed, *changes])
+        except Unavailable as exc:
+            unkept = Unkept(exc)
+            self._set_aside(unkept, changes, is_asked=is_asked)
+            return unkept
+        except Exception as exc:  # noqa: BLE001 whatever it is, it is told
+            # One of them is wrong, and the others need not suffer for it.
+            return self._keep_one_by_one(changes, Unkept(exc), is_asked=is_asked)
+        self._owed.clear()
+        return None
+
+    def recall(self, subscriber: SubscriberId) -> KeptSession | None:
+        """What is stored of a session, with what is owed."""
+        session = self._store.session(subscriber)
+        for change in self._owed:
+            match change:
+                case ForgetSession(whose) if whose == subscriber:
+                    session = None
+                case StoreSession(whose, generation) if whose == subscriber and session is not None:
+                    session = replace(session, generation=generation)
+                case ForgetSubscription(whose, ask) if whose == subscriber and session is not None:
+                    session = replace(
+                        session,
+                        subscriptions=[one for one in session.subscriptions if one.ask.stored() != ask.stored()],
+                    )
+        return session
+
+    def _keep_one_by_one(self, changes: Sequence[Change], unkept: Unkept, *, is_asked: bool) -> Unkept:
+        owed, self._owed = self._owed, []
+        for change in (*owed, *_single(changes)):
+            whose = _whose(change)
+            if whose in unkept.subscribers:
+                continue  # It is set back to what is stored now.
+            try:
+                self._store.apply([change])
+            except Unavailable:
+                self._set_aside(unkept, [change], is_asked=is_asked)
+            except Exception as exc:  # noqa: BLE001 whatever it is, it is told
+                unkept.error = exc
+                unkept.subscribers[whose] = None
+        return unkept
+
+    def _set_aside(self, unkept: Unkept, changes: Sequence[Change], *, is_asked: bool) -> None:
+        for change in changes:
+            match change:
+                case StorePositions(positions):
+                    unkept.positions.extend(positions)
+                case StorePresence(away_s):
+                    unkept.presence.extend(away_s)
+                case StoreSubscription(subscriber) | StoreSession(subscriber, 0):
+                    unkept.subscribers[subscriber] = None
+                case ForgetSubscription(subscriber) if is_asked:
+                    unkept.subscribers[subscriber] = None
+                case _:
+                    self._owed.append(change)
+
+
+def _single(changes: Sequence[Change]) -> list[Change]:
+    """The same changes, each about one session."""
+    single: list[Change] = []
+    for change in changes:
+        match change:
+            case StorePositions(positions):
+                single.extend(StorePositions([one]) for one in positions)
+            case StorePresence(away_s):
+                single.extend(StorePresence({one: for_s}) for one, for_s in away_s.items())
+            case _:
+                single.append(change)
+    return single
+
+
+def _whose(change: Change) -> SubscriberId:
+    match change:
+        case StorePositions(positions):
+            return positions[0][0]
+        case StorePresence(away_s):
+            return next(iter(away_s))
+        case _:
+            return change.subscriber

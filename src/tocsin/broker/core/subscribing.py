@@ -1,0 +1,350 @@
+"""Taking, serving and giving up subscriptions: from a subscriber's wish to a hold at the cluster, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tocsin.broker.core.backend_holds import Holdings, Waiter
+from tocsin.broker.core.delivery import DeliveryDesk
+from tocsin.broker.core.events import (
+    Ask,
+    BackendsAcquired,
+    ForgetSubscription,
+    Instruction,
+    Kept,
+    KeptSession,
+    Send,
+    StoreSubscription,
+)
+from tocsin.broker.core.filled_parameters import Filling
+from tocsin.broker.core.limits import Quotas
+from tocsin.broker.core.reports import ReportDesk
+from tocsin.broker.core.sessions import Backend, Frontend, Session, describe
+from tocsin.errors import (
+    FilledOtherwise,
+    Forbidden,
+    InvalidValue,
+    NotFound,
+    SubscriptionFailed,
+    TocsinError,
+    Unavailable,
+)
+from tocsin.model.position import Position, commit_of
+from tocsin.protocol.messages import (
+    MAX_CHANNEL_LENGTH,
+    FromBroker,
+    Subscribe,
+    Unsubscribed,
+    error_message,
+    parse_position,
+)
+
+#: A position that is further ahead of us than this was never given out. A cluster that is started again skips 200
+#: numbers for each second since it was started before, so that some years of it are so many.
+_MAX_AHEAD_COMMITS = 1 << 36
+
+
+class SubscriptionDesk:
+    def __init__(
+        self,
+        holdings: Holdings,
+        deliveries: DeliveryDesk,
+        quotas: Quotas,
+        reports: ReportDesk,
+        moved_on: dict[Frontend, None],
+        filling: Filling,
+        out: list[Instruction],
+    ) -> None:
+        self._holdings = holdings
+        self._deliveries = deliveries
+        self._quotas = quotas
+        self._reports = reports
+        #: Whose positions are to be stored with the next tick.
+        self._moved_on = moved_on
+        self._filling = filling
+        self._out = out
+        #: Why the store takes no changes; empty while it does. Nothing is begun then that would have to be stored.
+        self.unwritable = ""
+        #: Subscriptions that went on after a position, and those that could not.
+        self.resumed = 0
+        self.not_resumed = 0
+
+    def restore(self, session: Session, kept: KeptSession, *, is_stored: bool = False) -> None:
+        """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
+        known = {one.ask for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
+        for one in kept.subscriptions:
+            try:
+                ask = self._filling.fill(one.ask, session.user)
+            except Forbidden:
+                # It was never theirs, or the channel has become another.
+                self._out.append(ForgetSubscription(session.subscriber, one.ask))
+                continue
+            if ask in known:
+                continue
+            if is_stored:
+                self._store_as(session, one.ask, ask, one.position)
+            backend = self._holdings.get(one.position.epoch)
+            if backend is not None and ask in backend.spellings:
+                self._carry_on(session, backend, ask, one.position, is_stored=is_stored)
+            else:
+                session.restoring[ask] = one.position
+                self._holdings.want(ask, Waiter(session, one.position, 0, restoring=True, is_stored=True))
+                if not is_stored:
+                    # Before the cluster has answered: a session that is ours is taken for whole when we start again.
+                    self._out.append(StoreSubscription(session.subscriber, ask, one.position))
+
+    def subscribe(self, session: Session, message: Subscribe) -> None:
+        assert session.arrival is not None
+        ask = Ask.of(message.channel, message.parameters, session.arrival.permission)
+        try:
+            _check_channel(message.channel)
+            position = parse_position(message.position) if message.position else None
+            self._check_reach(position)
+            ask = self._filling.fill(ask, session.user)
+        except (InvalidValue, Forbidden) as exc:
+            self._tell(session, error_message(exc, message.request))
+            return
+        backend = self._holdings.find(ask)
+        if backend is not None and (failure := _refusal(backend, position)) is not None:
+            self._tell(session, error_message(failure, message.request))
+            return
+        is_held = backend is not None and backend.id in session.frontends
+        refusal = None if is_held else self._refusal(session, position)
+        if refusal is not None:
+            self._tell(session, error_message(refusal, message.request))
+        elif backend is None:
+            session.waiting += 1
+            self._quotas.count_subscription(session.user, 1)
+            self._holdings.want(ask, Waiter(session, position, message.request, restoring=False))
+            if position is not None:
+                session.brought[ask] = position
+                self._out.append(StoreSubscription(session.subscriber, ask, position))
+        else:
+            self._subscribed(self._attach(session, backend, ask, position), message.request)
+
+    def carry_on_brought(self, session: Session, messages: Sequence[Subscribe], permission: str) -> None:
+        """What somebody brought who has left before `welcome` is carried on as if it had been kept."""
+        if self.unwritable:
+            return
+        brought = []
+        for message in messages[: self._quotas.free_subscriptions(session.user)]:
+            try:
+                position = parse_position(message.position) if message.position else None
+                self._check_reach(position)
+            except InvalidValue:
+                continue  # As it would have been told.
+            if position is not None:
+                ask = Ask.of(message.channel, message.parameters, permission)
+                brought.append(Kept(ask, position))
+        self.restore(session, KeptSession(session.subscriber, session.generation, brought))
+
+    def refuse_change(self) -> TocsinError | None:
+        """Why nothing can be begun that has to be stored; None if it can."""
+        if not self.unwritable:
+            return None
+        return Unavailable(f"this broker can't store subscriptions now: {self.unwritable}", retry_after_s=5)
+
+    def _check_reach(self, position: Position | None) -> None:
+        """Brokers may be ahead of one another, but not by this much."""
+        through = self._deliveries.through
+        if position is not None and commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
+            raise InvalidValue(f"position {position} lies far beyond the newest result, which is at {through}")
+
+    def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
+        """Why a session can't have one more; None if it can."""
+        if session.is_doubtful and position is None:
+            return Unavailable("whether this was kept for you elsewhere can't be found out now", retry_after_s=1)
+        return self.refuse_change() or self._quotas.refuse_subscription(session.user)
+
+    def unsubscribe(self, session: Session, subscription: int, request: int, now_s: float) -> None:
+        frontend = session.frontends.get(subscription)
+        if frontend is None:
+            missing = NotFound(f"you hold no subscription {subscription}")
+            self._tell(session, error_message(missing, request))
+            return
+        if (refusal := self.refuse_change()) is not None:
+            self._tell(session, error_message(refusal, request))
+            return
+        self.detach(frontend, now_s)
+        self._tell(session, Unsubscribed(subscription, request))
+
+    def acquired(self, event: BackendsAcquired) -> dict[Session, None]:
+        """The cluster has answered; returns the sessions that waited."""
+        asks = [ask for ask, _ in event.acquired] + [ask for ask, _ in event.refused]
+        waiting = self._holdings.answered(asks)
+        woken: dict[Session, None] = {}
+        for ask, held in event.acquired:
+            self._filling.learn(held.channel, held.filled)
+            is_new = self._holdings.get(held.id) is None
+            backend = self._holdings.add(held, event.next_pull)
+            self._holdings.spell(backend, ask)
+            if is_new:
+                self._deliveries.open(backend)
+            for waiter in waiting[ask]:
+                self._serve(waiter, ask, backend)
+                woken[waiter.session] = None
+            if not backend.frontends:
+                self._holdings.let_go(backend, event.now_s)
+        for ask, error in event.refused:
+            if isinstance(error, FilledOtherwise):
+                self._filling.learn(ask.channel, error.filled)
+            for waiter in waiting[ask]:
+                if not isinstance(error, FilledOtherwise) or not self._ask_anew(waiter, ask):
+                    self._refuse(waiter, ask, error)
+                woken[waiter.session] = None
+        return woken
+
+    def _ask_anew(self, waiter: Waiter, ask: Ask) -> bool:
+        """Ask with the parameters filled in that the cluster has named; False if these were filled in already."""
+        session = waiter.session
+        try:
+            anew = self._filling.fill(ask, session.user)
+        except Forbidden as exc:
+            self._refuse(waiter, ask, exc)
+            return True
+        if anew == ask:
+            return False
+        if waiter.restoring and not session.lacks(ask):
+            return True  # The session has ended meanwhile, or somebody has asked for it anew.
+        for positions in (session.brought, session.restoring):
+            if (position := positions.pop(ask, None)) is not None:
+                positions.setdefault(anew, position)
+                if waiter.is_stored or positions is session.brought:
+                    self._store_as(session, ask, anew, position)
+        backend = self._holdings.find(anew)
+        if backend is None:
+            self._holdings.want(anew, waiter)
+        else:
+            self._serve(waiter, anew, backend)
+        return True
+
+    def _store_as(self, session: Session, before: Ask, ask: Ask, position: Position) -> None:
+        """What is stored as `before` is stored as `ask`, if that is written differently."""
+        if before.stored() != ask.stored():
+            self._out.append(ForgetSubscription(session.subscriber, before))
+            self._out.append(StoreSubscription(session.subscriber, ask, position))
+
+    def detach(self, frontend: Frontend, release_at_s: float, *, is_session_over: bool = False) -> None:
+        """End a frontend subscription. Its backend subscription goes at `release_at_s` at the earliest, and not while
+        others hold it."""
+        session, backend = frontend.session, frontend.backend
+        backend.keep_until_s = max(backend.keep_until_s, release_at_s)
+        self._deliveries.leave(frontend)
+        self._moved_on.pop(frontend, None)
+        del session.frontends[backend.id]
+        del backend.frontends[session.subscriber]
+        self._quotas.count_subscription(session.user, -1)
+        if not is_session_over:
+            # One that has ended may have a successor, which is stored in its place.
+            if all(one.ask != frontend.ask for one in session.frontends.values()):
+                self._out.append(ForgetSubscription(session.subscriber, frontend.ask))
+            self._reports.changed(session)
+        if not backend.frontends:
+            self._holdings.let_go(backend, release_at_s)
+
+    def forget_waiting(self, session: Session) -> None:
+        """A connection that is gone does not wait for answers any more."""
+        if session.waiting:
+            self._holdings.leave_alone(session)
+            self._quotas.count_subscription(session.user, -session.waiting)
+            session.waiting = 0
+
+    def _serve(self, waiter: Waiter, ask: Ask, backend: Backend) -> None:
+        session = waiter.session
+        if not waiter.restoring and (refusal := self.refuse_change()) is not None:
+            # It asks again; until then what it has brought is not ours.
+            self._send_back(waiter, refusal)
+            return
+        if waiter.restoring:
+            if session.lacks(ask):  # else the session has ended meanwhile, or somebody has asked for it anew
+                self._carry_on(session, backend, ask, waiter.position, is_stored=waiter.is_stored)
+            return
+        if (failure := _refusal(backend, waiter.position)) is not None:
+            self._refuse(waiter, ask, failure)
+            return
+        session.waiting -= 1
+        self._quotas.count_subscription(session.user, -1)
+        self._subscribed(self._attach(session, backend, ask, waiter.position), waiter.request)
+
+    def _refuse(self, waiter: Waiter, ask: Ask, error: TocsinError) -> None:
+        """Whoever carries something on waits for as long as the cluster may still say yes: to go on without it would
+        take it from those who keep it."""
+        session = waiter.session
+        if session.lacks(ask) and error.temporary:
+            self._holdings.want(ask, waiter)
+            return
+        if session.found(ask) is not None:
+            self._out.append(ForgetSubscription(session.subscriber, ask))
+        if not waiter.restoring:
+            self._send_back(waiter, error)
+
+    def _send_back(self, waiter: Waiter, error: TocsinError) -> None:
+        waiter.session.waiting -= 1
+        self._quotas.count_subscription(waiter.session.user, -1)
+        self._tell(waiter.session, error_message(error, waiter.request))
+
+    def _carry_on(
+        self, session: Session, backend: Backend, ask: Ask, position: Position | None, *, is_stored: bool
+    ) -> None:
+        """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
+        if session.arrival is not None and session.arrival.permission != ask.permission:
+            session.found(ask)
+            self._out.append(ForgetSubscription(session.subscriber, ask))
+            return
+        frontend = self._attach(session, backend, ask, position, is_stored=is_stored)
+        if session.is_welcomed:
+            self._subscribed(frontend, 0)
+
+    def _attach(
+        self, session: Session, backend: Backend, ask: Ask, position: Position | None, *, is_stored: bool = False
+    ) -> Frontend:
+        """Make `session` hold `backend`, after `position` if that lies in its history, else from now on."""
+        self._holdings.keep(backend)
+        carried = session.found(ask)
+        position = carried if position is None else position
+        frontend = session.frontends.get(backend.id)
+        is_known = frontend is not None
+        if frontend is None:
+            now = max(backend.begin, self._deliveries.through)
+            frontend = Frontend(session, backend, ask, acked=now, sent=now)
+            session.frontends[backend.id] = frontend
+            backend.frontends[session.subscriber] = frontend
+            self._quotas.count_subscription(session.user, 1)
+        else:
+            self._deliveries.leave(frontend)
+            frontend.sent = frontend.acked  # What it is told is what follows, whatever was sent before it asked again.
+        if position is not None and position.epoch == backend.id:
+            frontend.acked = frontend.sent = position.sequence
+            frontend.is_placed = False
+            self.resumed += 1
+        elif position is not None:
+            frontend.recovered = False
+            self.not_resumed += 1
+        reached = Position(backend.id, frontend.acked)
+        if not is_stored and not (is_known and self.unwritable):
+            self._out.append(StoreSubscription(session.subscriber, frontend.ask, reached))
+        elif reached != position or is_known:
+            self._moved_on[frontend] = None
+        self._reports.changed(session)
+        return frontend
+
+    def _subscribed(self, frontend: Frontend, request: int) -> None:
+        self._tell(frontend.session, describe(frontend, request))
+        frontend.recovered = True
+
+    def _tell(self, session: Session, message: FromBroker) -> None:
+        if session.connection is not None:
+            self._out.append(Send(session.connection, message))
+
+
+def _check_channel(name: str) -> None:
+    """What nobody could be told of must not be kept either."""
+    if len(name) > MAX_CHANNEL_LENGTH:
+        raise InvalidValue(f"channel: {len(name)} characters, at most {MAX_CHANNEL_LENGTH} are allowed")
+
+
+def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed | None:
+    """Why a subscription can't be had: it has failed. Who held it before may carry it on, to be told so."""
+    if not backend.failure or (position is not None and position.epoch == backend.id):
+        return None
+    return SubscriptionFailed(f"channel {backend.ask.channel} can't be run with these values: {backend.failure}")

@@ -1,0 +1,1 @@
+"""The broker's process: sockets, calls and storage around the machine."""

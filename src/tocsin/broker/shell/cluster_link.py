@@ -1,0 +1,182 @@
+"""The broker's calls to the data cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import msgspec
+import structlog
+
+from tocsin.broker.core.events import Ask, Delivery, Held
+from tocsin.broker.shell.credentials import bearing
+from tocsin.broker.shell.name_conflicts import conflict_of
+from tocsin.errors import (
+    FilledOtherwise,
+    HistoryGone,
+    HistoryRewound,
+    InvalidValue,
+    NotFound,
+    NotGranted,
+    NotRegistered,
+    RequestError,
+    Superseded,
+    TocsinError,
+    Unavailable,
+    WrongEntries,
+)
+from tocsin.model.position import Position
+from tocsin.protocol import incarnations
+from tocsin.protocol.frames import text_frame
+from tocsin.protocol.messages import (
+    MAX_MESSAGE_BYTES,
+    decode_result,
+    encode,
+    failure_of,
+    in_place_of,
+    notification_of,
+)
+from tocsin.protocol.paths import path_part
+
+log = structlog.get_logger(__name__)
+
+_TIMEOUT_S = 60.0
+#: Results in one pull: what a broker sends on before it looks again.
+_MAX_PULLED = 20_000
+_MAX_HISTORY = 2_000
+_PAGE = 10_000
+
+
+class ClusterLink:
+    def __init__(self, broker: str, url: str, token: str, identity: str = "", start: str = "") -> None:
+        headers = bearing(token, identity)
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+        self._path = f"/v1/brokers/{path_part(broker)}"
+        #: Which process has answered last: another one may have been started from older data.
+        self.run = ""
+        self._registration = {"identity": identity, "start": start}
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def register(self) -> int:
+        """Make the cluster know this broker; returns the cursor where live results begin."""
+        answer = (await self._call("PUT", self._path, json=self._registration)).json()
+        self._http.headers[incarnations.HEADER] = str(answer["incarnation"])
+        return int(answer["cursor"])
+
+    async def held(self) -> list[Held]:
+        """All that this broker holds."""
+        found: list[Held] = []
+        while True:
+            after = found[-1].id if found else 0
+            answer = await self._call("GET", f"{self._path}/subscriptions", params={"after": after, "limit": _PAGE})
+            page = [_held(one) for one in answer.json()["subscriptions"]]
+            found += page
+            if len(page) < _PAGE:
+                return found
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+        """Hold all of these, or, if one is wrong, none."""
+        body = {
+            "subscriptions": [
+                {
+                    "channel": ask.channel,
+                    "parameters": ask.parameter_values(),
+                    "permission": ask.permission,
+                    "filled": ask.filled,
+                }
+                for ask in asks
+            ]
+        }
+        answer = await self._call("POST", f"{self._path}/subscriptions", json=body)
+        return [_held(one) for one in answer.json()["subscriptions"]]
+
+    async def release(self, ids: Sequence[int]) -> None:
+        await self._call("POST", f"{self._path}/unsubscribe", json={"ids": list(ids)})
+
+    async def pull(self, after: int, wait_s: float) -> tuple[list[Delivery], int, int]:
+        """Results after a cursor, the next cursor, and how many bytes came; waits up to `wait_s` for something."""
+        params = {"after": after, "limit": _MAX_PULLED, "wait_s": wait_s}
+        answer = await self._call("GET", f"{self._path}/results", params=params)
+        return _deliveries(answer.content), int(answer.headers["Tocsin-Cursor"]), len(answer.content)
+
+    async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
+        """Results of some subscriptions, each after its own sequence, and up to where they are complete."""
+        body = {"after": {str(one): str(Position(one, at)) for one, at in after.items()}, "limit": _MAX_HISTORY}
+        answer = await self._call("POST", "/v1/results", json=body)
+        return _deliveries(answer.content), int(answer.headers["Tocsin-Cursor"])
+
+    async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
+        lines = b"\n".join(map(msgspec.json.encode, records))
+        headers = {"Content-Type": "application/x-ndjson"}
+        await self._call("POST", f"/v1/feeds/{path_part(feed)}/records", content=lines, headers=headers)
+
+    async def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
+        try:
+            answer = await self._http.request(method, path, **request)
+        except httpx.HTTPError as exc:
+            raise Unavailable(f"the cluster does not answer: {exc!r}", retry_after_s=1) from exc
+        self.run = answer.headers.get("Tocsin-Run", self.run)
+        if answer.is_success:
+            return answer
+        raise _error(answer)
+
+
+def _error(answer: httpx.Response) -> TocsinError:
+    try:
+        error = answer.json()["error"]
+    except (ValueError, KeyError, TypeError):
+        error = {}
+    message = str(error.get("message") or f"the cluster answered with status {answer.status_code}")
+    if answer.status_code == HistoryGone.http_status:
+        kind = HistoryRewound if error.get("code") == HistoryRewound.code else HistoryGone
+        return kind(message, earliest=str(error.get("earliest", "")))
+    if answer.status_code in (429, 503) or answer.is_server_error:
+        return Unavailable(message, retry_after_s=float(error.get("retry_after_s", 1)))
+    if error.get("code") == WrongEntries.code:
+        return WrongEntries(message, {int(one["index"]): _refusal(one) for one in error["wrong"]})
+    if error.get("code") in (FilledOtherwise.code, NotGranted.code):
+        return _refusal(error)
+    if error.get("code") == NotRegistered.code:
+        return NotRegistered(message)
+    for refusal in (NotFound, InvalidValue):
+        if answer.status_code == refusal.http_status:
+            return refusal(message)
+    if answer.status_code == Superseded.http_status:
+        return conflict_of(answer)
+    return RequestError(message)
+
+
+def _refusal(error: dict[str, Any]) -> TocsinError:
+    """Why one subscription is not held."""
+    message = str(error["message"])
+    if error["code"] == FilledOtherwise.code:
+        return FilledOtherwise(message, error["filled"])
+    kinds: dict[str, type[RequestError]] = {refusal.code: refusal for refusal in (NotFound, InvalidValue, NotGranted)}
+    return kinds.get(error["code"], RequestError)(message)
+
+
+def _held(one: dict[str, Any]) -> Held:
+    sequence = Position.parse(one["position"]).sequence
+    failure = one.get("failure", "")
+    filled = one.get("filled", {})
+    return Held(one["id"], one["channel"], one["parameters"], one["permission"], sequence, failure, filled)
+
+
+def _deliveries(lines: bytes) -> list[Delivery]:
+    """Each line as the message that every subscriber is sent, framed for their sockets."""
+    found = []
+    for line in lines.splitlines():
+        result = decode_result(line)
+        sequence = int(result.position.partition("-")[2])
+        failed = failure_of(line, result)
+        text = notification_of(line) if failed is None else encode(failed)
+        if len(text) > MAX_MESSAGE_BYTES:
+            text = in_place_of(result, len(text))
+            log.warning("a result is too large to be sent", position=result.position, size_bytes=len(line))
+        failure = "" if failed is None else failed.reason
+        is_end = failed is not None and failed.code == NotFound.code
+        found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us, failure, is_end))
+    return found

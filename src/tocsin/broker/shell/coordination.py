@@ -1,0 +1,242 @@
+"""The broker's standing with the coordinator: registered, heard of, and told who may come.
+
+Everything here goes on trying in the background. Deliveries go on without the coordinator; so do arrivals, since the
+key that tokens are checked with is kept on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from tocsin.broker.core.events import (
+    Claimed,
+    DrainEnded,
+    DrainStarted,
+    Event,
+    HandoverPlaced,
+    KeptSession,
+    Report,
+    ReportDue,
+    Reported,
+    SessionFetched,
+)
+from tocsin.broker.shell.coordinator_link import CoordinatorLink, to_orders, to_wire, to_wire_pulled
+from tocsin.broker.shell.metrics import BrokerMetrics
+from tocsin.broker.shell.name_conflicts import ENDING
+from tocsin.broker.shell.session_questions import SessionQuestions
+from tocsin.broker.shell.store import SessionStore
+from tocsin.errors import NotFound, TocsinError, Unavailable
+from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
+from tocsin.runtime.clock import Clock
+from tocsin.runtime.tokens import Identity, TokenChecker, keys_version
+
+log = structlog.get_logger(__name__)
+
+_KEYS = "coordinator public keys"
+_RETRY_S = 0.5
+#: Changes are told together: with thousands of arrivals, ten reports a second.
+_GATHER_S = 0.1
+#: A newcomer's session is asked for this long at most; then it goes on with what it brings itself.
+_SESSION_PATIENCE_S = 2.0
+
+
+class Coordination:
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        store: SessionStore,
+        registration: BrokerRegistration,
+        clock: Clock,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self._link = link
+        self._questions = SessionQuestions(link.sessions)
+        self._store = store
+        self._registration = registration
+        self._clock = clock
+        self._metrics = metrics
+        self._report: Report | None = None
+        self._reporting = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._happened: Callable[[Event], None] = lambda _: None
+        self._revocations_seen = 0
+        self._every_s = 1.0
+        self._state = BrokerState.ACTIVE
+        self._is_registered = False
+        self.is_draining = False
+        self.connections: Callable[[], int] = lambda: 0
+        self._stored_keys: list[str] = json.loads(store.fact(_KEYS) or "[]")
+        self._keys = self._stored_keys
+        self._tokens = TokenChecker(*self._keys)
+        for user, before_us in store.revocations().items():
+            self._tokens.revoke(user, before_us)
+
+    def check(self, token: str, now_us: int) -> Identity:
+        """Who comes with this token; raises Unauthorised."""
+        if not self._keys:
+            raise Unavailable("this broker has not reached the coordinator yet", retry_after_s=1)
+        return self._tokens.check(token, now_us)
+
+    async def introduce(self) -> None:
+        """Try once to register, before anything is changed elsewhere. Raises if our name is another's; if the
+        coordinator can't be asked, `run` goes on trying, and the cluster is who knows."""
+        try:
+            await self._register()
+            self._is_registered = True
+        except ENDING:
+            raise
+        except TocsinError as exc:
+            log.warning("the coordinator could not be asked; going on without", reason=exc.message)
+
+    async def run(self, happened: Callable[[Event], None]) -> None:
+        """Register, then report as often as the coordinator asks for it."""
+        self._happened = happened
+        is_registered = self._is_registered
+        while True:
+            try:
+                if not is_registered:
+                    await self._register()
+                    is_registered = True
+                await self.report_once()
+                await self._until_due()
+            except NotFound:
+                is_registered = False  # It does not know us any more.
+                await asyncio.sleep(_RETRY_S)
+            except ENDING:
+                raise
+            except TocsinError as exc:
+                log.warning("no word from the coordinator; trying again", reason=exc.message)
+                await asyncio.sleep(_RETRY_S)
+
+    def report_soon(self) -> None:
+        """Something has changed that another broker would need to know if we died now."""
+        self._changed.set()
+
+    async def _until_due(self) -> None:
+        """Wait for the next report's time, or for a change; changes of a moment go together."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), self._every_s)
+            await asyncio.sleep(_GATHER_S)
+        self._changed.clear()
+
+    async def report_now(self) -> None:
+        """One report out of turn, if the coordinator can be reached."""
+        try:
+            await self.report_once()
+        except TocsinError as exc:
+            log.warning("the coordinator could not be told", reason=exc.message)
+
+    async def report_once(self) -> None:
+        async with self._reporting:
+            report = self._next_report()
+            if report is None:
+                return
+            if report.claims:
+                generations, sessions = await self._link.claim(report.claims)
+                self._happened(Claimed(generations))
+                for session in sessions:
+                    self._happened(SessionFetched(session.subscriber, session, True, self._clock.monotonic_s()))
+                report = self._next_report() or report  # With what has just become ours.
+            counted = self._metrics.counted()
+            heartbeat = Heartbeat(
+                connections=self.connections(),
+                **self._metrics.rates(self._clock.monotonic_s()),
+                changed=[to_wire(one, connected=connected) for _, connected, one in report.changed.values()],
+                ended=list(report.ended),
+                pulled=[to_wire_pulled(ask, size_bytes) for ask, size_bytes in report.pulled_bytes.items()],
+                revocations_seen=self._revocations_seen,
+                keys_seen=keys_version(self._stored_keys),
+                draining=self.is_draining,
+                prepared=list(report.prepared),
+                places=dict(report.places),
+                **self._metrics.untold(counted),
+            )
+            answer = await self._link.report(heartbeat)
+            self._metrics.told(counted)
+            self._learn(answer)
+            known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
+            now_s = self._clock.monotonic_s()
+            self._happened(
+                Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared, report.places)
+            )
+            self._every_s = answer.next_in_s
+            if answer.prepare or answer.adopt or answer.move:
+                self._happened(to_orders(answer, now_s))
+            self._obey(answer.state, now_s)
+
+    def _next_report(self) -> Report | None:
+        self._happened(ReportDue())
+        return self._report
+
+    def _learn(self, answer: HeartbeatAnswer) -> None:
+        """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away."""
+        if answer.public_keys is not None:
+            self._learn_keys(answer.public_keys)
+        for user, before_us in answer.revoked.items():
+            self._tokens.revoke(user, before_us)
+        try:
+            if answer.revoked or not self._revocations_seen:
+                self._store.store_revocations(answer.revoked, are_all=not self._revocations_seen)
+        except Unavailable as exc:
+            log.warning("revocations could not be stored; they are asked for again", reason=exc.message)
+        else:
+            self._revocations_seen = answer.revocations_version
+
+    def _learn_keys(self, keys: list[str]) -> None:
+        self._tokens.trust(keys)
+        self._keys = keys
+        if keys == self._stored_keys:
+            return
+        try:
+            self._store.store_fact(_KEYS, json.dumps(keys))
+        except Unavailable as exc:
+            log.warning("the coordinator's keys could not be stored; they are asked for again", reason=exc.message)
+        else:
+            self._stored_keys = keys
+
+    def _obey(self, state: BrokerState, now_s: float) -> None:
+        """Drain, or stop draining, as operators want it."""
+        if state == self._state or self.is_draining:
+            return
+        if state is BrokerState.DRAINING:
+            self._happened(DrainStarted(is_ending=False, now_s=now_s))
+        elif self._state is BrokerState.DRAINING:
+            self._happened(DrainEnded())
+        log.info("the coordinator has changed our state", state=state)
+        self._state = state
+
+    def take(self, report: Report) -> None:
+        """What the machine wants told with the report that is being made."""
+        self._report = report
+
+    async def session(self, subscriber: str) -> tuple[KeptSession | None, bool]:
+        """What is known of a subscriber, and whether the coordinator could be asked."""
+        try:
+            return await asyncio.wait_for(self._questions.session(subscriber), _SESSION_PATIENCE_S), True
+        except (TocsinError, TimeoutError) as exc:
+            log.warning("a newcomer's session could not be asked for", reason=str(exc))
+            return None, False
+
+    async def place_elsewhere(self, subscribers: Sequence[str]) -> None:
+        try:
+            placements = await self._link.place_elsewhere(subscribers)
+        except TocsinError as exc:
+            log.warning("nobody could be placed elsewhere", reason=exc.message)
+            placements = {}
+        self._happened(HandoverPlaced(placements))
+
+    async def close(self) -> None:
+        await self._questions.close()
+        await self._link.close()
+
+    async def _register(self) -> None:
+        welcome = await self._link.register(self._registration)
+        self._learn_keys(welcome.public_keys)
+        self._revocations_seen = 0
+        self._every_s = welcome.heartbeat_every_s
+        log.info("registered at the coordinator", state=welcome.state)

@@ -1,0 +1,140 @@
+"""The broker's calls to the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from tocsin.broker.core.events import Ask, Kept, KeptSession, Ordered
+from tocsin.broker.shell.credentials import bearing
+from tocsin.broker.shell.name_conflicts import conflict_of
+from tocsin.errors import NotFound, RequestError, Superseded, Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.coordination import (
+    BrokerRegistration,
+    BrokerWelcome,
+    Claim,
+    Claimed,
+    Handover,
+    HandoverAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    HeldSubscription,
+    PulledSubscription,
+    Session,
+    SessionsAnswer,
+    SessionsRequest,
+)
+from tocsin.protocol.incarnations import HEADER
+from tocsin.protocol.paths import path_part
+
+#: Everything goes on without the coordinator, so nobody waits for it for long.
+_TIMEOUT_S = 5.0
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+
+class CoordinatorLink:
+    def __init__(self, broker: str, url: str, token: str, identity: str = "") -> None:
+        headers = bearing(token, identity)
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+        self._path = f"/v1/brokers/{path_part(broker)}"
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def register(self, registration: BrokerRegistration) -> BrokerWelcome:
+        welcome = await self._call("PUT", self._path, BrokerWelcome, registration)
+        self._http.headers[HEADER] = str(welcome.incarnation)
+        return welcome
+
+    async def report(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        return await self._call("POST", f"{self._path}/heartbeats", HeartbeatAnswer, heartbeat)
+
+    async def claim(self, subscribers: Sequence[str]) -> tuple[dict[str, int], list[KeptSession]]:
+        """Become the owner of these; returns their new generations, and what is known of most of them."""
+        answer = await self._call("POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(subscribers)))
+        return answer.generations, [from_wire(one) for one in answer.sessions]
+
+    async def place_elsewhere(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Where these should go: broker and address."""
+        body = Handover(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/handover", HandoverAnswer, body)
+        return {subscriber: (one.broker, one.url) for subscriber, one in answer.placements.items()}
+
+    async def sessions(self, subscribers: Sequence[str]) -> tuple[dict[str, KeptSession | None], list[str]]:
+        """What is known of these, wherever they were, and those who have to be asked about once more."""
+        body = SessionsRequest(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/sessions", SessionsAnswer, body)
+        left_out = set(answer.left_out)
+        if left_out.issuperset(subscribers):
+            raise Unavailable("the coordinator answers nothing of what it was asked", retry_after_s=1)
+        known = {one.subscriber: from_wire(one) for one in answer.sessions}
+        return {one: known.get(one) for one in subscribers if one not in left_out}, sorted(left_out & set(subscribers))
+
+    async def _call(self, method: str, path: str, kind: type[_Answer], body: BaseModel | None = None) -> _Answer:
+        request: dict[str, Any] = {}
+        if body is not None:
+            request = {"content": body.model_dump_json(), "headers": {"Content-Type": "application/json"}}
+        try:
+            answer = await self._http.request(method, path, **request)
+            if answer.status_code == NotFound.http_status:
+                raise NotFound(f"the coordinator does not know {path}")
+            if answer.status_code in (429, 503) or answer.is_server_error:
+                raise Unavailable(f"the coordinator answered with status {answer.status_code}", retry_after_s=1)
+            if answer.status_code == Superseded.http_status:
+                raise conflict_of(answer)
+            if not answer.is_success:
+                raise RequestError(f"the coordinator refused {method} {path}: {answer.text[:500]}")
+            return kind.model_validate_json(answer.content)
+        except (httpx.HTTPError, ValidationError) as exc:
+            raise Unavailable(f"the coordinator does not answer: {exc!r}", retry_after_s=1) from exc
+
+
+def from_wire(session: Session) -> KeptSession:
+    return KeptSession(
+        session.subscriber,
+        session.generation,
+        [
+            Kept(Ask.of(one.channel, one.parameters, one.permission), Position.parse(one.position))
+            for one in session.subscriptions
+        ],
+    )
+
+
+def to_wire(session: KeptSession, *, connected: bool) -> Session:
+    return Session(
+        subscriber=session.subscriber,
+        generation=session.generation,
+        connected=connected,
+        subscriptions=[
+            HeldSubscription(
+                channel=one.ask.channel,
+                parameters=one.ask.parameter_values(),
+                permission=one.ask.permission,
+                position=str(one.position),
+            )
+            for one in session.subscriptions
+        ],
+    )
+
+
+def to_orders(answer: HeartbeatAnswer, now_s: float) -> Ordered:
+    return Ordered(
+        {
+            one.subscriber: [Ask.of(held.channel, held.parameters, held.permission) for held in one.subscriptions]
+            for one in answer.prepare
+        },
+        answer.adopt,
+        {one.subscriber: (one.broker, one.url) for one in answer.move},
+        now_s,
+    )
+
+
+def to_wire_pulled(ask: Ask, size_bytes: int) -> PulledSubscription:
+    return PulledSubscription(
+        channel=ask.channel, parameters=ask.parameter_values(), permission=ask.permission, size_bytes=size_bytes
+    )

@@ -1,0 +1,165 @@
+"""Subscribers that follow by Server-Sent Events: an HTTP response that does not end.
+
+The events carry the same messages as a WebSocket. `id` is the position in each subscription that was asked for, in
+their order, so that `Last-Event-ID` is all it takes to carry on, at any broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from tocsin.broker.core.events import ConnectionId
+from tocsin.broker.shell.connections import Listener
+from tocsin.errors import InvalidValue
+from tocsin.protocol.frames import text_of
+from tocsin.protocol.messages import (
+    Failed,
+    FromBroker,
+    HistoryGone,
+    Subscribe,
+    Subscribed,
+    decode_from_broker,
+    decode_result,
+    encode,
+    is_notification,
+    parse_position,
+)
+
+#: A comment this often keeps proxies from giving up on a quiet stream.
+_KEEP_ALIVE_S = 15.0
+#: How long the last event may take to get out before the connection is cut.
+_CLOSE_TIMEOUT_S = 2.0
+_NOTHING = ""
+
+
+class EventStream:
+    """One such response, as a connection of the node."""
+
+    def __init__(
+        self,
+        connection: ConnectionId,
+        listener: Listener,
+        asks: int,
+        *,
+        max_queued_bytes: int,
+        cut: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`cut` ends the connection below, whatever still waits to be sent."""
+        self.id = connection
+        self._cut = cut
+        self._cutting: asyncio.TimerHandle | None = None
+        self._listener = listener
+        self.heard_at_s = listener.now_s()
+        self._max_queued_bytes = max_queued_bytes
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._is_congested = False
+        self._is_open = True
+        self._wake = asyncio.Event()
+        #: The position of each subscription that was asked for; which one a backend subscription is.
+        self._positions = [_NOTHING] * asks
+        self._places: dict[int, int] = {}
+
+    # From the node
+
+    def greeted(self) -> None:
+        """Requests are read by then: they are no strangers."""
+
+    def send(self, message: FromBroker) -> None:
+        if isinstance(message, Subscribed) and message.request:
+            self._places[message.subscription] = message.request - 1
+            self._positions[message.request - 1] = message.position
+        elif isinstance(message, Failed | HistoryGone) and message.subscription in self._places:
+            self._positions[self._places[message.subscription]] = message.position
+        kind = message.__struct_config__.tag
+        self._queue(b"event: %b\n%bdata: %b\n\n" % (str(kind).encode(), self._id_line(), encode(message)))
+
+    def deliver(self, wires: Sequence[bytes]) -> int:
+        size = self._pending_bytes
+        for wire in wires:
+            text = text_of(wire)
+            if not is_notification(text):
+                self.send(decode_from_broker(text))
+                continue
+            result = decode_result(text)
+            place = self._places.get(result.subscription)
+            if place is not None:
+                self._positions[place] = result.position
+            self._queue(b"event: notification\n%bdata: %b\n\n" % (self._id_line(), text))
+        return self._pending_bytes - size
+
+    def is_congested(self) -> bool:
+        return self._is_congested
+
+    def ping(self) -> None:
+        """The other side can't answer; whether it is there shows when something is sent."""
+        self.heard_at_s = self._listener.now_s()
+
+    def close(self, code: int, reason: str) -> None:
+        if self._is_open:
+            text = b'{"type":"close","code":%d,"reason":%b}' % (code, encode(reason))
+            self._queue(b"event: close\ndata: %b\n\n" % text)
+            # One who does not read must not keep the connection, and what waits for it, for ever.
+            self._cutting = asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT_S, self._cut)
+        self._is_open = False
+        self._wake.set()
+
+    # From the server
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """What is sent, as it comes; all that is pending in one piece."""
+        try:
+            while True:
+                if self._pending:
+                    data = b"".join(self._pending)
+                    self._pending.clear()
+                    yield data
+                    self.heard_at_s = self._listener.now_s()  # it went out
+                    self._pending_bytes = sum(map(len, self._pending))
+                    if self._is_congested and self._pending_bytes < self._max_queued_bytes // 4:
+                        self._is_congested = False
+                        self._listener.flushed(self)
+                elif not self._is_open:
+                    return
+                else:
+                    self._wake.clear()
+                    try:
+                        await asyncio.wait_for(self._wake.wait(), _KEEP_ALIVE_S)
+                    except TimeoutError:
+                        self._pending.append(b": still here\n\n")
+        finally:
+            self._is_open = False
+            if self._cutting is not None:
+                self._cutting.cancel()
+            self._listener.lost(self)
+
+    def _id_line(self) -> bytes:
+        return b"id: %b\n" % ",".join(self._positions).encode() if any(self._positions) else b""
+
+    def _queue(self, data: bytes) -> None:
+        if not self._is_open:
+            return
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        self._wake.set()
+        if self._pending_bytes > self._max_queued_bytes and not self._is_congested:
+            self._is_congested = True
+            self._listener.congested(self)
+
+
+def with_positions(calls: Sequence[Subscribe], last_event_id: str) -> list[Subscribe]:
+    """`calls`, each after its position in a `Last-Event-ID`, and numbered."""
+    positions = last_event_id.split(",") if last_event_id else []
+    if positions and len(positions) != len(calls):
+        raise InvalidValue(
+            f"Last-Event-ID holds {len(positions)} positions for {len(calls)} subscriptions; ask for the same ones"
+            " in the same order"
+        )
+    for one in positions:
+        if one:
+            parse_position(one)
+    return [
+        Subscribe(call.channel, call.parameters, positions[at] if positions else "", request=at + 1)
+        for at, call in enumerate(calls)
+    ]

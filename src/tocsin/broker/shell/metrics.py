@@ -1,0 +1,123 @@
+"""What a broker measures about itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from tocsin.broker.core.machine import BrokerState
+from tocsin.model.latencies import BOUNDS_S, LatencyCounts
+
+#: What was counted up to some moment: latencies by bucket, cache hits, cache misses.
+_Counted = tuple[tuple[int, ...], int, int]
+
+
+class BrokerMetrics(Collector):
+    """Counts that change with every delivery are plain numbers, read when somebody looks."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._latencies = LatencyCounts()
+        self._told: _Counted | None = None
+        self._state: BrokerState | None = None
+        self._rated: tuple[float, int, int, float] | None = None
+        self.pulls = Counter("tocsin_broker_pulls", "Pulls from the cluster", ["outcome"], registry=self._registry)
+        self.closed = Counter(
+            "tocsin_broker_closed", "Connections closed by the broker", ["code"], registry=self._registry
+        )
+        self.failures = Counter(
+            "tocsin_broker_failures", "Mistakes and failed writes that ended a connection", registry=self._registry
+        )
+        self.refused = Counter("tocsin_broker_refused", "Connections without a valid token", registry=self._registry)
+
+    def watch(self, state: BrokerState) -> None:
+        self._state = state
+
+    def collect(self) -> Iterable[Metric]:
+        state = self._state
+        if state is None:
+            return
+        gauges: dict[str, tuple[str, float]] = {
+            "connections": ("Subscribers connected", state.connections),
+            "sessions": ("Subscribers known, connected or not", state.sessions),
+            "backend_subscriptions": ("Backend subscriptions held", state.backends),
+            "frontend_subscriptions": ("Frontend subscriptions", state.frontends),
+            "cache_bytes": ("Bytes of recent results in memory", state.cache.size_bytes),
+            "store_writable": ("1 while the session store takes changes, else 0", float(not state.unwritable)),
+            "cursor": ("Results up to here have been delivered to those who are live", state.through),
+        }
+        counters: dict[str, tuple[str, float]] = {
+            "deliveries": ("Notifications sent", state.deliveries),
+            "cache_hits": ("Catching up from memory", state.cache.hits),
+            "cache_misses": ("Catching up that needed the cluster", state.cache.misses),
+            "resumes": ("Subscriptions that went on after a position", state.resumed),
+            "resume_gaps": ("Those where results were gone", state.resume_gaps),
+            "bytes_in": ("Bytes of results pulled", self.bytes_in),
+            "bytes_out": ("Bytes of notifications sent", self.bytes_out),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"tocsin_broker_{name}", text, value=value)
+        for name, (text, value) in counters.items():
+            yield CounterMetricFamily(f"tocsin_broker_{name}", text, value=value)
+        reached = accumulate(self._latencies.counts)
+        buckets = list(zip([*(f"{bound_s:g}" for bound_s in BOUNDS_S), "+Inf"], reached, strict=True))
+        yield HistogramMetricFamily(
+            "tocsin_broker_notification_seconds",
+            "From a result's commit until it was written to the sockets of those who are live",
+            buckets=buckets,
+            sum_value=self._latencies.sum_s,
+        )
+
+    def rates(self, now_s: float, cpu_s: Callable[[], float] = time.process_time) -> dict[str, Any]:
+        """Bytes and CPU per second since the last time this was asked."""
+        now = (now_s, self.bytes_in, self.bytes_out, cpu_s())
+        before, self._rated = self._rated or now, now
+        elapsed_s = now[0] - before[0]
+        if elapsed_s <= 0:
+            return {}
+        return {
+            "bytes_in_per_s": (now[1] - before[1]) / elapsed_s,
+            "bytes_out_per_s": (now[2] - before[2]) / elapsed_s,
+            "cpu_cores": (now[3] - before[3]) / elapsed_s,
+        }
+
+    def delivered(self, receivers: Mapping[int, int], now_us: int) -> None:
+        """Results committed at these times have been written to so many sockets."""
+        for committed_at_us, count in receivers.items():
+            self._latencies.observe((now_us - committed_at_us) / 1e6, count)
+
+    def counted(self) -> _Counted:
+        """What has been counted since the start."""
+        cache = self._state.cache if self._state is not None else None
+        return tuple(self._latencies.counts), cache.hits if cache else 0, cache.misses if cache else 0
+
+    def untold(self, counted: _Counted) -> dict[str, Any]:
+        """What of it the coordinator does not know yet, as a heartbeat tells it."""
+        latencies, hits, misses = counted
+        told, told_hits, told_misses = self._told or ((0,) * len(latencies), 0, 0)
+        fresh = [now - before for now, before in zip(latencies, told, strict=True)]
+        return {
+            "latencies": fresh if any(fresh) else [],
+            "cache_hits": hits - told_hits,
+            "cache_misses": misses - told_misses,
+        }
+
+    def told(self, counted: _Counted) -> None:
+        self._told = counted
+
+    def exposition(self) -> bytes:
+        return generate_latest(self._registry)

@@ -1,0 +1,436 @@
+"""The broker's shell: feeds the machine with what happens, and does what it says. It decides nothing.
+
+Everything happens on one event loop. Events that come while instructions are being carried out wait until that is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any, cast, get_args
+
+import structlog
+
+from tocsin.broker.core.events import (
+    Acknowledged,
+    Acquire,
+    Close,
+    ConnectionCongested,
+    ConnectionFlushed,
+    ConnectionId,
+    ConnectionLost,
+    Deliver,
+    DrainStarted,
+    Event,
+    FetchHistory,
+    FetchSession,
+    Instruction,
+    NoteDelivered,
+    NoteFailure,
+    NotStored,
+    PlaceElsewhere,
+    PlaceTold,
+    PublishPlaces,
+    RecallSession,
+    Release,
+    Report,
+    Send,
+    SessionFetched,
+    SessionRecalled,
+    StorePositions,
+    StorePresence,
+    SubscribeAsked,
+    SubscriberArrived,
+    Ticked,
+    UnsubscribeAsked,
+)
+from tocsin.broker.core.machine import BrokerState
+from tocsin.broker.core.sessions import NAMELESS
+from tocsin.broker.core.storing import Change, Keeper
+from tocsin.broker.shell.cluster_calls import ClusterCalls
+from tocsin.broker.shell.cluster_link import ClusterLink
+from tocsin.broker.shell.connections import Connection
+from tocsin.broker.shell.coordination import Coordination
+from tocsin.broker.shell.metrics import BrokerMetrics
+from tocsin.broker.shell.store import SessionStore
+from tocsin.broker.shell.store_watch import StoreWatch
+from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
+from tocsin.protocol.coordination import is_name
+from tocsin.protocol.messages import (
+    CLOSE_FAILED,
+    CLOSE_IDLE,
+    CLOSE_REFUSED,
+    Ack,
+    FromBroker,
+    Hello,
+    Ping,
+    Place,
+    Pong,
+    Subscribe,
+    Unsubscribe,
+    decode_from_subscriber,
+    error_message,
+    parse_position,
+)
+from tocsin.runtime.clock import Clock
+from tocsin.settings import BrokerSettings
+
+log = structlog.get_logger(__name__)
+
+_TICK_EVERY_S = 0.1
+_STORED = frozenset(get_args(Change))
+
+
+class BrokerNode:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        store: SessionStore,
+        cluster: ClusterLink,
+        coordination: Coordination,
+        clock: Clock,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._store = store
+        self._keeper = Keeper(store)
+        self.store_watch = StoreWatch(store, self._keeper, self.happened)
+        self._cluster = ClusterCalls(cluster, clock, metrics, self.happened)
+        self._coordination = coordination
+        self._clock = clock
+        self._metrics = metrics
+        self._events: deque[Event] = deque()
+        self._is_busy = False
+        self._connections: dict[ConnectionId, Connection] = {}
+        #: Those who have not said hello yet, and since when.
+        self._silent: dict[ConnectionId, tuple[Connection, float]] = {}
+        #: Since when an answer to a ping is waited for.
+        self._pinged: dict[ConnectionId, float] = {}
+        self._last_connection = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._empty = asyncio.Event()
+        #: Something happened that must not: what we know may be wrong from then on.
+        self._has_failed = asyncio.Event()
+        self._failure: Exception | None = None
+
+    @property
+    def state(self) -> BrokerState:
+        return self._state
+
+    def now_s(self) -> float:
+        return self._clock.monotonic_s()
+
+    def next_connection(self) -> ConnectionId:
+        self._last_connection += 1
+        return self._last_connection
+
+    # Life
+
+    async def run(self) -> None:
+        """Register, then pull until cancelled. A mistake of our own is raised here, wherever it was made: what is on
+        disk is right, so to begin again from there is safe, and to go on is not."""
+        working, failing = asyncio.ensure_future(self._work()), asyncio.ensure_future(self._has_failed.wait())
+        try:
+            await asyncio.wait({working, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failure is not None:
+                raise self._failure
+            await working
+        finally:
+            working.cancel()
+            failing.cancel()
+            await asyncio.gather(working, failing, return_exceptions=True)
+
+    async def _work(self) -> None:
+        await self._coordination.introduce()
+        self._spawn(self._coordination.run(self.happened))
+        await self._cluster.start(self._store)
+        log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=self._state.backends)
+        self._spawn(self._tick())
+        await self._cluster.follow(lambda: self._state.through, self._state.held)
+
+    async def drain(self) -> None:
+        """Hand everybody over; returns when nobody is left, or the time is up and the rest has been closed."""
+        self._coordination.is_draining = True
+        self.happened(DrainStarted(is_ending=True, now_s=self.now_s()))
+        await self._coordination.report_now()
+        if self._connections:
+            try:
+                await asyncio.wait_for(self._empty.wait(), self._settings.drain_timeout_s)
+            except TimeoutError:
+                log.warning("time is up; closing the rest", connections=len(self._connections))
+        for connection in list(self._connections.values()):
+            self._drop(connection, CLOSE_IDLE, "the broker ends; come back at another")
+        self.happened(Ticked(self.now_s()))
+        await self._coordination.report_now()
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._cluster.close()
+        await self._coordination.close()
+        self._store.close()
+
+    # From connections
+
+    def opened(self, connection: Connection) -> None:
+        self._silent[connection.id] = (connection, self.now_s())
+        self._connections[connection.id] = connection
+        self._empty.clear()
+
+    def received(self, connection: Connection, text: bytes) -> None:
+        try:
+            message = decode_from_subscriber(text)
+            if isinstance(message, Hello):
+                self.greet(connection, message)
+            elif connection.id in self._silent:
+                raise Unauthorised("the first message must be `hello` with a token")
+            else:
+                self._take(connection, message)
+        except Unauthorised as exc:
+            self._metrics.refused.inc()
+            connection.send(error_message(exc))
+            self._drop(connection, CLOSE_REFUSED, exc.message)
+        except TocsinError as exc:
+            connection.send(error_message(exc))
+        except Exception as exc:  # noqa: BLE001 it is logged
+            # What is wrong with the machine has been raised elsewhere too. The rest is between us and this connection.
+            self._failed(connection, exc)
+
+    def congested(self, connection: Connection) -> None:
+        self.happened(ConnectionCongested(connection.id, self.now_s()))
+
+    def flushed(self, connection: Connection) -> None:
+        self.happened(ConnectionFlushed(connection.id))
+
+    def lost(self, connection: Connection) -> None:
+        if self._connections.pop(connection.id, None) is not None:
+            self._silent.pop(connection.id, None)
+            self._pinged.pop(connection.id, None)
+            self.happened(ConnectionLost(connection.id, self.now_s()))
+        if not self._connections:
+            self._empty.set()
+
+    def check(self, token: str) -> None:
+        """Raises Unauthorised if nobody may come with this token."""
+        self._coordination.check(token, self._clock.now_us())
+
+    def greet(self, connection: Connection, hello: Hello) -> None:
+        """Somebody said hello; raises Unauthorised."""
+        if connection.id not in self._silent:
+            raise InvalidValue("`hello` comes once, as the first message")
+        if hello.device and not is_name(hello.device):
+            raise InvalidValue("a device's name has 1 to 64 letters, digits and any of _ . @ ~ -")
+        now_us = self._clock.now_us()
+        identity = self._coordination.check(hello.token, now_us)
+        del self._silent[connection.id]
+        connection.greeted()
+        now_s = self.now_s()
+        self.happened(
+            SubscriberArrived(
+                connection=connection.id,
+                user=identity.user,
+                device=hello.device or f"{NAMELESS}{secrets.token_hex(8)}",
+                permission=identity.permission,
+                issued_at_us=identity.issued_at_us,
+                expires_at_s=now_s + (identity.expires_at_us - now_us) / 1e6,
+                subscriptions=hello.subscriptions,
+                now_s=now_s,
+            )
+        )
+
+    def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | Place | Ping) -> None:
+        match message:
+            case Subscribe():
+                self.happened(SubscribeAsked(connection.id, message, self.now_s()))
+            case Unsubscribe(subscription, request):
+                self.happened(UnsubscribeAsked(connection.id, subscription, request, self.now_s()))
+            case Ack(positions):
+                self.happened(Acknowledged(connection.id, [parse_position(one) for one in positions]))
+            case Place(x, y):
+                self.happened(PlaceTold(connection.id, (x, y)))
+            case Ping(request):
+                connection.send(Pong(request))
+
+    # The machine
+
+    def happened(self, event: Event) -> None:
+        """Tell the machine, and do what it says; at once, or after what is being done."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._events:
+                event = self._events.popleft()
+                self._perform(self._keep(event, self._state.handle(event)))
+        except Exception as exc:
+            self._fail(exc)
+            raise
+        finally:
+            self._is_busy = False
+
+    def _perform(self, instructions: Sequence[Instruction]) -> None:
+        for one in instructions:
+            match one:
+                case Deliver(connection, wires, confirm):
+                    self._deliver(connection, wires, confirm=confirm)
+                case NoteDelivered(receivers):
+                    self._metrics.delivered(receivers, self._clock.now_us())
+                case Send(connection, message):
+                    self._send(connection, message)
+                case Close(connection, code, reason):
+                    if (known := self._connections.get(connection)) is not None:
+                        self._drop(known, code, reason)
+                case Report():
+                    self._coordination.take(one)
+                case NoteFailure(connection, error):
+                    self._note_failure(error, connection=connection)
+                case RecallSession(subscriber):
+                    session = self._keeper.recall(subscriber)
+                    self._events.append(SessionRecalled(subscriber, session, self.now_s()))
+                case _:
+                    self._ask_others(one)
+
+    def _ask_others(self, instruction: Instruction) -> None:
+        """What the cluster or the coordinator is asked for; they answer with events."""
+        match instruction:
+            case Acquire(asks):
+                self._spawn(self._cluster.acquire(asks))
+            case Release(ids):
+                self._spawn(self._cluster.release(ids))
+            case FetchHistory(after):
+                self._spawn(self._cluster.fetch_history(dict(after), self._state.through))
+            case FetchSession(subscriber):
+                self._spawn(self._fetch_session(subscriber))
+            case PublishPlaces(places):
+                self._spawn(self._cluster.publish_places(self._settings.places_feed, places))
+            case PlaceElsewhere(subscribers):
+                self._spawn(self._coordination.place_elsewhere(subscribers))
+
+    def _keep(self, event: Event, instructions: Sequence[Instruction]) -> Sequence[Instruction]:
+        """Store what is to be stored, before anything is answered: what a subscriber is told outlives us.
+
+        Returns what is left to do. Those whose changes could not be stored are told nothing of them.
+        """
+        # Nearly all instructions are deliveries: a look at the type is all they cost here.
+        changes = [one for one in instructions if type(one) in _STORED]
+        if not changes:
+            return instructions
+        unkept = self._keeper.keep(cast(list[Change], changes), is_asked=isinstance(event, UnsubscribeAsked))
+        if not all(isinstance(one, StorePositions | StorePresence) for one in changes):
+            self._coordination.report_soon()
+        if unkept is None:
+            return instructions
+        if unkept.subscribers:
+            self._note_failure(unkept.error, unstored=len(unkept.subscribers))
+        request = _request_of(event)
+        self._events.appendleft(
+            NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, request, self.now_s())
+        )
+        if isinstance(unkept.error, Unavailable):
+            self.store_watch.note(unkept.error.message)
+        withheld = {self._state.connection_of(one) for one in unkept.subscribers}
+        return [one for one in instructions if not (isinstance(one, Send | Deliver) and one.connection in withheld)]
+
+    def _note_failure(self, error: Exception, **what: Any) -> None:
+        self._metrics.failures.inc()
+        log.error("a mistake of our own; those concerned go on from the store", exc_info=error, **what)
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        """We can't deal with this connection."""
+        self._note_failure(error, connection=connection.id)
+        self._drop(connection, CLOSE_FAILED, "something failed here; come back and carry on from your position")
+
+    def _send(self, connection: ConnectionId, message: FromBroker) -> None:
+        known = self._connections.get(connection)
+        if known is None:
+            return
+        try:
+            known.send(message)
+        except Exception as exc:  # noqa: BLE001 it is logged
+            self._failed(known, exc)
+
+    def _deliver(self, connection: ConnectionId, wires: Sequence[bytes], *, confirm: bool) -> None:
+        known = self._connections.get(connection)
+        if known is None:
+            return
+        try:
+            self._metrics.bytes_out += known.deliver(wires)
+        except Exception as exc:  # noqa: BLE001 it is logged
+            self._failed(known, exc)
+            return
+        if confirm and not known.is_congested():
+            self._events.append(ConnectionFlushed(connection))
+
+    def _drop(self, connection: Connection, code: int, reason: str) -> None:
+        """Close a connection, and never speak of it again."""
+        self._metrics.closed.labels(str(code)).inc()
+        self.lost(connection)
+        connection.close(code, reason)
+
+    # Others
+
+    async def _fetch_session(self, subscriber: str) -> None:
+        session, is_certain = await self._coordination.session(subscriber)
+        self.happened(SessionFetched(subscriber, session, is_certain, self.now_s()))
+
+    # Time
+
+    async def _tick(self) -> None:
+        looked_at_s = self.now_s()
+        while True:
+            await asyncio.sleep(_TICK_EVERY_S)
+            now_s = self.now_s()
+            self.happened(Ticked(now_s))
+            if now_s - looked_at_s >= 1:
+                looked_at_s = now_s
+                self._look_for_silence(now_s)
+                self.store_watch.check_if_due(now_s)
+
+    def _look_for_silence(self, now_s: float) -> None:
+        """Ping those from whom nothing came for long; close those who say no hello, or do not answer pings."""
+        patience_s = self._settings.idle_after_s
+        for connection, opened_at_s in list(self._silent.values()):
+            if now_s - opened_at_s > self._settings.hello_timeout_s:
+                # Its computer may have slept: another time it may be quicker.
+                self._drop(connection, CLOSE_IDLE, "no hello within the time allowed")
+        for connection in list(self._connections.values()):
+            pinged_at_s = self._pinged.get(connection.id)
+            if pinged_at_s is not None and connection.heard_at_s >= pinged_at_s:
+                del self._pinged[connection.id]
+                pinged_at_s = None
+            if pinged_at_s is not None and now_s - pinged_at_s > patience_s:
+                self._drop(connection, CLOSE_IDLE, "no answer to pings")
+            elif pinged_at_s is None and now_s - connection.heard_at_s > patience_s:
+                self._pinged[connection.id] = now_s
+                connection.ping()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(exc := task.exception(), Exception):
+            log.error("a task of the broker failed", exc_info=exc)
+            self._fail(exc)
+
+    def _fail(self, exc: Exception) -> None:
+        self._failure = self._failure or exc
+        self._has_failed.set()
+
+
+def _request_of(event: Event) -> int:
+    """The number under which a subscriber asked for something; 0 if it did not."""
+    match event:
+        case SubscribeAsked(_, message):
+            return message.request
+        case UnsubscribeAsked(_, _, request):
+            return request
+    return 0

@@ -1,0 +1,1 @@
+"""The subscriber's session (pure): events in, instructions out."""

@@ -1,0 +1,267 @@
+"""What a client holds, on every link: asks, answers, notifications, gaps and acknowledgements (pure).
+
+A subscription is known by its `request` number; what the broker calls it may differ from link to link. Nothing is
+handed on from a link before the `subscribed` that says where that link begins, so each link by itself is without gaps,
+and dropping repeats by position is enough to make one history out of several links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tocsin.client.core import events as ev
+from tocsin.client.core.failures import error_of
+from tocsin.client.core.held_subscription import Held, Key, key_of
+from tocsin.client.core.links import Link, LinkState
+from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed
+from tocsin.model.position import Position
+from tocsin.protocol import messages
+
+#: Acknowledgements are gathered this long before the first is sent, and sent no more often than this.
+ACK_GATHER_S = 0.2
+ACK_EVERY_S = 1.0
+MAX_ACKS_PER_MESSAGE = 1000
+#: Brokers refuse messages of more than 64 KiB: what does not fit into `hello` is asked for after it.
+MAX_HELLO_BYTES = 40 << 10
+
+
+class Ledger:
+    """Writes what is to be sent into the links' outboxes, and what is to be told into `out`."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Held] = {}
+        #: Unsubscribed from and not confirmed; whatever a broker kept of it must go.
+        self._leaving: dict[int, frozenset[Key]] = {}
+        self._unsent_acks: set[int] = set()
+        self._acked_s = -ACK_EVERY_S
+        self.ack_due_s: float | None = None
+        self.out: list[ev.Instruction] = []
+
+    # ── What the application wants ──────────────────────────────────────────────────────────────────────────────────
+
+    def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
+        """`link` is asked now; without one, the next link will be."""
+        key = key_of(asked.channel, asked.parameters)
+        if any(key in held.keys for held in self._held.values()):
+            self.out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
+            return
+        held = Held(asked.request, asked.channel, asked.parameters)
+        if asked.position:
+            try:
+                held.received = held.acked = messages.parse_position(asked.position)
+            except InvalidValue as error:
+                self.out.append(ev.TellRefused(asked.request, error))
+                return
+        elif link is not None:
+            same = [kept for kept in link.kept.values() if key_of(kept.channel, kept.parameters) == key]
+            if same:
+                held.received = held.acked = messages.parse_position(same[0].position)
+        for request in [request for request, left in self._leaving.items() if key in left]:
+            self._left(request)
+        self._held[asked.request] = held
+        if link is not None:
+            self.ask_for_all(link)
+
+    def unsubscribe(self, request: int, links: Sequence[Link]) -> None:
+        held = self._held.pop(request, None)
+        if held is None:
+            return
+        self._unsent_acks.discard(request)
+        self._leaving[request] = held.keys
+        for link in links:
+            link.retry_s.pop(request, None)
+            if (number := link.unbind(request)) is not None:
+                self._unsubscribe_from(link, number, request)
+
+    def acknowledge(self, request: int, position: Position, now_s: float) -> None:
+        held = self._held.get(request)
+        if held is not None and held.acknowledge(position):
+            self._unsent_acks.add(request)
+            self.plan_acks(now_s)
+
+    def plan_acks(self, now_s: float) -> None:
+        if self._unsent_acks and self.ack_due_s is None:
+            self.ack_due_s = max(now_s + ACK_GATHER_S, self._acked_s + ACK_EVERY_S)
+
+    def send_acks(self, link: Link | None, now_s: float) -> None:
+        """Without a link that is live they wait; a new one is told with its `hello` anyway."""
+        self.ack_due_s = None
+        if link is None or link.state is not LinkState.LIVE:
+            return
+        bound = sorted(request for request in self._unsent_acks if request in link.numbers)
+        positions = [self._held[request].after for request in bound]
+        self._unsent_acks.difference_update(bound)
+        self._acked_s = now_s
+        for start in range(0, len(positions), MAX_ACKS_PER_MESSAGE):
+            link.outbox.append(messages.Ack(positions[start : start + MAX_ACKS_PER_MESSAGE]))
+
+    # ── Links that come and go ──────────────────────────────────────────────────────────────────────────────────────
+
+    def carry_along(self, link: Link, size_bytes: int) -> list[messages.Subscribe]:
+        """What goes into the `hello` of a new link, beside `size_bytes` of other things."""
+        carried = []
+        for held in self._held.values():
+            message = _subscribe_message(held)
+            size_bytes += len(messages.encode(message)) + 1
+            if size_bytes > MAX_HELLO_BYTES:
+                break
+            link.asked[held.request] = held.after
+            carried.append(message)
+        return carried
+
+    def welcomed(self, link: Link, kept: Sequence[messages.Subscribed]) -> None:
+        """`kept` is what the broker has for this device."""
+        leaving = {key: request for request, keys in self._leaving.items() for key in keys}
+        for one in kept:
+            link.mentioned.add(one.subscription)
+            key = key_of(one.channel, one.parameters)
+            if key in leaving:
+                self._unsubscribe_from(link, one.subscription, leaving[key])
+            else:
+                link.kept[one.subscription] = one
+        self.ask_for_all(link)
+
+    def ask_for_all(self, link: Link) -> None:
+        """Ask for what this link has not been asked for."""
+        if link.state is LinkState.LIVE:
+            for held in self._held.values():
+                if not link.knows(held.request):
+                    self._ask(link, held)
+
+    def ask_again(self, link: Link, now_s: float) -> None:
+        """Ask for what was refused for the time being, where the time has come."""
+        for request in [request for request, at_s in link.retry_s.items() if at_s <= now_s]:
+            del link.retry_s[request]
+            self._ask(link, self._held[request])
+
+    def is_carried_by(self, link: Link) -> bool:
+        """Whether this link brings everything, so that no other is needed."""
+        return link.state is LinkState.LIVE and not link.asked and all(held in link.numbers for held in self._held)
+
+    def confirm_left(self, links: Sequence[Link]) -> None:
+        """What the current link, the first, knows nothing of is left."""
+        if not links or links[0].state is not LinkState.LIVE:
+            return
+        for request in list(self._leaving):
+            if not any(request in link.asked or request in link.leaving for link in links):
+                self._left(request)
+
+    def kept(self, link: Link | None) -> list[messages.Subscribed]:
+        """What the broker kept for this device and nobody has asked for."""
+        ours = {key for held in self._held.values() for key in held.keys}
+        kept = link.kept.values() if link is not None else ()
+        return [one for one in kept if key_of(one.channel, one.parameters) not in ours]
+
+    # ── What brokers say ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def delivered(self, link: Link, message: messages.Notification, now_s: float) -> None:
+        # What is not bound was kept for this device and not asked for, or came before a `subscribed` that says where it
+        # begins. It is not lost: asking for it names the position to begin after.
+        held = self._held.get(link.requests.get(message.subscription, 0))
+        if held is None:
+            return
+        position = messages.parse_position(message.position)
+        if held.take(position):
+            self.out.append(ev.Deliver(held.request, position, message))
+        elif position == held.acked:
+            # A broker believes no acknowledgement of what it has not sent, so it may not have believed the one we sent
+            # before this repeat.
+            self._unsent_acks.add(held.request)
+            self.plan_acks(now_s)
+
+    def failed(self, link: Link, message: messages.Failed) -> None:
+        """The last that comes of a subscription. It is held until the application has taken it and unsubscribes; one
+        whose channel was dropped is over at once, for another channel may have its name already."""
+        held = self._held.get(link.requests.get(message.subscription, 0))
+        if held is None or not held.take(messages.parse_position(message.position)):
+            return
+        if message.code == NotFound.code:
+            del self._held[held.request]
+            self._unsubscribe_from(link, message.subscription, held.request)
+            self.out.append(ev.TellRefused(held.request, NotFound(message.reason)))
+        else:
+            error = SubscriptionFailed(f"channel {held.channel} can't be run with these values: {message.reason}")
+            self.out.append(ev.TellRefused(held.request, error))
+
+    def history_gone(self, link: Link, message: messages.HistoryGone) -> None:
+        held = self._held.get(link.requests.get(message.subscription, 0))
+        if held is None:
+            return
+        position = messages.parse_position(message.position)
+        link.bind(position.epoch, held.request)
+        if held.carry_on(position, recovered=False, rewound=message.rewound):
+            self.out.append(ev.TellGap(held.request, position, message.message))
+
+    def subscribed(self, link: Link, message: messages.Subscribed) -> None:
+        request, position = message.request, messages.parse_position(message.position)
+        asked_after = link.asked.pop(request, None)
+        is_known = message.subscription in link.mentioned
+        link.mentioned.add(message.subscription)
+        held = self._held.get(request)
+        if held is None:
+            # Left before it was answered; unless the same goes on under another request.
+            if request in self._leaving and message.subscription not in link.requests:
+                self._unsubscribe_from(link, message.subscription, request)
+            return
+        held.answered = key_of(message.channel, message.parameters)
+        if asked_after is None:
+            return
+        if link.requests.get(message.subscription, request) != request:
+            # Two ways to write the same: only the cluster knows.
+            del self._held[request]
+            self.out.append(ev.TellRefused(request, _twice(held.channel)))
+            return
+        link.kept.pop(message.subscription, None)
+        if not asked_after:
+            # Asked for without a position. If the broker had it anyway, some of it may have come, and been passed over,
+            # before this answer; if there is a position by now, from the other link, it is the one that counts.
+            if held.received is None and is_known:
+                held.received = held.acked = position
+            if held.received is not None:
+                self._ask(link, held)
+                return
+        link.bind(message.subscription, request)
+        if held.carry_on(position, recovered=message.recovered):
+            self.out.append(ev.TellGap(request, position, "results are past retention, or the subscription began anew"))
+        if not held.is_told:
+            held.is_told = True
+            self.out.append(ev.TellSubscribed(request, position))
+
+    def unsubscribed(self, link: Link, request: int) -> None:
+        link.leaving.discard(request)
+        self._left(request)
+
+    def refused(self, link: Link, error: messages.Error, retry_at_s: float) -> None:
+        """A subscription can't be had from this link, until `retry_at_s` or at all."""
+        link.asked.pop(error.request, None)
+        if error.request not in self._held:
+            return
+        if error.temporary:
+            link.retry_s[error.request] = retry_at_s
+        else:
+            del self._held[error.request]
+            self.out.append(ev.TellRefused(error.request, error_of(error.code, error.message)))
+
+    def _ask(self, link: Link, held: Held) -> None:
+        link.asked[held.request] = held.after
+        link.outbox.append(_subscribe_message(held))
+
+    def _unsubscribe_from(self, link: Link, number: int, request: int) -> None:
+        link.leaving.add(request)
+        link.kept.pop(number, None)
+        link.outbox.append(messages.Unsubscribe(number, request))
+
+    def _left(self, request: int) -> None:
+        if self._leaving.pop(request, None) is not None:
+            self.out.append(ev.TellUnsubscribed(request))
+
+
+def _subscribe_message(held: Held) -> messages.Subscribe:
+    return messages.Subscribe(held.channel, dict(held.parameters), held.after, held.request)
+
+
+def _twice(channel: str) -> AlreadyExists:
+    return AlreadyExists(
+        f"this device is subscribed to {channel} with these parameters already; "
+        "use the subscription that there is, or connect with another device name"
+    )

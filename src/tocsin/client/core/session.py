@@ -1,0 +1,475 @@
+"""A subscriber's session: decides what to connect to, what to send and what to hand on (pure).
+
+`handle(event, now_s)` returns instructions; the shell carries them out and reports what came of them. Promises:
+
+* Each subscription's notifications are handed on in order and once, over any number of connections.
+* A connection that ends is followed by another one, unless that would not help (close codes from 4100).
+* A move overlaps: the old link goes on until everything is carried on over the new one. If that fails, it stays.
+* A gap is told where it is in the order of notifications, never passed over.
+
+There are at most two links: `current`, and during a move the `candidate` beside it. Subscriptions are the ledger's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from tocsin.client.core import events as ev
+from tocsin.client.core.backoff import Backoff
+from tocsin.client.core.failures import TokenRefused, ended, error_of
+from tocsin.client.core.known_brokers import Whereabouts
+from tocsin.client.core.ledger import Ledger
+from tocsin.client.core.links import Link, LinkState
+from tocsin.errors import TocsinError, Unauthorised
+from tocsin.protocol import messages
+
+#: From opening a connection to `welcome`; brokers give as much.
+HELLO_TIMEOUT_S = 10.0
+#: For a candidate to carry everything on: it may have to ask coordinator and cluster first.
+JOIN_TIMEOUT_S = 30.0
+#: Silence after which a broker is pinged, and after which it is given up. Brokers ping at 60 s of silence.
+PING_AFTER_S = 30.0
+PONG_WITHIN_S = 15.0
+#: A connection that lasted this long counts as a success: the next pause is short again.
+STEADY_AFTER_S = 5.0
+#: More moves than this within the time are going round in circles.
+MAX_MOVES = 3
+MOVES_WITHIN_S = 10.0
+#: A token younger than this that is refused has not expired: another would be refused too.
+FRESH_TOKEN_S = 10.0
+#: For so long a fresh one may be refused by brokers: they hear of a new key after the coordinator signs with it, within
+#: some seconds, or are cut off from it and avoided soon.
+BROKERS_LEARN_WITHIN_S = 30.0
+#: When a broker refuses a subscription for the time being and does not say for how long.
+_RETRY_ATTEMPT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """`brokers` are known from the start; `has_coordinator` and `can_renew` say what the shell can be asked for."""
+
+    device: str = ""
+    token: str = field(default="", repr=False)
+    brokers: tuple[str, ...] = ()
+    has_coordinator: bool = False
+    can_renew: bool = False
+    place: tuple[float, float] | None = None
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a `move` sends us, and when to go."""
+
+    url: str
+    broker: str
+    at_s: float
+
+
+class Session:
+    """`chance` gives numbers from 0 up to, but not including, 1."""
+
+    def __init__(self, options: SessionOptions, chance: Callable[[], float]) -> None:
+        self._options = options
+        self._chance = chance
+        self._token = options.token
+        self._renewed_s = -FRESH_TOKEN_S
+        #: Since when brokers have refused our tokens.
+        self._refused_since_s: float | None = None
+        self._device = options.device
+        self._place = options.place
+        self._ledger = Ledger()
+        self._current: Link | None = None
+        self._candidate: Link | None = None
+        self._target: _Target | None = None
+        self._moves_s: deque[float] = deque(maxlen=MAX_MOVES)
+        self._whereabouts = Whereabouts(options.brokers, options.backoff, chance)
+        self._retry_s: float | None = None
+        #: Whether the coordinator has been asked for something and has not answered.
+        self._asking = False
+        self._paused = False
+        self._ended = False
+        self._links_made = 0
+        self._now_s = 0.0
+        self._out: list[ev.Instruction] = []
+        #: The latest reason for not being connected, for people.
+        self.trouble = ""
+
+    def handle(self, event: ev.Event, now_s: float) -> list[ev.Instruction]:
+        if self._ended:
+            return []
+        self._now_s = now_s
+        out: list[ev.Instruction] = []
+        self._out = self._ledger.out = out
+        self._decide(event)
+        for link in self._links():
+            self._pump(link)
+        return out
+
+    def kept(self) -> list[messages.Subscribed]:
+        """What the broker kept for this device and nobody has asked for."""
+        return self._ledger.kept(self._current)
+
+    def wake_at_s(self) -> float | None:
+        """When `TimePassed` is next worth telling; None if it is not."""
+        if self._ended:
+            return None
+        times = [self._retry_s, self._ledger.ack_due_s, self._target.at_s if self._target is not None else None]
+        for link in self._links():
+            if link.state is not LinkState.LIVE:
+                times.append(link.opened_s + HELLO_TIMEOUT_S)
+                continue
+            if link is self._candidate:
+                times.append(link.opened_s + JOIN_TIMEOUT_S)
+            if link.outbox:
+                times.append(self._now_s + 0.1)
+            if not self._paused:
+                times.append(link.pinged_s + PONG_WITHIN_S if link.pinged_s else link.heard_s + PING_AFTER_S)
+            times.extend(link.retry_s.values())
+        return min((time for time in times if time is not None), default=None)
+
+    # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _decide(self, event: ev.Event) -> None:
+        match event:
+            case ev.Opened() | ev.OpenFailed() | ev.Closed() | ev.Received():
+                link = next((link for link in self._links() if link.number == event.link), None)
+                # What a link that was given up still brings is of no interest.
+                if link is not None:
+                    self._link_said(link, event)
+            case ev.Started():
+                self._seek()
+            case ev.Placed() | ev.PlacementFailed() | ev.TokenGiven() | ev.TokenFailed():
+                self._asking = False
+                self._coordinator_said(event)
+            case ev.SubscribeAsked():
+                self._ledger.subscribe(event, self._next_link())
+            case ev.UnsubscribeAsked(request):
+                self._ledger.unsubscribe(request, self._links())
+                self._ledger.confirm_left(self._links())
+            case ev.Acknowledged(request, position):
+                self._ledger.acknowledge(request, position, self._now_s)
+            case ev.PlaceTold(x, y):
+                self._tell_place((x, y))
+            case ev.TimePassed():
+                self._time_passed()
+            case ev.ReadingPaused() | ev.ReadingResumed():
+                self._read_on(is_paused=isinstance(event, ev.ReadingPaused))
+            case ev.CloseAsked():
+                self._ledger.send_acks(self._current, self._now_s)
+                self._end()
+            case _:
+                assert_never(event)
+
+    def _link_said(self, link: Link, event: ev.Opened | ev.OpenFailed | ev.Closed | ev.Received) -> None:
+        match event:
+            case ev.Received(_, message):
+                link.heard(self._now_s)
+                self._received(link, message)
+            case ev.Opened():
+                self._greet(link)
+            case ev.OpenFailed(_, reason):
+                self._lost(link, 0, reason)
+            case ev.Closed(_, code, reason):
+                self._lost(link, code, reason)
+            case _:
+                assert_never(event)
+
+    def _received(self, link: Link, message: messages.FromBroker) -> None:
+        match message:
+            case messages.Notification():
+                self._ledger.delivered(link, message, self._now_s)
+            case messages.Subscribed():
+                self._ledger.subscribed(link, message)
+                self._take_over_if_joined()
+            case messages.Failed():
+                self._ledger.failed(link, message)
+            case messages.HistoryGone():
+                self._ledger.history_gone(link, message)
+            case messages.Welcome():
+                self._welcomed(link, message)
+            case messages.Unsubscribed():
+                self._ledger.unsubscribed(link, message.request)
+            case messages.Move():
+                self._move(link, message)
+            case messages.Error():
+                self._refused(link, message)
+            case messages.Pong():
+                pass
+            case _:
+                assert_never(message)
+
+    def _coordinator_said(self, event: ev.Placed | ev.PlacementFailed | ev.TokenGiven | ev.TokenFailed) -> None:
+        match event:
+            case ev.Placed(broker, url):
+                self._placed(broker, url)
+            case ev.PlacementFailed(reason, error, temporary):
+                self._not_placed(reason, error, temporary)
+            case ev.TokenGiven(token):
+                self._token, self._renewed_s = token, self._now_s
+                self._seek()
+            case ev.TokenFailed(_, error, temporary) if error is not None and not temporary:
+                self._fail(error)
+            case ev.TokenFailed(reason):
+                self._pause(f"the coordinator gave no token: {reason}")
+            case _:
+                assert_never(event)
+
+    # ── Links ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _links(self) -> list[Link]:
+        return [link for link in (self._current, self._candidate) if link is not None]
+
+    def _next_link(self) -> Link | None:
+        """The link that will be the only one, if all goes well."""
+        return self._candidate or self._current
+
+    def _open(self, url: str, broker: str) -> Link:
+        self._links_made += 1
+        self._whereabouts.remember(url, broker)
+        self._out.append(ev.Connect(self._links_made, url))
+        return Link(self._links_made, url, broker, self._now_s)
+
+    def _greet(self, link: Link) -> None:
+        link.state = LinkState.GREETING
+        carried = self._ledger.carry_along(link, len(self._token))
+        self._out.append(ev.Send(link.number, messages.Hello(self._token, self._device, carried)))
+
+    def _welcomed(self, link: Link, message: messages.Welcome) -> None:
+        link.state = LinkState.LIVE
+        link.broker, self._device = message.broker, message.device
+        link.heard(self._now_s)
+        self._whereabouts.remember(link.url, message.broker)
+        self._whereabouts.forgive()
+        self._refused_since_s = None
+        self.trouble = ""
+        self._out.append(ev.TellConnected(message.subscriber, message.device, message.broker))
+        self._tell_place(self._place)
+        self._ledger.welcomed(link, message.subscriptions)
+        self._ledger.plan_acks(self._now_s)
+        self._ledger.confirm_left(self._links())
+        self._take_over_if_joined()
+
+    def _tell_place(self, place: tuple[float, float] | None) -> None:
+        self._place = place
+        if place is not None:
+            for link in self._links():
+                link.tell_place(*place)
+
+    def _read_on(self, *, is_paused: bool) -> None:
+        self._paused = is_paused
+        if not is_paused:
+            for link in self._links():
+                link.heard(self._now_s)
+
+    def _refused(self, link: Link, error: messages.Error) -> None:
+        if error.request in link.leaving:
+            # Nothing to unsubscribe from: so be it.
+            self._ledger.unsubscribed(link, error.request)
+        elif error.request not in link.asked:
+            link.complaint = error
+            if link.state is LinkState.GREETING and not error.temporary and error.code != Unauthorised.code:
+                # Our `hello` itself is wrong, and the broker waits for a better one.
+                if link is self._candidate:
+                    self._lost(link, 0, error.message, disconnect=True)
+                else:
+                    self._fail(error_of(error.code, error.message))
+        elif error.code == Unauthorised.code:
+            link.complaint = error
+            self._lost(link, messages.CLOSE_REFUSED, error.message, disconnect=True)
+        elif link is self._candidate:
+            # The broker we are at still serves it.
+            self._lost(link, 0, error.message, disconnect=True)
+        else:
+            pause_s = error.retry_after_s or self._options.backoff.delay_s(_RETRY_ATTEMPT, self._chance)
+            self.trouble = error.message
+            self._ledger.refused(link, error, self._now_s + pause_s)
+
+    def _lost(self, link: Link, code: int, reason: str, *, disconnect: bool = False) -> None:
+        """A link is gone, or is given up."""
+        self.trouble = reason = _told(link, code, reason)
+        if disconnect:
+            self._out.append(ev.Disconnect(link.number))
+        is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
+        if link.state is not LinkState.LIVE and not is_unauthorised:
+            self._whereabouts.note_failure(link.broker)
+        if link is self._candidate:
+            self._candidate = None
+        else:
+            self._current, self._candidate = self._candidate, None
+        if self._current is not None:
+            self._ledger.ask_for_all(self._current)
+            self._ledger.confirm_left(self._links())
+            return
+        if link.state is LinkState.LIVE and self._now_s - link.opened_s > STEADY_AFTER_S:
+            self._whereabouts.note_steady()
+        if self._target is not None:
+            target, self._target = self._target, None
+            self._current = self._open(target.url, target.broker)
+        elif is_unauthorised:
+            self._token_refused(link.broker, reason)
+        elif code >= messages.CLOSE_REPLACED:
+            self._fail(ended(code, reason))
+        else:
+            self._pause(reason)
+
+    # ── Finding a broker ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _seek(self) -> None:
+        self._retry_s = None
+        if self._asking or self._current is not None:
+            return
+        if not self._token:
+            self._need_token("no token was given")
+        elif self._options.has_coordinator:
+            self._asking = True
+            self._out.append(ev.Place(self._token, self._device, self._whereabouts.failed, self._place))
+        else:
+            self._open_known()
+
+    def _open_known(self) -> None:
+        known = self._whereabouts.next_known()
+        if known is None:
+            self._pause(self.trouble)
+        else:
+            self._current = self._open(*known)
+
+    def _pause(self, reason: str) -> None:
+        self.trouble = reason
+        self._retry_s = self._now_s + self._whereabouts.pause_s()
+
+    def _placed(self, broker: str, url: str) -> None:
+        if self._current is None:
+            self._current = self._open(url, broker)
+        elif self._candidate is None and url != self._current.url:
+            self._candidate = self._open(url, broker)
+
+    def _not_placed(self, reason: str, error: TocsinError | None, temporary: bool) -> None:
+        if self._current is not None:
+            return
+        self.trouble = f"the coordinator named no broker: {reason}"
+        if error is None:
+            self._open_known()
+        elif error.code == Unauthorised.code:
+            self._need_token(reason)
+        elif temporary:
+            # Rather one that failed before than none.
+            self._whereabouts.forgive()
+            self._pause(self.trouble)
+        else:
+            self._fail(error)
+
+    def _token_refused(self, broker: str, reason: str) -> None:
+        """By a broker. If the coordinator has just given it, that one knows better, for a while."""
+        if self._refused_since_s is None:
+            self._refused_since_s = self._now_s
+        if self._has_fresh_token() and self._now_s - self._refused_since_s < BROKERS_LEARN_WITHIN_S:
+            self._whereabouts.note_failure(broker)
+            self._pause(reason)
+        else:
+            self._need_token(reason)
+
+    def _has_fresh_token(self) -> bool:
+        return bool(self._token) and self._now_s - self._renewed_s < FRESH_TOKEN_S
+
+    def _need_token(self, reason: str) -> None:
+        """The token that there was is no good."""
+        if not self._options.can_renew:
+            advice = "give user and password, so that new tokens can be had, or connect again with a new token"
+            self._fail(TokenRefused(f"{reason}; {advice}"))
+        elif self._has_fresh_token():
+            self._fail(TokenRefused(f"a new token was refused too: {reason}"))
+        else:
+            self._token = ""
+            self._asking = True
+            self._out.append(ev.RenewToken())
+
+    # ── Moving ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _move(self, link: Link, message: messages.Move) -> None:
+        if message.to in {other.url for other in self._links()}:
+            return
+        if link.url.startswith("https:") and not message.to.startswith("https:"):
+            self.trouble = f"not moving to {message.to}: that is not encrypted, and {link.url} is"
+            return
+        self._token = message.token or self._token
+        if len(self._moves_s) == MAX_MOVES and self._now_s - self._moves_s[0] < MOVES_WITHIN_S:
+            if self._options.has_coordinator and not self._asking:
+                self._asking = True
+                self._out.append(ev.Place(self._token, self._device, (), self._place))
+            return
+        self._moves_s.append(self._now_s)
+        self._target = _Target(message.to, message.broker, self._now_s + self._chance() * message.after_ms / 1000)
+        if self._target.at_s <= self._now_s:
+            self._follow()
+
+    def _follow(self) -> None:
+        target, self._target = self._target, None
+        assert target is not None
+        if self._candidate is not None:
+            self._out.append(ev.Disconnect(self._candidate.number))
+        # The other broker learns from `hello` how far we are; this one may be asked until it has.
+        self._ledger.send_acks(self._current, self._now_s)
+        self._candidate = self._open(target.url, target.broker)
+
+    def _take_over_if_joined(self) -> None:
+        link = self._candidate
+        if link is None or not self._ledger.is_carried_by(link):
+            return
+        assert self._current is not None
+        self._out.append(ev.Disconnect(self._current.number))
+        self._current, self._candidate = link, None
+        self._ledger.confirm_left(self._links())
+
+    # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _time_passed(self) -> None:
+        if self._retry_s is not None and self._retry_s <= self._now_s:
+            self._seek()
+        if self._ledger.ack_due_s is not None and self._ledger.ack_due_s <= self._now_s:
+            self._ledger.send_acks(self._current, self._now_s)
+        if self._target is not None and self._target.at_s <= self._now_s:
+            self._follow()
+        for link in self._links():
+            if (reason := self._overdue(link)) is not None:
+                self._lost(link, 0, reason, disconnect=True)
+                continue
+            self._ledger.ask_again(link, self._now_s)
+            silent = link.state is LinkState.LIVE and self._now_s >= link.heard_s + PING_AFTER_S
+            if silent and not self._paused and not link.pinged_s:
+                link.pinged_s = self._now_s
+                link.outbox.append(messages.Ping())
+
+    def _overdue(self, link: Link) -> str | None:
+        """Why a link is to be given up, if so."""
+        age_s = self._now_s - link.opened_s
+        if link.state is not LinkState.LIVE:
+            return f"no welcome within {HELLO_TIMEOUT_S:g} s" if age_s >= HELLO_TIMEOUT_S else None
+        if link is self._candidate and age_s >= JOIN_TIMEOUT_S:
+            return f"it did not carry on all subscriptions within {JOIN_TIMEOUT_S:g} s"
+        if link.pinged_s and not self._paused and self._now_s >= link.pinged_s + PONG_WITHIN_S:
+            return f"no answer within {PONG_WITHIN_S:g} s"
+        return None
+
+    def _pump(self, link: Link) -> None:
+        if link.outbox and link.state is LinkState.LIVE:
+            self._out.extend(ev.Send(link.number, message) for message in link.sendable(self._now_s))
+
+    def _fail(self, error: TocsinError) -> None:
+        self._end()
+        self._out.append(ev.Fail(error))
+
+    def _end(self) -> None:
+        for link in self._links():
+            self._pump(link)
+            self._out.append(ev.Disconnect(link.number))
+        self._current = self._candidate = None
+        self._ended = True
+
+
+def _told(link: Link, code: int, reason: str) -> str:
+    said = link.complaint.message if link.complaint is not None else reason
+    return f"{link.url}: {said or 'the connection ended'}" + (f" (close code {code})" if code else "")

@@ -1,0 +1,61 @@
+"""What a subscriber asks the coordinator for: tokens and a broker to go to. Errors come as Tocsin's own."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import httpx
+
+from tocsin.client.core.failures import error_of
+from tocsin.client.shell.trust import usual_trust
+from tocsin.errors import AlreadyExists, TocsinError, Unavailable
+from tocsin.protocol.coordination import Placement
+
+_TIMEOUT_S = 10.0
+
+
+class Accounts:
+    """httpx.TransportError is let through: nobody answers."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, verify=tls or usual_trust())
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def token(self, user: str, password: str, *, register: bool = False) -> str:
+        """A token for a user; with `register`, one who is not known yet is registered."""
+        body = {"name": user, "password": password}
+        if register:
+            try:
+                return str((await self._post("/v1/users", body))["token"])
+            except AlreadyExists:
+                pass
+        return str((await self._post("/v1/tokens", body))["token"])
+
+    async def place(
+        self, token: str, device: str, place: tuple[float, float] | None, avoid: tuple[str, ...]
+    ) -> Placement:
+        body: dict[str, Any] = {"avoid": list(avoid)[:100]}
+        body |= {"device": device} if device else {}
+        body |= {"place": list(place)} if place is not None else {}
+        return Placement.model_validate(await self._post("/v1/placements", body, token))
+
+    async def _post(self, path: str, body: dict[str, Any], token: str = "") -> Any:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        response = await self._http.post(path, json=body, headers=headers)
+        if response.is_success:
+            return response.json()
+        raise _refusal(response)
+
+
+def _refusal(response: httpx.Response) -> TocsinError:
+    try:
+        error = response.json()["error"]
+        code, message = str(error["code"]), str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"{response.request.url} answered {response.status_code}: {response.text[:200]}"
+        return Unavailable(message, retry_after_s=1) if response.status_code >= 500 else error_of("http", message)
+    temporary, retry_after_s = bool(error.get("temporary")), float(error.get("retry_after_s", 1))
+    return error_of(code, message, temporary=temporary, retry_after_s=retry_after_s)

@@ -1,0 +1,63 @@
+"""What the plain HTTP clients share: one connection pool, and refusals as `ServerError`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from tocsin.client.shell.trust import usual_trust
+from tocsin.errors import TocsinError
+
+#: What proxies answer while the server is away.
+_TEMPORARY = frozenset({502, 503, 504})
+
+
+class ServerError(TocsinError):
+    """The server refused a request. `code` and `temporary` are its own words; `error` is all that it said."""
+
+    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
+        super().__init__(str(error.get("pointed") or error.get("message") or f"status {status}"))
+        self.status = self.http_status = status
+        self.code = str(error.get("code") or TocsinError.code)
+        self.temporary = bool(error.get("temporary"))
+        self.error = dict(error)
+        self.retry_after_s = float(error.get("retry_after_s", 1.0))
+
+    @classmethod
+    def of(cls, response: httpx.Response) -> Self:
+        """What a response says. Where something in between answered for the server, its status is all there is."""
+        try:
+            error = dict(response.json()["error"])
+        except (ValueError, KeyError, TypeError):
+            error = {"message": response.text[:500], "temporary": response.status_code in _TEMPORARY}
+        return cls(response.status_code, error)
+
+
+class HttpClient:
+    """One connection pool to one server."""
+
+    def __init__(self, url: str, *, token: str, timeout_s: float) -> None:
+        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s, verify=usual_trust())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._send(method, path, **options).json()
+        return answer
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        response = self._http.request(method, path, **options)
+        if not response.is_success:
+            raise ServerError.of(response)
+        return response

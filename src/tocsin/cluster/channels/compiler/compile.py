@@ -1,0 +1,142 @@
+"""From text and catalogue to Spark SQL: pure, no session needed.
+
+A channel becomes one query that answers for all its subscriptions; `sets` and `joins` hold how. What is handed to
+Spark is generated from the checked tree, never the author's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tocsin.cluster.channels.compiler import template
+from tocsin.cluster.channels.compiler.check import check_query
+from tocsin.cluster.channels.compiler.dialect import sql_of
+from tocsin.cluster.channels.compiler.near import cell_size_for, spell_out
+from tocsin.cluster.channels.compiler.resolve import Output
+from tocsin.cluster.channels.compiler.sets import SetOriented, payload_query
+from tocsin.cluster.channels.compiler.template import Broadcast, CellSize, Part, Relation, RelationRole
+from tocsin.cluster.channels.compiler.windows import bind_relations
+from tocsin.cluster.channels.core.radius_classes import RadiusGroup
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset
+
+__all__ = [
+    "Broadcast",
+    "CellSize",
+    "CompiledChannel",
+    "CompiledSelect",
+    "Part",
+    "Relation",
+    "RelationRole",
+    "cell_size_for",
+    "compile_channel",
+    "compile_select",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledChannel:
+    """A channel's query: it gives `subscription` BIGINT and `payload` STRING (JSON, NULLs included)."""
+
+    parts: tuple[Part, ...]
+    columns: tuple[Output, ...]
+    #: All datasets the body reads, and those whose new rows it runs over.
+    datasets: tuple[str, ...]
+    windows: tuple[str, ...]
+    #: The body has no is_new: every run gives its whole result.
+    full_result: bool
+    #: The same query, written for few subscriptions; given if a radius is a parameter.
+    parts_for_few: tuple[Part, ...] = ()
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return template.relations_of(self.parts)
+
+    @property
+    def radius_parameters(self) -> tuple[str, ...]:
+        """The parameters whose values among the subscriptions set cell sizes."""
+        return tuple(sorted({part.parameter for part in self.parts if isinstance(part, CellSize)}))
+
+    def render(self, names: Mapping[Relation, str], cell_sizes: Mapping[str, float], *, broadcast: bool = True) -> str:
+        """The SQL. `broadcast=False` leaves out the hints, for windows too large to be copied to every executor."""
+        return template.render(self.parts, names, cell_sizes, broadcast=broadcast)
+
+    def render_groups(
+        self, names: Mapping[Relation, str], groups: Sequence[RadiusGroup], *, broadcast: bool = True
+    ) -> str:
+        """The SQL for subscriptions that are split by their radii: a branch for each group, one query in all."""
+        return "\nUNION ALL\n".join(
+            f"({branch})" if len(groups) > 1 else branch
+            for branch in (self._branch(names, group, broadcast) for group in groups)
+        )
+
+    def _branch(self, names: Mapping[Relation, str], group: RadiusGroup, broadcast: bool) -> str:
+        if group.condition:
+            mine = f"(SELECT * FROM {names[template.SUBSCRIPTIONS]} WHERE {group.condition})"
+            names = {**names, template.SUBSCRIPTIONS: mine}
+        if group.is_few:
+            # The hint is on the subscriptions, and they are few whatever the window holds.
+            return template.render(self.parts_for_few, names, group.cell_sizes, broadcast=True)
+        return self.render(names, group.cell_sizes, broadcast=broadcast)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSelect:
+    """A query to look around with; all its relations are FULL."""
+
+    parts: tuple[Part, ...]
+    columns: tuple[Output, ...]
+    datasets: tuple[str, ...]
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return template.relations_of(self.parts)
+
+    def render(self, names: Mapping[Relation, str]) -> str:
+        return template.render(self.parts, names, {}, broadcast=False)
+
+
+def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> CompiledChannel:
+    """Raises StatementError, pointing into the body, if the channel can't run for all subscriptions at once."""
+    catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
+    checked = check_query(channel.body, parameters=channel.parameters, datasets=catalogue, channel=True)
+    read = _datasets_of(checked.tree)
+    if not read:
+        raise checked.source.error("a channel must read at least one dataset", 0)
+    watched = bind_relations(checked.tree)
+    if not watched and channel.kind is ChannelKind.CONTINUOUS:
+        message = "a CONTINUOUS channel runs on new records: say which with is_new(dataset)"
+        raise checked.source.error(message, 0)
+
+    def written(*, few_subscriptions: bool) -> tuple[Part, ...]:
+        try:
+            rows = SetOriented(checked.source, catalogue, few_subscriptions).query(checked.tree.copy())
+        except RecursionError:
+            raise checked.source.error("nested too deeply", 0) from None
+        return template.split(payload_query(rows, [output.name for output in checked.columns]))
+
+    parts = written(few_subscriptions=False)
+    has_radii = any(isinstance(part, CellSize) for part in parts)
+    return CompiledChannel(
+        parts,
+        checked.columns,
+        read,
+        watched or read,
+        full_result=not watched,
+        parts_for_few=written(few_subscriptions=True) if has_radii else (),
+    )
+
+
+def compile_select(sql: str, datasets: Mapping[str, Dataset]) -> CompiledSelect:
+    """Raises StatementError, pointing at the place, if `sql` is not a query that may run."""
+    catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
+    checked = check_query(sql, parameters=(), datasets=catalogue, channel=False)
+    read = _datasets_of(checked.tree)
+    bind_relations(checked.tree)
+    return CompiledSelect(template.split(sql_of(spell_out(checked.tree))), checked.columns, read)
+
+
+def _datasets_of(tree: exp.Expr) -> tuple[str, ...]:
+    return tuple(sorted({table.name for table in tree.find_all(exp.Table)}))

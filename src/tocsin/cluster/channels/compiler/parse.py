@@ -1,0 +1,558 @@
+"""Statements from text. The shell of a statement is read here; a query inside it is kept exactly as written.
+
+Refuses what is not a statement with the place and what would be allowed. Looks nothing up: whether a dataset
+exists, or a query may run, is decided by those who know the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePath
+from sys import float_info
+from typing import TypeVar
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tocsin.cluster.channels.compiler import advice, statements
+from tocsin.cluster.channels.compiler.dialect import NAME_RULE, Source, is_name, read_number, tokenize
+from tocsin.cluster.channels.compiler.statements import FileFormat, Kind, Listing, LiteralValue, Statement
+from tocsin.errors import ScriptProgress, StatementError, TocsinError
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
+from tocsin.model.grants import Action, Grant, GranteeKind
+from tocsin.model.schema import NUMBERS, RESERVED_PREFIX, Column, ColumnType, Schema
+
+MAX_SCRIPT_LENGTH = 1 << 20
+MIN_PERIOD_S = 0.1
+MAX_PERIOD_S = 24 * 3600.0
+#: As the coordinator takes them.
+MAX_CLASS_LENGTH = 255
+
+TYPES = {type_.value: type_ for type_ in ColumnType} | {"INTEGER": ColumnType.INT, "LONG": ColumnType.BIGINT}
+_UNITS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60, "HOUR": 3600, "HOURS": 3600}
+_EXTENSIONS = {
+    ".csv": FileFormat.CSV,
+    ".ndjson": FileFormat.NDJSON,
+    ".jsonl": FileFormat.NDJSON,
+    ".json": FileFormat.NDJSON,
+    ".parquet": FileFormat.PARQUET,
+}
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStatement:
+    """A statement, and where in the script it and the query inside it begin, as offsets from 0."""
+
+    statement: Statement
+    start: int
+    query_start: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    source: Source
+    statements: tuple[PlacedStatement, ...]
+
+    def place(self, error: TocsinError, at: int, done: Sequence[str]) -> None:
+        """Say in the error of statement number `at` (from 0) where in the script it is, and what those before did."""
+        failed = self.statements[at]
+        error.script = _progress(self.source, failed.start, at, len(self.statements), done)
+        if isinstance(error, StatementError) and error.text != self.source.text:
+            offset = failed.start
+            if error.line and failed.query_start is not None:
+                offset = failed.query_start + _offset(error.text, error.line, error.column)
+            error.text = self.source.text
+            error.line, error.column = self.source.line_and_column(offset)
+
+
+def parse_script(text: str) -> tuple[Statement, ...]:
+    """The statements of a script, in order."""
+    return tuple(placed.statement for placed in read_script(text).statements)
+
+
+def read_script(text: str) -> Script:
+    """The statements of a script with their places. They are separated by `;`, and comments may stand anywhere."""
+    source = Source(text)
+    if len(text.encode("utf-8", "replace")) > MAX_SCRIPT_LENGTH:
+        raise StatementError(f"the script is too long: at most {MAX_SCRIPT_LENGTH:,} bytes are allowed")
+    written: list[list[Token]] = [[]]
+    for token in _words(tokenize(source)):
+        if token.token_type is TokenType.SEMICOLON:
+            written.append([])
+        else:
+            written[-1].append(token)
+    written = [tokens for tokens in written if tokens]
+    found: list[PlacedStatement] = []
+    for at, tokens in enumerate(written):
+        reader = _Reader(source, tokens)
+        try:
+            found.append(PlacedStatement(reader.statement(), tokens[0].start, reader.query_start))
+        except StatementError as error:
+            # None has been carried out yet: all are read before.
+            error.script = _progress(source, tokens[0].start, at, len(written), ())
+            raise
+    return Script(source, tuple(found))
+
+
+def _progress(source: Source, start: int, at: int, count: int, done: Sequence[str]) -> ScriptProgress | None:
+    """None for a statement that stands alone: there is nothing to tell it from."""
+    return ScriptProgress(at + 1, count, source.line_and_column(start)[0], tuple(done)) if count > 1 else None
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    return sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
+
+
+def _words(tokens: Iterable[Token]) -> Iterator[Token]:
+    """The tokens, with keywords of several words, such as PRIMARY KEY, taken apart."""
+    for token in tokens:
+        words = token.text.split()
+        if len(words) < 2 or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            yield token
+            continue
+        for number, word in enumerate(words):
+            # The last word keeps the end, for a query's text is cut out by offsets.
+            yield Token(TokenType.VAR, word, start=token.start, end=token.end if number else token.start)
+
+
+def parse_statement(text: str) -> Statement:
+    """The one statement that the text holds."""
+    found = parse_script(text)
+    if len(found) != 1:
+        raise Source(text).error(f"exactly one statement is expected here, not {len(found)}", 0)
+    return found[0]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the tokens of one statement, front to back."""
+
+    source: Source
+    tokens: Sequence[Token]
+    place: int = 0
+    #: Where in the source the query inside the statement begins.
+    query_start: int | None = None
+
+    def statement(self) -> Statement:
+        readers: Mapping[str, Callable[[], Statement]] = {
+            "CREATE": self._create,
+            "ALTER": self._alter,
+            "LOAD": self._load,
+            "INSERT": self._insert,
+            "DELETE": self._delete,
+            "FORGET": self._forget,
+            "SHOW": self._show,
+            "DESCRIBE": self._describe,
+            "EXPLAIN": lambda: statements.ExplainChannel(self._channel()),
+            "PAUSE": lambda: statements.PauseChannel(self._channel()),
+            "RESUME": lambda: statements.ResumeChannel(self._channel()),
+            "DROP": self._drop,
+            "GRANT": lambda: statements.GrantTo(self._grant("TO")),
+            "REVOKE": lambda: statements.RevokeFrom(self._grant("FROM")),
+        }
+        if self._next_is("SELECT", "WITH", "("):
+            return statements.Select(self._rest())
+        statement = readers[self._word(*readers, "SELECT")]()
+        if self.place < len(self.tokens):
+            raise self._error(f"the statement should end before {self._shown()}")
+        return statement
+
+    # One method per statement
+
+    def _create(self) -> Statement:
+        word = self._word("ACTIVE", "KEYED", "REFERENCE", "FEED", "REPETITIVE", "CONTINUOUS", "PUBLISHER")
+        if word == "FEED":
+            return self._create_feed()
+        if word == "PUBLISHER":
+            return statements.CreatePublisher(self._name("publisher"))
+        if word in ("REPETITIVE", "CONTINUOUS"):
+            return self._create_channel(ChannelKind(word))
+        return self._create_dataset(DatasetKind(word))
+
+    def _create_dataset(self, kind: DatasetKind) -> Statement:
+        self._word("DATASET")
+        if_not_exists = self._if_not_exists()
+        name = self._name("dataset")
+        self._sign("(")
+        columns: list[Column] = []
+        key: tuple[str, ...] = ()
+        while True:
+            if self._next_is("PRIMARY") and len(self.tokens) > self.place + 1 and self._text(1).upper() == "KEY":
+                if key:
+                    raise self._error("PRIMARY KEY is given twice")
+                key = self._primary_key()
+            else:
+                self._new_name((column.name for column in columns), "column")
+                columns.append(self._column())
+            if not self._skip(","):
+                break
+        self._sign(")")
+        return statements.CreateDataset(Dataset(name, kind, self._schema(kind, columns, key)), if_not_exists)
+
+    def _primary_key(self) -> tuple[str, ...]:
+        self._word("PRIMARY")
+        self._word("KEY")
+        self._sign("(")
+        names = [self._name("column")]
+        while self._skip(","):
+            names.append(self._name("column"))
+        self._sign(")")
+        return tuple(names)
+
+    def _schema(self, kind: DatasetKind, columns: list[Column], key: tuple[str, ...]) -> Schema:
+        if not columns:
+            raise self._error("a dataset needs at least one column")
+        if not key and kind is not DatasetKind.REFERENCE:
+            raise self._error(f"{kind} datasets need a PRIMARY KEY (column, ...)")
+        found = Schema(tuple(columns))
+        keys = []
+        for name in key:
+            column = found.find(name)
+            if column is None:
+                raise self._error(f"PRIMARY KEY: there is no column {name}; there are {', '.join(found.names)}")
+            if column.name in keys:
+                raise self._error(f"PRIMARY KEY: {name} is given twice")
+            keys.append(column.name)
+        filled = tuple(
+            Column(column.name, column.type, nullable=column.nullable and column.name not in keys) for column in columns
+        )
+        return Schema(filled, tuple(keys))
+
+    def _column(self) -> Column:
+        name, type_ = self._name("column"), self._type()
+        nullable = True
+        if self._skip("NOT"):
+            self._word("NULL")
+            nullable = False
+        if self._next_is("PRIMARY"):
+            raise self._error(f"the key is named after all columns: ({name} {type_}, ..., PRIMARY KEY ({name}))")
+        return Column(name, type_, nullable)
+
+    def _create_feed(self) -> Statement:
+        if_not_exists = self._if_not_exists()
+        name = self._name("feed")
+        self._word("INTO")
+        dataset = self._name("dataset")
+        self._word("FROM")
+        origin = FeedSource(self._word(*FeedSource))
+        location = self._string("the folder") if origin is FeedSource.FOLDER else ""
+        return statements.CreateFeed(Feed(name, dataset, origin, location), if_not_exists)
+
+    def _create_channel(self, kind: ChannelKind) -> Statement:
+        self._word("CHANNEL")
+        if_not_exists = self._if_not_exists()
+        name = self._name("channel")
+        if self._next_is("AS", "PERIOD"):
+            raise self._error(f"the parameters are missing; a channel without any is written {name} ()")
+        self._sign("(")
+        parameters: list[Parameter] = []
+        while not self._next_is(")"):
+            self._new_name((parameter.name for parameter in parameters), "parameter")
+            parameters.append(self._parameter())
+            if not self._skip(","):
+                break
+        self._sign(")")
+        period_s = None
+        if kind is ChannelKind.REPETITIVE:
+            self._word("PERIOD")
+            period_s = self._period_s()
+        elif self._next_is("PERIOD"):
+            raise self._error("CONTINUOUS channels have no PERIOD; they run when records arrive")
+        self._word("AS")
+        channel = Channel(name, kind, tuple(parameters), self._rest(), period_s)
+        return statements.CreateChannel(channel, if_not_exists)
+
+    def _parameter(self) -> Parameter:
+        name, type_ = self._name("parameter"), self._type()
+        place = self.place
+        if self._skip("IS"):
+            filled_by = self._choice(FilledBy)
+            if type_ is not ColumnType.STRING:
+                raise self._error(f"IS {filled_by} is for a STRING; {name} is of type {type_}", place)
+            return Parameter(name, type_, filled_by=filled_by)
+        if not self._skip("MAX"):
+            return Parameter(name, type_)
+        if type_ not in NUMBERS:
+            raise self._error(f"MAX is for numbers: {', '.join(NUMBERS)}; {name} is a {type_}", place)
+        maximum = self._literal()
+        if isinstance(maximum, bool | str | None) or not 0 <= maximum <= float_info.max:
+            raise self._error(f"MAX needs a number from 0 on, such as {name} {type_} MAX 50000", place)
+        if type_ is not ColumnType.DOUBLE and not isinstance(maximum, int):
+            raise self._error(f"the MAX of {name} must be a whole number, as its type {type_} is", place)
+        return Parameter(name, type_, float(maximum) if type_ is ColumnType.DOUBLE else maximum)
+
+    def _period_s(self) -> float:
+        place = self.place
+        number = self._take("a number and SECONDS, MINUTES or HOURS")
+        if number.token_type is not TokenType.NUMBER:
+            raise self._error("PERIOD needs a number, such as PERIOD 10 SECONDS", place)
+        try:
+            count = read_number(number.text)
+        except ValueError:
+            raise self._error(f"{number.text} is not a number", place) from None
+        if not self._next_is(*_UNITS):
+            raise self._error(f"expected one of {', '.join(_UNITS)}, such as PERIOD 10 SECONDS, not {self._shown()}")
+        seconds = count * _UNITS[self._word(*_UNITS)]
+        if not MIN_PERIOD_S <= seconds <= MAX_PERIOD_S:
+            raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", place)
+        return seconds
+
+    def _alter(self) -> Statement:
+        self._word("DATASET")
+        dataset = self._name("dataset")
+        if self._next_is("DROP", "RENAME", "ALTER", "MODIFY", "CHANGE"):
+            raise self._error("expected ADD: columns can only be added; leave others out of the SELECT list")
+        self._word("ADD")
+        self._word("COLUMN")
+        if_not_exists = self._if_not_exists()
+        place = self.place
+        column = self._column()
+        if not column.nullable:
+            raise self._error("a column that is added can't be NOT NULL: the rows already there have no value", place)
+        return statements.AlterDatasetAddColumn(dataset, column, if_not_exists)
+
+    def _load(self) -> Statement:
+        self._word("DATASET")
+        dataset = self._name("dataset")
+        self._word("FROM")
+        place = self.place
+        path = self._string("the file")
+        if self._skip("FORMAT"):
+            return statements.LoadDataset(
+                dataset, path, FileFormat(self._word(*(f.upper() for f in FileFormat)).lower())
+            )
+        format_ = _EXTENSIONS.get(PurePath(path).suffix.lower())
+        if format_ is None:
+            known = ", ".join(_EXTENSIONS)
+            raise self._error(f"the format of {path!r} is unknown: known are {known}; or add FORMAT csv", place)
+        return statements.LoadDataset(dataset, path, format_)
+
+    def _insert(self) -> Statement:
+        self._word("INTO")
+        dataset = self._name("dataset")
+        columns: list[str] | None = None
+        if self._skip("("):
+            columns = []
+            while True:
+                self._new_name(columns, "column")
+                columns.append(self._name("column"))
+                if not self._skip(","):
+                    break
+            self._sign(")")
+        if self._next_is("SELECT", "WITH"):
+            raise self._error("INSERT takes VALUES (...), (...) only; LOAD DATASET reads files, feeds take records")
+        self._word("VALUES")
+        rows: list[tuple[LiteralValue, ...]] = []
+        while True:
+            place = self.place
+            rows.append(self._row())
+            if len(rows[-1]) != len(columns if columns is not None else rows[0]):
+                wanted = len(columns if columns is not None else rows[0])
+                raise self._error(f"this row has {len(rows[-1])} values instead of {wanted}", place)
+            if not self._skip(","):
+                break
+        return statements.Insert(dataset, tuple(columns) if columns is not None else None, tuple(rows))
+
+    def _delete(self) -> Statement:
+        self._word("FROM")
+        dataset = self._name("dataset")
+        if self.place >= len(self.tokens):
+            raise self._error("DELETE needs WHERE and a condition; WHERE TRUE removes all rows")
+        self._word("WHERE")
+        if self.place >= len(self.tokens):
+            raise self._error("a condition is missing here; TRUE removes all rows")
+        start, end = self.tokens[self.place].start, self.tokens[-1].end
+        self.place = len(self.tokens)
+        statement = statements.Delete(dataset, self.source.text[start : end + 1])
+        self.query_start = start - len(statement.opening)
+        return statement
+
+    def _forget(self) -> Statement:
+        self._word("PERSON")
+        place = self.place
+        token = self._take("a name in quotes")
+        if token.token_type is not TokenType.STRING or not token.text.strip():
+            raise self._error("the name must be given in quotes, such as FORGET PERSON 'ann'", place)
+        return statements.ForgetPerson(token.text)
+
+    def _row(self) -> tuple[LiteralValue, ...]:
+        self._sign("(")
+        values = [self._literal()]
+        while self._skip(","):
+            values.append(self._literal())
+        self._sign(")")
+        return tuple(values)
+
+    def _literal(self) -> LiteralValue:
+        place = self.place
+        token = self._take("a value")
+        negative = token.text == "-" and token.token_type is TokenType.DASH
+        if negative:
+            token = self._take("a number")
+        if token.token_type is TokenType.NUMBER:
+            try:
+                return read_number(token.text) * (-1 if negative else 1)
+            except ValueError:
+                raise self._error(f"{token.text} is not a number that can be stored", place) from None
+        if not negative:
+            if token.token_type is TokenType.STRING:
+                return token.text
+            words: dict[str, LiteralValue] = {"TRUE": True, "FALSE": False, "NULL": None}
+            if token.text.upper() in words:
+                return words[token.text.upper()]
+        allowed = "a value must be a string, a number, TRUE, FALSE or NULL"
+        raise self._error(f"{allowed}; a time is written as '2026-01-02T03:04:05Z'", place)
+
+    def _show(self) -> Statement:
+        listing = self._choice(Listing)
+        if listing is not Listing.GRANTS or not self._skip("ON"):
+            return statements.Show(listing)
+        kind = self._word("CHANNEL", "FEED")
+        action = Action.SUBSCRIBE if kind == "CHANNEL" else Action.PUBLISH
+        return statements.Show(listing, (action, self._name(kind.lower())))
+
+    def _grant(self, preposition: str) -> Grant:
+        action = self._choice(Action)
+        kind = "CHANNEL" if action is Action.SUBSCRIBE else "FEED"
+        self._word("ON")
+        self._word(kind)
+        on = self._name(kind.lower())
+        self._word(preposition)
+        if action is Action.PUBLISH:
+            self._word("PUBLISHER")
+            return Grant(action, on, GranteeKind.PUBLISHER, self._name("publisher"))
+        if self._word("CLASS", "ALL") == "ALL":
+            return Grant(action, on, GranteeKind.ALL)
+        place = self.place
+        permission = self._take("the name of a permission class").text
+        if len(permission) > MAX_CLASS_LENGTH:
+            raise self._error(f"a permission class has at most {MAX_CLASS_LENGTH} characters", place)
+        return Grant(action, on, GranteeKind.CLASS, permission)
+
+    def _describe(self) -> Statement:
+        kind = self._choice(Kind)
+        return statements.Describe(kind, self._name(kind.lower()))
+
+    def _channel(self) -> str:
+        self._word("CHANNEL")
+        return self._name("channel")
+
+    def _drop(self) -> Statement:
+        kind = self._word(*Kind, "PUBLISHER")
+        if_exists = self._skip("IF")
+        if if_exists:
+            self._word("EXISTS")
+        name = self._name(kind.lower())
+        if kind == "PUBLISHER":
+            return statements.DropPublisher(name, if_exists)
+        return statements.Drop(Kind(kind), name, if_exists)
+
+    # The pieces of statements
+
+    def _choice(self, choices: type[_Choice]) -> _Choice:
+        return choices(self._word(*(choice.value for choice in choices)))
+
+    def _if_not_exists(self) -> bool:
+        if not self._skip("IF"):
+            return False
+        self._word("NOT")
+        self._word("EXISTS")
+        return True
+
+    def _type(self) -> ColumnType:
+        place = self.place
+        written = self._take(f"a type: {', '.join(ColumnType)}").text
+        if (type_ := TYPES.get(written.upper())) is None:
+            allowed = ", ".join(ColumnType)
+            raise self._error(
+                f"the type {written} is not allowed; allowed are {allowed}{advice.on_type(written)}", place
+            )
+        return type_
+
+    def _name(self, what: str) -> str:
+        place = self.place
+        token = self._take(f"the name of a {what}")
+        if token.token_type is TokenType.STRING or not is_name(token.text):
+            if token.text in ("$", ":", "@", "?"):
+                following = self._text()
+                raise self._error(f"a {what} is declared by its name alone: {following or 'name'}", place)
+            if token.text.startswith(RESERVED_PREFIX):
+                raise self._error(f"{token.text}: names that begin with an underscore are reserved", place)
+            raise self._error(f"{token.text!r} can't name a {what}; names are {NAME_RULE}", place)
+        return token.text
+
+    def _new_name(self, taken: Iterable[str], what: str) -> None:
+        if self._text().lower() in {name.lower() for name in taken}:
+            raise self._error(f"the {what} {self._text()} is given twice")
+
+    def _string(self, what: str) -> str:
+        place = self.place
+        token = self._take(f"{what} in quotes")
+        if token.token_type is not TokenType.STRING or not token.text:
+            raise self._error(f"{what} must be given in quotes, such as '/data/in'", place)
+        return token.text
+
+    def _rest(self) -> str:
+        """The text from here to the end of the statement, exactly as written."""
+        if self.place >= len(self.tokens):
+            raise self._error("a query is missing here: SELECT ...")
+        if not self._next_is("SELECT", "WITH", "("):
+            raise self._error(f"a query is expected here, beginning with SELECT or WITH, not {self._shown()}")
+        start, end = self.tokens[self.place].start, self.tokens[-1].end
+        self.place = len(self.tokens)
+        self.query_start = start
+        return self.source.text[start : end + 1]
+
+    # Tokens
+
+    def _word(self, *allowed: str) -> str:
+        place = self.place
+        listed = f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0]
+        token = self._take(listed)
+        if token.text.upper() not in allowed or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            before = self.tokens[place - 1].text if place else ""
+            raise self._error(
+                f"expected {listed}, not {token.text!r}{advice.on_word(before, token.text, allowed)}", place
+            )
+        return token.text.upper()
+
+    def _sign(self, sign: str) -> None:
+        place = self.place
+        if self._take(repr(sign)).text != sign:
+            found = self._text(place - self.place)
+            rule = f"; names are {NAME_RULE}" if found in ("-", ".") else ""
+            raise self._error(f"expected {sign!r}, not {found!r}{rule}", place)
+
+    def _skip(self, word: str) -> bool:
+        if not self._next_is(word):
+            return False
+        self.place += 1
+        return True
+
+    def _next_is(self, *words: str) -> bool:
+        if self.place >= len(self.tokens):
+            return False
+        token = self.tokens[self.place]
+        return token.text.upper() in words and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+
+    def _take(self, wanted: str) -> Token:
+        if self.place >= len(self.tokens):
+            raise self._error(f"the statement ends too soon; expected {wanted}")
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+    def _text(self, ahead: int = 0) -> str:
+        place = self.place + ahead
+        return self.tokens[place].text if place < len(self.tokens) else ""
+
+    def _shown(self) -> str:
+        return repr(self._text())
+
+    def _error(self, message: str, place: int | None = None) -> StatementError:
+        place = self.place if place is None else place
+        if place < len(self.tokens):
+            return self.source.error(message, self.tokens[place].start)
+        return self.source.error(message, self.tokens[-1].end)

@@ -1,0 +1,413 @@
+"""Names: every column of a checked query finds its relation, every relation its dataset.
+
+The tree comes back in one canonical form, so that the compiler needs no notion of scope: WITH is expanded, `*` is
+spelled out, every output is aliased, every column carries its relation's alias, and no alias occurs twice in the
+whole query. Only ORDER BY still refers to outputs, by bare name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from tocsin.cluster.channels.compiler import advice, functions
+from tocsin.cluster.channels.compiler.dialect import Source, column_of, function_name, offset_of
+from tocsin.cluster.channels.compiler.patterns import bounded_levenshtein, copies_of_text, spell_out_pattern
+from tocsin.cluster.channels.compiler.size import SIZE, Budget, size_of
+from tocsin.model.catalogue import Dataset, DatasetKind
+from tocsin.model.schema import SEQUENCE_COLUMN, ColumnType
+
+NUMBERS = frozenset({ColumnType.INT, ColumnType.BIGINT, ColumnType.DOUBLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column that a query gives; the type only where it is that of a dataset's column or a parameter.
+    `size` is that of the expression it stands for."""
+
+    name: str
+    type: ColumnType | None = None
+    size: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    written: str
+    alias: str
+    columns: Mapping[str, Output]
+    dataset: Dataset | None = None
+
+    def find(self, name: str) -> Output | None:
+        if self.dataset is not None and name == SEQUENCE_COLUMN:
+            return Output(SEQUENCE_COLUMN, ColumnType.BIGINT)
+        return self.columns.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _CommonTable:
+    query: exp.Expr
+    columns: list[exp.Identifier]
+    visible: Mapping[str, _CommonTable]
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What names mean inside one SELECT."""
+
+    common: Mapping[str, _CommonTable]
+    outer: _Scope | None = None
+    relations: list[_Relation] = field(default_factory=list)
+
+
+def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]) -> tuple[exp.Expr, tuple[Output, ...]]:
+    while isinstance(tree, exp.Subquery):
+        tree = tree.this
+    budget = Budget(source)
+    budget.charge(size_of(tree))
+    query, outputs = _Resolver(source, datasets, budget).query(tree, _Scope({}), named=True)
+    return query, tuple(outputs)
+
+
+@dataclass(slots=True)
+class _Resolver:
+    source: Source
+    datasets: Mapping[str, Dataset]
+    budget: Budget
+    aliases: set[str] = field(default_factory=set)
+
+    def query(self, node: exp.Expr, scope: _Scope, *, named: bool) -> tuple[exp.Expr, list[Output]]:
+        """Resolve a query whose surroundings are `scope`; `named` if its outputs must have distinct names."""
+        common = scope.common
+        if (with_ := node.args.get("with_")) is not None:
+            common = self._common_tables(with_, common)
+            node.set("with_", None)
+        inner = _Scope(common, scope.outer)
+        if isinstance(node, exp.Subquery):
+            query, outputs = self.query(node.this, inner, named=named)
+            node.set("this", query)
+        elif isinstance(node, exp.SetOperation):
+            outputs = self._set_operation(node, inner, named=named)
+        else:
+            outputs = self._select(node, inner, named=named)
+        return node, outputs
+
+    def _common_tables(self, with_: exp.Expr, visible: Mapping[str, _CommonTable]) -> Mapping[str, _CommonTable]:
+        for table in with_.expressions:
+            name = table.alias.lower()
+            if name in self.datasets:
+                raise self._error(table.args["alias"], f"{table.alias} is a dataset; choose another name")
+            visible = {
+                **visible,
+                name: _CommonTable(table.this, table.args["alias"].args.get("columns") or [], visible),
+            }
+        return visible
+
+    def _set_operation(self, node: exp.Expr, scope: _Scope, *, named: bool) -> list[Output]:
+        left, outputs = self.query(node.this, scope, named=named)
+        right, others = self.query(node.expression, scope, named=False)
+        node.set("this", left)
+        node.set("expression", right)
+        if len(outputs) != len(others):
+            message = f"both sides need the same number of columns; they have {len(outputs)} and {len(others)}"
+            raise self._error(node, message)
+        outputs = [
+            Output(one.name, one.type if one.type == two.type else None, max(one.size, two.size))
+            for one, two in zip(outputs, others, strict=True)
+        ]
+        for ordered in _ordered(node):
+            ordered.set("this", self._output_reference(ordered.this, outputs))
+        return outputs
+
+    def _output_reference(self, node: exp.Expr, outputs: list[Output]) -> exp.Expr:
+        if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.this) <= len(outputs):
+            return _output_column(outputs[int(node.this) - 1].name)
+        if isinstance(node, exp.Column) and not node.table:
+            for output in outputs:
+                if output.name.lower() == node.name.lower():
+                    return _output_column(output.name)
+        known = ", ".join(output.name for output in outputs)
+        raise self._error(node, f"ORDER BY can only name an output here; there are {known}")
+
+    # One SELECT
+
+    def _select(self, select: exp.Expr, scope: _Scope, *, named: bool) -> list[Output]:
+        if (from_ := select.args.get("from_")) is not None:
+            from_.set("this", self._relation(from_.this, scope))
+        for join in select.args.get("joins") or []:
+            join.set("this", self._relation(join.this, scope))
+            if (on := join.args.get("on")) is not None:
+                join.set("on", self._expression(on, scope, {}))
+            if join.args.get("kind", "").upper() in {"SEMI", "ANTI"}:
+                scope.relations.pop()
+        if (where := select.args.get("where")) is not None:
+            where.set("this", self._expression(where.this, scope, {}))
+        items, outputs = self._select_list(select, scope, named=named)
+        named_items = {item.alias.lower(): item.this for item in items}
+        if (group := select.args.get("group")) is not None:
+            group.set("expressions", [self._grouping(key, items, scope, named_items) for key in group.expressions])
+        if (having := select.args.get("having")) is not None:
+            having.set("this", self._expression(having.this, scope, named_items, strict=True))
+        for ordered in _ordered(select):
+            ordered.set("this", self._ordering(ordered.this, outputs, scope, named_items))
+        self.budget.check(size_of(select))
+        return outputs
+
+    def _grouping(
+        self, key: exp.Expr, items: list[exp.Alias], scope: _Scope, named: Mapping[str, exp.Expr]
+    ) -> exp.Expr:
+        if isinstance(key, exp.Literal) and key.is_int:
+            if not 1 <= int(key.this) <= len(items):
+                raise self._error(key, f"GROUP BY {key.this}: the SELECT list has {len(items)} items")
+            key = self._copied(items[int(key.this) - 1].this)
+        else:
+            key = self._expression(key, scope, named)
+        if isinstance(key.unnest(), exp.Literal):
+            # Spark would take a number for a place in the SELECT list.
+            raise self._error(key, "GROUP BY a constant is not allowed")
+        return key
+
+    def _ordering(self, key: exp.Expr, outputs: list[Output], scope: _Scope, named: Mapping[str, exp.Expr]) -> exp.Expr:
+        bare_output = isinstance(key, exp.Column) and not key.table and key.name.lower() in named
+        if bare_output or (isinstance(key, exp.Literal) and key.is_int):
+            reference = self._output_reference(key, outputs)
+            # A rank within each subscription writes it out.
+            self.budget.charge(size_of(named[reference.name.lower()]))
+            return reference
+        return self._expression(key, scope, named, strict=True)
+
+    def _select_list(self, select: exp.Expr, scope: _Scope, *, named: bool) -> tuple[list[exp.Alias], list[Output]]:
+        items: list[exp.Alias] = []
+        outputs: list[Output] = []
+        seen: dict[str, exp.Expr] = {}
+        for written in select.expressions:
+            place = offset_of(written)
+            for expression, name in self._outputs_of(written, scope, seen, len(items) + 1):
+                if name.lower() in seen and named:
+                    message = f"two outputs are called {name}; name one with AS, such as {name} AS other_{name}"
+                    raise self.source.error(message, place)
+                seen.setdefault(name.lower(), expression)
+                items.append(exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True)))
+                outputs.append(Output(name, expression.meta.get("type"), size_of(expression)))
+        select.set("expressions", items)
+        return items, outputs
+
+    def _outputs_of(
+        self, written: exp.Expr, scope: _Scope, seen: Mapping[str, exp.Expr], number: int
+    ) -> list[tuple[exp.Expr, str]]:
+        if isinstance(written, exp.Star):
+            if not scope.relations:
+                raise self._error(written, "* needs a FROM")
+            return [pair for relation in scope.relations for pair in self._all_columns(relation)]
+        if isinstance(written, exp.Column) and isinstance(written.this, exp.Star):
+            return self._all_columns(self._find_relation(written, written.table, scope))
+        if isinstance(written, exp.Alias):
+            return [(self._expression(written.this, scope, seen), written.alias)]
+        name = written.name if isinstance(written, exp.Column) else function_name(written) or f"column{number}"
+        expression = self._expression(written, scope, seen)
+        return [(expression, expression.name if isinstance(expression, exp.Column) else name)]
+
+    # Relations
+
+    def _relation(self, node: exp.Expr, scope: _Scope) -> exp.Expr:
+        """Add what FROM or JOIN names to the scope; a name from WITH becomes the subquery it stands for."""
+        self.budget.charge_relation(node)
+        alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
+        if not alias:
+            raise self._error(node, "a subquery in FROM needs a name: (SELECT ...) AS name")
+        if any(relation.written == alias.lower() for relation in scope.relations):
+            raise self._error(node, f"two relations are called {alias}; name one with AS")
+        columns = list((node.args.get("alias") or exp.TableAlias()).args.get("columns") or [])
+        unique = self._unique(alias)
+        if isinstance(node, exp.Table):
+            if (table := scope.common.get(node.name.lower())) is not None:
+                inner = _Scope(table.visible)
+                node, columns = exp.Subquery(this=self._copied(table.query)), table.columns
+            else:
+                return self._dataset(node, alias, unique, scope)
+        elif isinstance(node, exp.Lateral):
+            inner = _Scope(scope.common, scope)
+        else:
+            inner = _Scope(scope.common)
+        subquery = node.this if isinstance(node, exp.Lateral) else node
+        query, outputs = self.query(subquery.this, inner, named=not columns)
+        if columns:
+            outputs = self._rename(node, query, columns, outputs)
+        subquery.set("this", query)
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(unique, quoted=True)))
+        named = {output.name.lower(): output for output in outputs}
+        scope.relations.append(_Relation(alias.lower(), unique, named))
+        return node
+
+    def _dataset(self, node: exp.Table, alias: str, unique: str, scope: _Scope) -> exp.Table:
+        dataset = self.datasets.get(node.name.lower())
+        if dataset is None:
+            known = ", ".join(sorted(known.name for known in self.datasets.values())) or "none"
+            close = advice.did_you_mean(node.name, (dataset.name for dataset in self.datasets.values()))
+            raise self._error(node, f"unknown dataset {node.name}; known are {known}{close}")
+        columns = {column.name.lower(): Output(column.name, column.type) for column in dataset.schema}
+        scope.relations.append(_Relation(alias.lower(), unique, columns, dataset))
+        return exp.Table(
+            this=exp.to_identifier(dataset.name, quoted=True),
+            alias=exp.TableAlias(this=exp.to_identifier(unique, quoted=True)),
+        )
+
+    def _rename(
+        self, node: exp.Expr, query: exp.Expr, columns: list[exp.Identifier], outputs: list[Output]
+    ) -> list[Output]:
+        if len(columns) != len(outputs):
+            raise self._error(node, f"{len(columns)} names are given for {len(outputs)} columns")
+        names = [column.name for column in columns]
+        if len({name.lower() for name in names}) < len(names):
+            raise self._error(node, "a column name is given twice")
+        while not isinstance(query, exp.Select):
+            query = query.this
+        if query.args.get("order") is not None:
+            raise self._error(node, "column names in parentheses can't be given to a query with ORDER BY; use AS")
+        for item, name in zip(query.expressions, names, strict=True):
+            item.set("alias", exp.to_identifier(name, quoted=True))
+        return [Output(name, output.type, output.size) for name, output in zip(names, outputs, strict=True)]
+
+    def _unique(self, alias: str) -> str:
+        unique, number = alias, 1
+        while unique.lower() in self.aliases:
+            number += 1
+            unique = f"{alias}_{number}"
+        self.aliases.add(unique.lower())
+        return unique
+
+    def _copied(self, node: exp.Expr) -> exp.Expr:
+        self.budget.charge(size_of(node))
+        return node.copy()
+
+    def _all_columns(self, relation: _Relation) -> list[tuple[exp.Expr, str]]:
+        self.budget.charge(len(relation.columns))
+        return [(_qualified(output, relation), output.name) for output in relation.columns.values()]
+
+    # Expressions
+
+    def _expression(
+        self, node: exp.Expr, scope: _Scope, named: Mapping[str, exp.Expr], *, strict: bool = False
+    ) -> exp.Expr:
+        """`named` are the outputs that a bare name may also mean; `strict` refuses a name that could mean both."""
+        if isinstance(node, exp.Column):
+            return self._column(node, scope, named, strict=strict)
+        if function_name(node) == functions.IS_NEW:
+            return self._is_new(node, scope)
+        if isinstance(node, exp.Query):
+            query, outputs = self.query(node, _Scope(scope.common, scope), named=False)
+            if isinstance(node, exp.Subquery) and len(outputs) != 1:
+                raise self._error(node, f"this subquery must give one column; it gives {len(outputs)}")
+            return query
+        for key, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(key, self._expression(value, scope, named, strict=strict))
+            elif isinstance(value, list):
+                children = [
+                    self._expression(child, scope, named, strict=strict) if isinstance(child, exp.Expr) else child
+                    for child in value
+                ]
+                node.set(key, children)
+        if function_name(node) in {functions.DISTANCE, functions.WITHIN}:
+            self._check_numbers(node)
+        if isinstance(node, exp.Like | exp.ILike):
+            self.budget.charge(size_of(node.this) * copies_of_text(node))
+            return spell_out_pattern(node)
+        if function_name(node) == "levenshtein":
+            self.budget.charge(sum(map(size_of, node.expressions)))
+            return bounded_levenshtein(node)
+        return node
+
+    def _column(self, node: exp.Column, scope: _Scope, named: Mapping[str, exp.Expr], *, strict: bool) -> exp.Expr:
+        name = node.name.lower()
+        if node.table:
+            relation = self._find_relation(node, node.table, scope)
+            if (output := relation.find(name)) is None:
+                known = ", ".join(column.name for column in relation.columns.values())
+                close = advice.did_you_mean(node.name, (column.name for column in relation.columns.values()))
+                raise self._error(node, f"{node.table} has no column {node.name}; it has {known}{close}")
+            return _qualified(output, relation, offset_of(node))
+        found = _owners(name, scope)
+        if len(found) > 1:
+            owners = " and ".join(relation.written for relation in found)
+            raise self._error(
+                node, f"{node.name} is a column of {owners}; write which, such as {found[0].written}.{name}"
+            )
+        meaning = named.get(name)
+        if found:
+            column = _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
+            if strict and meaning is not None and meaning != column:
+                message = f"{node.name} is both a column and an output; write {found[0].written}.{node.name}"
+                raise self._error(node, f"{message} or rename the output")
+            return column
+        if meaning is not None:
+            copy = self._copied(meaning)
+            return copy if isinstance(copy, exp.Column | exp.Literal | exp.Anonymous) else exp.Paren(this=copy)
+        outer = scope.outer
+        while outer is not None:
+            if found := _owners(name, outer):
+                return _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
+            outer = outer.outer
+        names = [column.name for relation in scope.relations for column in relation.columns.values()]
+        more = advice.on_unknown_column(node.name, names)
+        raise self._error(node, f"unknown column {node.name}; known are {', '.join(names) or 'none'}{more}")
+
+    def _find_relation(self, node: exp.Expr, written: str, scope: _Scope) -> _Relation:
+        level: _Scope | None = scope
+        while level is not None:
+            for relation in level.relations:
+                if relation.written == written.lower():
+                    return relation
+            level = level.outer
+        known = ", ".join(relation.written for relation in scope.relations)
+        close = advice.did_you_mean(written, (relation.written for relation in scope.relations))
+        raise self._error(node, f"unknown relation {written}; known here are {known or 'none'}{close}")
+
+    def _is_new(self, node: exp.Expr, scope: _Scope) -> exp.Expr:
+        (argument,) = node.expressions
+        written = argument.name if isinstance(argument, exp.Column) and not argument.table else ""
+        relation = next((found for found in scope.relations if found.written == written.lower()), None)
+        if relation is None or relation.dataset is None:
+            datasets = ", ".join(found.written for found in scope.relations if found.dataset is not None)
+            known = f"; there are {datasets}" if datasets else ""
+            raise self._error(node, f"is_new takes the name or alias of a dataset in the same FROM{known}")
+        if relation.dataset.kind is DatasetKind.REFERENCE:
+            message = f"is_new: {relation.dataset.name} is a REFERENCE dataset, which has no new rows"
+            raise self._error(node, f"{message}; name an ACTIVE or KEYED one")
+        node.set("expressions", [exp.to_identifier(relation.alias, quoted=True)])
+        return node
+
+    def _check_numbers(self, node: exp.Expr) -> None:
+        for argument in node.expressions:
+            type_ = argument.meta.get("type")
+            text = isinstance(argument, exp.Literal) and argument.is_string
+            if text or (isinstance(type_, ColumnType) and type_ not in NUMBERS):
+                raise self._error(
+                    node, f"{function_name(node)} takes numbers only; one argument is {type_ or 'a string'}"
+                )
+
+    def _error(self, node: exp.Expr, message: str) -> Exception:
+        return self.source.error(message, offset_of(node))
+
+
+def _owners(name: str, scope: _Scope) -> list[_Relation]:
+    return [relation for relation in scope.relations if relation.find(name) is not None]
+
+
+def _qualified(output: Output, relation: _Relation, offset: int = -1) -> exp.Column:
+    column = column_of(output.name, relation.alias)
+    if offset >= 0:
+        column.meta["start"] = offset
+    column.meta["type"] = output.type
+    column.meta[SIZE] = output.size
+    return column
+
+
+def _output_column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _ordered(query: exp.Expr) -> list[exp.Expr]:
+    order = query.args.get("order")
+    return list(order.expressions) if order is not None else []

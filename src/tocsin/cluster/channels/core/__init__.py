@@ -1,0 +1,1 @@
+"""Decisions about runs: when, over what, and in which parts (pure)."""

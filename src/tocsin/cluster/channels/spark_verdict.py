@@ -1,0 +1,60 @@
+"""What Spark makes of a compiled channel: its verdict at CREATE CHANNEL and its plan for EXPLAIN."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tocsin.cluster.channels.compiler.compile import CompiledChannel, Relation, RelationRole, cell_size_for
+from tocsin.cluster.channels.subscription_relation import subscription_rows
+from tocsin.cluster.datasets.store import DatasetStore
+from tocsin.cluster.datasets.views import DatasetViews
+from tocsin.errors import StatementError
+from tocsin.model.catalogue import Channel
+
+#: Any radius does for a plan; a common one makes EXPLAIN show a likely cell size.
+_EXAMPLE_RADIUS_M = 500.0
+
+
+def explain(
+    spark: SparkSession, views: DatasetViews, store: DatasetStore, channel: Channel, compiled: CompiledChannel
+) -> tuple[str, str]:
+    """The rewritten SQL and Spark's plan for it, over relations of the right shape with no rows.
+
+    Raises StatementError, with Spark's own words, if Spark can't run it.
+    """
+    with ExitStack() as leases:
+        names = {}
+        for relation in compiled.relations:
+            names[relation] = leases.enter_context(views.of_arrow(_empty(relation, store, channel)))
+        sizes = {name: cell_size_for(_EXAMPLE_RADIUS_M) for name in compiled.radius_parameters}
+        sql = compiled.render(names, sizes)
+        try:
+            spark.sql(sql)
+            plan = spark.sql(f"EXPLAIN FORMATTED {sql}").collect()[0][0]
+        except PySparkException as exc:
+            reason = (exc.getMessage() or str(exc)).strip().splitlines()[0]
+            raise StatementError(f"Spark can't run channel {channel.name}: {reason}", text=channel.body) from exc
+    return compiled.render({relation: _shown(relation) for relation in compiled.relations}, sizes), str(plan)
+
+
+def _empty(relation: Relation, store: DatasetStore, channel: Channel) -> pa.Table:
+    if relation.role is RelationRole.SUBSCRIPTIONS:
+        return subscription_rows(channel, [])
+    table = store[relation.dataset].rows.schema.empty_table()
+    if relation.role is RelationRole.FULL_MARKED:
+        table = table.append_column("_is_new", pa.array([], pa.bool_()))
+    return table
+
+
+def _shown(relation: Relation) -> str:
+    match relation.role:
+        case RelationRole.SUBSCRIPTIONS:
+            return "subscriptions"
+        case RelationRole.NEW:
+            return f"new_{relation.dataset}"
+        case _:
+            return relation.dataset

@@ -1,0 +1,1 @@
+"""Forms and rules of stored rows (pure)."""

@@ -1,0 +1,1 @@
+"""Forms of what publishers send and what the landing log holds (pure)."""

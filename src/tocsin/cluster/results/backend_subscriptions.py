@@ -1,0 +1,371 @@
+"""Brokers, backend subscriptions and who holds which, in the catalogue's database.
+
+Identical subscriptions are one, also across brokers: the first broker that asks makes it, the last one that
+leaves ends it. An id is given once and never again, so it can serve as the epoch of positions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+
+from tocsin.cluster.datasets.catalogue import metadata
+from tocsin.cluster.results.core.numbers import id_floor
+from tocsin.errors import NotFound, NotRegistered
+from tocsin.model.catalogue import BackendSubscription, Broker, ParameterValue
+from tocsin.protocol.paths import path_part
+
+_brokers = sa.Table(
+    "broker",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("callback_url", sa.String, nullable=False),
+    sa.Column("push_limit_bytes", sa.Integer, nullable=False),
+)
+subscription_table = sa.Table(
+    "subscription",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("channel", sa.String, nullable=False),
+    #: The values and the permission class as JSON: what makes two subscriptions the same.
+    sa.Column("ask", sa.Text, nullable=False),
+    sa.Index("subscription_ask", "channel", "ask", unique=True),
+)
+_holds = sa.Table(
+    "hold",
+    metadata,
+    # The broker first: brokers are few, so finding who holds something is one look per broker, and a broker's own
+    # holds lie together, whatever order they came in.
+    sa.Column("broker", sa.String, primary_key=True),
+    sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+#: A table rather than columns of `subscription`: of millions, a few fail.
+failure_table = sa.Table(
+    "subscription_failure",
+    metadata,
+    sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("channel", sa.String, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("failed_at_us", sa.BigInteger, nullable=False),
+)
+counter_table = sa.Table(
+    "counter",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
+)
+
+_Value = TypeVar("_Value", int, str)
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+#: SQLite takes at most 32,766 variables in one statement.
+_LOOKUP_CHUNK = 5_000
+_READ_CHUNK = 200_000
+
+
+#: What the channel of a subscription begins with that has ended with it; the id and the name follow. No channel's name
+#: begins so.
+ENDED_MARK = "#"
+_has_ended = subscription_table.c.channel.startswith(ENDED_MARK)
+
+#: Subscriptions that have ended, by channel.
+Ended = dict[str, list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What a bulk subscribe did: every subscription asked for, in order, and the ids that are new."""
+
+    ids: tuple[int, ...]
+    created: tuple[BackendSubscription, ...]
+
+
+class SubscriptionRegistry:
+    """Who holds what. Calls are transactions; bulk calls are one transaction each."""
+
+    def __init__(self, engine: sa.Engine, now_us: int = 0) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        with engine.begin() as connection:
+            found = connection.execute(
+                sa.select(counter_table.c.value).where(counter_table.c.name == "subscription")
+            ).scalar()
+            if found is None:
+                connection.execute(counter_table.insert().values(name="subscription", value=0))
+            # An id that a former self gave out, and a restored back-up knows nothing of, must not be given out again.
+            self._last_id = max(int(found or 0), id_floor(now_us))
+
+    # Brokers
+
+    def put_broker(self, broker: Broker) -> None:
+        """Register a broker, or change what is known of it."""
+        values = {"callback_url": broker.callback_url, "push_limit_bytes": broker.push_limit_bytes}
+        with self._lock, self._engine.begin() as connection:
+            changed = connection.execute(_brokers.update().where(_brokers.c.name == broker.name).values(**values))
+            if changed.rowcount == 0:
+                connection.execute(_brokers.insert().values(name=broker.name, **values))
+
+    def brokers(self) -> list[Broker]:
+        with self._engine.connect() as connection:
+            return [_broker(row) for row in connection.execute(sa.select(_brokers).order_by(_brokers.c.name))]
+
+    def broker(self, name: str) -> Broker:
+        with self._engine.connect() as connection:
+            row = connection.execute(sa.select(_brokers).where(_brokers.c.name == name)).first()
+        if row is None:
+            raise NotRegistered(f"no broker called {name}; register it with PUT /v1/brokers/{path_part(name)}")
+        return _broker(row)
+
+    def remove_broker(self, name: str) -> Ended:
+        """Forget a broker and its holds; returns the subscriptions that nobody holds any more."""
+        self.broker(name)
+        with self._lock, self._engine.begin() as connection:
+            held = list(connection.scalars(sa.select(_holds.c.subscription).where(_holds.c.broker == name)))
+            connection.execute(_holds.delete().where(_holds.c.broker == name))
+            connection.execute(_brokers.delete().where(_brokers.c.name == name))
+            return _remove_unheld(connection, held)
+
+    # Subscriptions
+
+    def subscribe(
+        self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
+    ) -> Subscribed:
+        """Hold a subscription to `channel` for each of `asks` (checked values, in declared order)."""
+        self.broker(broker)
+        keys = [ask_key(values, permission) for values in asks]
+        with self._lock, self._engine.begin() as connection:
+            known = _ids_by_ask(connection, channel, list(dict.fromkeys(keys)))
+            next_id = self._last_id
+            created: list[BackendSubscription] = []
+            rows: list[tuple[int, str, str]] = []
+            for key, values in zip(keys, asks, strict=True):
+                if key not in known:
+                    next_id += 1
+                    known[key] = next_id
+                    created.append(BackendSubscription(next_id, channel, values, permission))
+                    rows.append((next_id, channel, key))
+            if created:
+                _insert_many(connection, subscription_table, rows)
+                connection.execute(
+                    counter_table.update().where(counter_table.c.name == "subscription").values(value=next_id)
+                )
+            ids = tuple(known[key] for key in keys)
+            self._hold(connection, broker, dict.fromkeys(ids), {new.id for new in created})
+            self._last_id = next_id
+        return Subscribed(ids, tuple(created))
+
+    def _hold(self, connection: sa.Connection, broker: str, ids: Iterable[int], created: set[int]) -> None:
+        held = set(_held_among(connection, broker, [one for one in ids if one not in created]))
+        _insert_many(connection, _holds, [(broker, one) for one in ids if one not in held])
+
+    def unsubscribe(self, broker: str, ids: Sequence[int]) -> Ended:
+        """Let go of `ids`; returns those that nobody holds any more. Ids not held are an error, and then
+        nothing changes."""
+        self.broker(broker)
+        with self._lock, self._engine.begin() as connection:
+            for chunk in in_chunks(list(dict.fromkeys(ids))):
+                mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
+                held = set(connection.scalars(sa.select(_holds.c.subscription).where(mine)))
+                if missing := [one for one in chunk if one not in held]:
+                    raise NotFound(f"broker {broker} holds no subscription {missing[0]}")
+                connection.execute(_holds.delete().where(mine))
+            return _remove_unheld(connection, ids)
+
+    def end_channel(self, channel: str) -> None:
+        """End all subscriptions of a channel that was dropped. Brokers hold them on, so that they get the result that
+        says so, but nobody finds them by the channel's name any more, which may be another one's soon."""
+        ended = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
+        of_channel = subscription_table.c.channel == channel
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(subscription_table.update().where(of_channel).values(channel=ended))
+            connection.execute(failure_table.delete().where(failure_table.c.channel == channel))
+
+    def naming(self, text: str) -> Ended:
+        """The subscriptions that were asked for with this text as one of their values, by channel."""
+        query = sa.select(subscription_table).where(
+            subscription_table.c.ask.contains(_encode(text).decode(), autoescape=True), ~_has_ended
+        )
+        found: Ended = {}
+        with self._engine.connect() as connection:
+            for row in connection.execute(query):
+                if text in _subscription(row.id, row.channel, row.ask).values:
+                    found.setdefault(row.channel, []).append(row.id)
+        return found
+
+    def end(self, ids: Sequence[int]) -> None:
+        """End these for good, as `end_channel` does, and forget their values."""
+        ended = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
+        with self._lock, self._engine.begin() as connection:
+            for chunk in in_chunks(ids):
+                mine = subscription_table.c.id.in_(chunk)
+                connection.execute(subscription_table.update().where(mine).values(channel=ended, ask=ask_key((), "")))
+                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+
+    def forget_ended(self, broker: str) -> None:
+        """A broker that starts anew does not know the subscriptions that ended with their channel: let go of them."""
+        ids = sa.select(subscription_table.c.id).where(_has_ended)
+        mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(ids))
+        with self._lock, self._engine.begin() as connection:
+            held = list(connection.scalars(sa.select(_holds.c.subscription).where(mine)))
+            connection.execute(_holds.delete().where(mine))
+            _remove_unheld(connection, held)
+
+    # Subscriptions that have failed: they are held on, so that their holders can be told, but are not run any more.
+
+    def fail(self, channel: str, one: int, reason: str, now_us: int) -> None:
+        """Note that a subscription can't be run, and why. One that has ended meanwhile is left alone."""
+        self.fail_all(channel, {one: reason}, now_us)
+
+    def fail_all(self, channel: str, reasons: Mapping[int, str], now_us: int) -> None:
+        """The same for many."""
+        with self._lock, self._engine.begin() as connection:
+            for chunk in in_chunks(list(reasons)):
+                there = connection.scalars(sa.select(subscription_table.c.id).where(subscription_table.c.id.in_(chunk)))
+                rows = [(one, channel, reasons[one], now_us) for one in there]
+                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+                _insert_many(connection, failure_table, rows)
+
+    def failures(self, channel: str) -> dict[int, str]:
+        """The subscriptions of a channel that have failed, and why."""
+        query = sa.select(failure_table).where(failure_table.c.channel == channel)
+        with self._engine.connect() as connection:
+            return {row.subscription: row.reason for row in connection.execute(query)}
+
+    def failed_counts(self) -> dict[str, int]:
+        """Failed subscriptions per channel."""
+        query = sa.select(failure_table.c.channel, sa.func.count()).group_by(failure_table.c.channel)
+        with self._engine.connect() as connection:
+            return {row[0]: int(row[1]) for row in connection.execute(query)}
+
+    def find(self, ids: Sequence[int]) -> dict[int, BackendSubscription]:
+        found: dict[int, BackendSubscription] = {}
+        with self._engine.connect() as connection:
+            for chunk in in_chunks(ids):
+                rows = connection.execute(sa.select(subscription_table).where(subscription_table.c.id.in_(chunk)))
+                found.update({row.id: _subscription(row.id, row.channel, row.ask) for row in rows})
+        return found
+
+    def of_channel(self, channel: str) -> Iterator[list[BackendSubscription]]:
+        """All subscriptions of a channel, in chunks by id, so that memory stays bounded."""
+        last = 0
+        while True:
+            query = (
+                sa.select(subscription_table.c.id, subscription_table.c.ask)
+                .where(subscription_table.c.channel == channel, subscription_table.c.id > last)
+                .order_by(subscription_table.c.id)
+                .limit(_READ_CHUNK)
+            )
+            with self._engine.connect() as connection:
+                rows = connection.execute(query).all()
+            if not rows:
+                return
+            last = rows[-1].id
+            yield [_subscription(row.id, channel, row.ask) for row in rows]
+
+    def held_by(self, broker: str, after: int = 0, limit: int = 1000) -> list[BackendSubscription]:
+        """A broker's subscriptions by id, a page at a time."""
+        query = (
+            sa.select(subscription_table)
+            .join(_holds, _holds.c.subscription == subscription_table.c.id)
+            .where(_holds.c.broker == broker, subscription_table.c.id > after, ~_has_ended)
+            .order_by(subscription_table.c.id)
+            .limit(limit)
+        )
+        with self._engine.connect() as connection:
+            return [_subscription(row.id, row.channel, row.ask) for row in connection.execute(query)]
+
+    def held_among(self, broker: str, ids: Sequence[int]) -> list[int]:
+        """Which of `ids` a broker holds."""
+        with self._engine.connect() as connection:
+            return _held_among(connection, broker, ids)
+
+    def holders(self, ids: Sequence[int]) -> dict[str, list[int]]:
+        """Which brokers hold which of `ids`."""
+        with self._engine.connect() as connection:
+            return _holders(connection, ids)
+
+    def counts(self) -> dict[str, int]:
+        """Subscriptions per channel, but for those that ended with theirs."""
+        query = (
+            sa.select(subscription_table.c.channel, sa.func.count())
+            .where(~_has_ended)
+            .group_by(subscription_table.c.channel)
+        )
+        with self._engine.connect() as connection:
+            return {row[0]: int(row[1]) for row in connection.execute(query)}
+
+
+def ask_key(values: Sequence[ParameterValue], permission: str) -> str:
+    """What makes two subscriptions to a channel the same."""
+    return _encode([permission, *values]).decode()
+
+
+def _broker(row: Any) -> Broker:
+    return Broker(row.name, row.callback_url, row.push_limit_bytes)
+
+
+def _subscription(one: int, channel: str, ask: str) -> BackendSubscription:
+    permission, *values = _decode(ask)
+    return BackendSubscription(one, channel, tuple(values), permission)
+
+
+def _ids_by_ask(connection: sa.Connection, channel: str, keys: list[str]) -> dict[str, int]:
+    known: dict[str, int] = {}
+    for chunk in in_chunks(keys):
+        query = sa.select(subscription_table.c.ask, subscription_table.c.id).where(
+            subscription_table.c.channel == channel, subscription_table.c.ask.in_(chunk)
+        )
+        known.update({row.ask: row.id for row in connection.execute(query)})
+    return known
+
+
+def _holders(connection: sa.Connection, ids: Sequence[int]) -> dict[str, list[int]]:
+    brokers = connection.scalars(sa.select(_brokers.c.name)).all()
+    found = {broker: _held_among(connection, broker, ids) for broker in brokers}
+    return {broker: held for broker, held in found.items() if held}
+
+
+def _held_among(connection: sa.Connection, broker: str, ids: Sequence[int]) -> list[int]:
+    found: list[int] = []
+    for chunk in in_chunks(ids):
+        query = sa.select(_holds.c.subscription).where(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
+        found.extend(connection.scalars(query))
+    return found
+
+
+def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
+    held = {one for mine in _holders(connection, ids).values() for one in mine}
+    ended: Ended = {}
+    for chunk in in_chunks([one for one in dict.fromkeys(ids) if one not in held]):
+        these = subscription_table.c.id.in_(chunk)
+        for row in connection.execute(sa.select(subscription_table.c.id, subscription_table.c.channel).where(these)):
+            ended.setdefault(row.channel, []).append(row.id)
+        connection.execute(subscription_table.delete().where(these))
+        connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+    return ended
+
+
+def _insert_many(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows given in column order, past SQLAlchemy's work on each row, which would double the time."""
+    if not rows:
+        return
+    compiled = table.insert().compile(dialect=connection.dialect)
+    if compiled.positional:
+        connection.exec_driver_sql(str(compiled), list(rows))
+    else:
+        names = [column.name for column in table.columns]
+        connection.execute(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
+
+
+def in_chunks(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
+    """As many at a time as one statement may name."""
+    for start in range(0, len(values), _LOOKUP_CHUNK):
+        yield values[start : start + _LOOKUP_CHUNK]

@@ -1,0 +1,1 @@
+"""Rules for numbers of results (pure)."""

@@ -1,0 +1,1 @@
+"""Users of the coordinator: passwords, tokens and the keys that sign them."""

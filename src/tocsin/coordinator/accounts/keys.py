@@ -1,0 +1,126 @@
+"""The keys that tokens are signed with, and how one follows another.
+
+A new key is announced before it signs, so that every broker knows it when the first token comes; the old one is
+believed for as long as a token that it signed may live. A key that has leaked is dropped instead: then everybody needs
+a new token.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from tocsin.coordinator.store.registry_store import Store
+from tocsin.errors import InUse
+from tocsin.runtime.clock import Clock
+from tocsin.runtime.tokens import Identity, TokenSigner, key_id
+
+log = structlog.get_logger(__name__)
+
+_CURRENT_FILE = "signing-key.pem"
+_NEXT_FILE = "signing-key.next.pem"
+_RETIRED = "retired_keys"
+#: A check tries each key in turn, and strangers can send what fits none.
+_MAX_RETIRED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The id of the new key, and from when on it signs. The old one is believed until `old_until_us`."""
+
+    key: str
+    signs_from_us: int
+    old_until_us: int
+
+
+class Keys:
+    """Its methods, but for `sign` and `public_keys`, wait for the disk. Threads may call them."""
+
+    def __init__(self, folder: Path, store: Store, clock: Clock, announce_s: float) -> None:
+        self._folder = folder
+        self._store = store
+        self._clock = clock
+        self._announce_us = round(announce_s * 1e6)
+        self._lock = threading.Lock()
+        self._current = TokenSigner.load(folder / _CURRENT_FILE)
+        self._next: TokenSigner | None = None
+        self._next_signs_us = 0
+        self._retired: dict[str, int] = json.loads(store.setting(_RETIRED) or "{}")
+        if (folder / _NEXT_FILE).exists():
+            self._announce()
+        self._published = self._gathered()
+
+    def sign(self, identity: Identity) -> str:
+        return self._current.sign(identity)
+
+    def public_keys(self) -> tuple[str, ...]:
+        """All that tokens may be signed with; the one that signs now comes first."""
+        return self._published
+
+    def rotate(self) -> Rotation:
+        """Make a new key. Raises InUse while another one is on its way, or too many old ones are believed still."""
+        with self._lock:
+            self._forget_expired()
+            if self._next is not None:
+                raise InUse("a new key is on its way already")
+            if len(self._retired) >= _MAX_RETIRED:
+                first_us = min(self._retired.values())
+                raise InUse(
+                    f"{_MAX_RETIRED} earlier keys are believed still, the first until {first_us} µs since 1970; "
+                    "wait, or drop all of them"
+                )
+            key = key_id(self._announce().public_key())
+            log.info("a new key is announced", key=key)
+            return Rotation(key, self._next_signs_us, self._next_signs_us + self._store.longest_lifetime_us())
+
+    def drop_old(self) -> Rotation:
+        """Make a new key that signs at once, and believe no other any more."""
+        with self._lock:
+            (self._folder / _NEXT_FILE).unlink(missing_ok=True)
+            self._next = None
+            self._keep_retired({})
+            made = TokenSigner.load(self._folder / _NEXT_FILE)
+            self._promote(made)
+            log.warning("a new key signs, and all tokens from before are void", key=key_id(made.public_key()))
+            now_us = self._clock.now_us()
+            return Rotation(key_id(made.public_key()), now_us, now_us)
+
+    def advance(self) -> None:
+        """To be called now and then: lets the next key sign when its time has come, and forgets those that are past."""
+        with self._lock:
+            self._forget_expired()
+            if self._next is not None and self._clock.now_us() >= self._next_signs_us:
+                # Written down first: if we end in between, the old key signs on, and is believed twice.
+                until_us = self._clock.now_us() + self._store.longest_lifetime_us()
+                self._keep_retired({**self._retired, self._current.public_key(): until_us})
+                self._promote(self._next)
+                log.info("the new key signs", key=key_id(self._current.public_key()))
+
+    def _announce(self) -> TokenSigner:
+        self._next = made = TokenSigner.load(self._folder / _NEXT_FILE)
+        self._next_signs_us = self._clock.now_us() + self._announce_us
+        self._published = self._gathered()
+        return made
+
+    def _promote(self, signer: TokenSigner) -> None:
+        (self._folder / _NEXT_FILE).replace(self._folder / _CURRENT_FILE)
+        self._current, self._next = signer, None
+        self._published = self._gathered()
+
+    def _forget_expired(self) -> None:
+        now_us = self._clock.now_us()
+        if any(until_us <= now_us for until_us in self._retired.values()):
+            self._keep_retired({key: until_us for key, until_us in self._retired.items() if until_us > now_us})
+            self._published = self._gathered()
+
+    def _keep_retired(self, retired: dict[str, int]) -> None:
+        self._store.choose(_RETIRED, json.dumps(retired))
+        self._retired = retired
+
+    def _gathered(self) -> tuple[str, ...]:
+        upcoming = [self._next.public_key()] if self._next else []
+        return tuple(dict.fromkeys([self._current.public_key(), *upcoming, *self._retired]))

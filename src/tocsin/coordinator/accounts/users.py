@@ -1,0 +1,166 @@
+"""Users: who is registered, what their tokens say, and which tokens are void."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import ParamSpec, Protocol, TypeVar
+
+import sqlalchemy as sa
+
+from tocsin.coordinator.accounts.login_attempts import FailedAttempts, source_of
+from tocsin.coordinator.accounts.passwords import NOBODYS_HASH, hash_password, is_password
+from tocsin.coordinator.metrics import Metrics
+from tocsin.coordinator.store.registry_store import Revocation, Store, UserRecord
+from tocsin.errors import InvalidValue, NotFound, TocsinError, Unauthorised, Unavailable
+from tocsin.runtime.clock import Clock
+from tocsin.runtime.tokens import Identity, TokenChecker
+
+_MIN_PASSWORD_CHARS = 8
+#: Hashing takes 16 MB and a fifth of a second each. More than this at once wait; more than that are sent away.
+_HASHING_AT_ONCE = 2
+_MAX_WAITING = 256
+#: So that one address can't have all the places; behind a proxy that does not tell addresses, all have these.
+_MAX_WAITING_OF_SOURCE = 128
+#: Users stand in one of these lines to log in; two of a kind seldom meet.
+_LINES = 256
+_RETRY_AFTER_S = 2.0
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+class Signing(Protocol):
+    """Who signs tokens, and by which keys they are known."""
+
+    def sign(self, identity: Identity) -> str: ...
+
+    def public_keys(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    user: str
+    token: str
+    expires_at_us: int
+
+
+class Users:
+    """Runs on the event loop; passwords are hashed and the database is asked in threads."""
+
+    def __init__(self, store: Store, signer: Signing, clock: Clock, metrics: Metrics, token_lifetime_s: float) -> None:
+        self._store = store
+        self._signer = signer
+        self._clock = clock
+        self._metrics = metrics
+        self._lifetime_us = round(token_lifetime_s * 1e6)
+        self._attempts = FailedAttempts()
+        self._hashing = asyncio.Semaphore(_HASHING_AT_ONCE)
+        self._in_line = [asyncio.Lock() for _ in range(_LINES)]
+        self._waiting: Counter[str] = Counter()
+        self._checker = TokenChecker(*signer.public_keys())
+        self._revocations, self.revocations_version = store.revocations(clock.now_us(), self._lifetime_us)
+        for one in self._revocations.values():
+            self._checker.revoke(one.user, one.void_before_us)
+
+    def check(self, token: str) -> Identity:
+        """Who the token speaks for; raises Unauthorised."""
+        self._checker.trust(self._signer.public_keys())
+        return self._checker.check(token, self._clock.now_us())
+
+    def revoked_since(self, version: int) -> dict[str, int]:
+        """User to µs since 1970: what a broker that knows `version` has to learn. One that knows more than there is
+        was told by another coordinator, and learns everything."""
+        if version > self.revocations_version:
+            version = 0
+        return {one.user: one.void_before_us for one in self._revocations.values() if one.version > version}
+
+    async def register(self, name: str, password: str | None, permission: str, address: str = "") -> Issued:
+        """Without a password, tokens are had from operators only."""
+        hashed = ""
+        if password is not None:
+            if len(password) < _MIN_PASSWORD_CHARS:
+                raise InvalidValue(f"the password has fewer than {_MIN_PASSWORD_CHARS} characters")
+            async with self._turn(source_of(address)), self._hashing:
+                hashed = await asyncio.to_thread(hash_password, password)
+        now_us = self._clock.now_us()
+        await _ask(self._store.add_user, UserRecord(name, hashed, permission, now_us))
+        return self._issue(name, permission)
+
+    async def log_in(self, name: str, password: str, address: str = "") -> Issued:
+        """A token for who knows the password; `address` is where the attempt comes from.
+        Nothing tells whether there is no such user or the password is wrong."""
+        try:
+            source = source_of(address)
+            # One attempt per user and source at a time: else many at once would get through before any has failed.
+            async with self._turn(source), self._in_line[hash((name, source)) % len(self._in_line)]:
+                self._attempts.check(name, source, self._clock.monotonic_s())
+                user = await _ask(self._store.user, name)
+                expected = (user.password_hash if user else "") or NOBODYS_HASH
+                async with self._hashing:
+                    right = await asyncio.to_thread(is_password, password, expected)
+                if user is None or not right:
+                    self._attempts.failed(name, source, self._clock.monotonic_s())
+                    raise Unauthorised("no such user, or another password")
+                self._attempts.succeeded(name, source)
+        except TocsinError:
+            self._metrics.token("refused")
+            raise
+        return self._issue(name, user.permission)
+
+    async def issue(self, name: str) -> Issued:
+        """A token for somebody whom an operator vouches for."""
+        user = await _ask(self._store.user, name)
+        if user is None:
+            raise NotFound(f"no user called {name} is registered")
+        return self._issue(name, user.permission)
+
+    async def users(self, after: str, limit: int) -> list[UserRecord]:
+        return await _ask(self._store.users, after, limit)
+
+    def void_before_us(self, name: str) -> int:
+        """Tokens of the user issued before are void; 0: none is."""
+        revocation = self._revocations.get(name)
+        return revocation.void_before_us if revocation else 0
+
+    async def revoke(self, name: str) -> int:
+        return self._revoked(await _ask(self._store.revoke, name, self._clock.now_us() + 1))
+
+    async def remove(self, name: str) -> None:
+        self._revoked(await _ask(self._store.remove_user, name, self._clock.now_us() + 1))
+
+    def _revoked(self, revocation: Revocation) -> int:
+        self._revocations[revocation.user] = revocation
+        self.revocations_version = max(self.revocations_version, revocation.version)
+        self._checker.revoke(revocation.user, revocation.void_before_us)
+        return revocation.void_before_us
+
+    def _issue(self, user: str, permission: str) -> Issued:
+        # Not before the last revocation, should the clock have been set back: the token would be void.
+        now_us = max(self._clock.now_us(), self.void_before_us(user))
+        identity = Identity(user, permission, now_us, now_us + self._lifetime_us)
+        self._metrics.token("issued")
+        return Issued(user, self._signer.sign(identity), identity.expires_at_us)
+
+    @asynccontextmanager
+    async def _turn(self, source: str) -> AsyncIterator[None]:
+        if self._waiting.total() >= _MAX_WAITING or self._waiting[source] >= _MAX_WAITING_OF_SOURCE:
+            raise Unavailable("too many are registering and logging in at once", retry_after_s=_RETRY_AFTER_S)
+        self._waiting[source] += 1
+        try:
+            yield
+        finally:
+            self._waiting[source] -= 1
+            if not self._waiting[source]:
+                del self._waiting[source]
+
+
+async def _ask(function: Callable[_Given, _Found], *given: _Given.args, **named: _Given.kwargs) -> _Found:
+    """Asks the store, in a thread."""
+    try:
+        return await asyncio.to_thread(function, *given, **named)
+    except sa.exc.SQLAlchemyError as exc:
+        raise Unavailable("the coordinator's database does not answer", retry_after_s=_RETRY_AFTER_S) from exc

@@ -1,0 +1,133 @@
+"""Loads: sessions become what each broker carries, and that becomes a view that policies decide on (pure).
+
+With data rates λ of backend subscriptions, a broker's incoming load is the sum of λ over the distinct ones it holds,
+its outgoing load the sum over the holds of its connected subscribers. Both are kept up to date session by session; when
+rates change, they are counted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from tocsin.balancing.views import Load
+from tocsin.coordinator.load.rates import Rates
+from tocsin.coordinator.registry.records import SessionRecord
+from tocsin.protocol.subscription_keys import KeyText
+
+_NOTHING: Mapping[KeyText, int] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class _Carried:
+    """What one broker carries. `version` is that of the rates which the sums were made with."""
+
+    held: dict[KeyText, int] = field(default_factory=dict)
+    #: Those among the holders who are connected.
+    sent: dict[KeyText, int] = field(default_factory=dict)
+    subscribers: int = 0
+    incoming: float = 0.0
+    outgoing: float = 0.0
+    version: int = 0
+
+
+class Loads:
+    """Loads and numbers of subscribers by broker, kept current as sessions change. The rates of what nobody holds any
+    more are forgotten."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+        self._carried: dict[str, _Carried] = {}
+        #: How many brokers fetch each subscription.
+        self._fetched_by: dict[KeyText, int] = {}
+
+    def replace(self, before: SessionRecord | None, after: SessionRecord | None) -> None:
+        """A session is not `before` any more but `after`; None: it was not, or is no more."""
+        if before is not None and after is not None and _weighs_the_same(before, after):
+            return
+        # First the new, then the old: what both hold is never held by nobody in between.
+        if after is not None and after.owner:
+            self._add(after)
+        if before is not None and before.owner:
+            self._remove(before)
+
+    def of(self, broker: str) -> Load:
+        carried = self._current(broker)
+        return Load(carried.incoming, carried.outgoing) if carried else Load()
+
+    def held(self, broker: str) -> Mapping[KeyText, int]:
+        carried = self._carried.get(broker)
+        return MappingProxyType(carried.held) if carried else _NOTHING
+
+    def subscribers(self, broker: str) -> int:
+        carried = self._carried.get(broker)
+        return carried.subscribers if carried else 0
+
+    @property
+    def owners(self) -> Collection[str]:
+        """Brokers that keep sessions, whether they are there or not."""
+        return self._carried.keys()
+
+    @property
+    def all_subscribers(self) -> int:
+        return sum(one.subscribers for one in self._carried.values())
+
+    def _current(self, broker: str) -> _Carried | None:
+        """What the broker carries, with the rates of now. The sums are counted anew only when they are asked for."""
+        carried = self._carried.get(broker)
+        if carried is not None and carried.version != self._rates.version:
+            carried.incoming = self._rates.sum_of(carried.held)
+            carried.outgoing = self._rates.weighed(carried.sent)
+            carried.version = self._rates.version
+        return carried
+
+    def _add(self, session: SessionRecord) -> None:
+        carried = self._carried.get(session.owner)
+        if carried is None:
+            carried = self._carried[session.owner] = _Carried(version=self._rates.version)
+        for one in session.subscriptions:
+            rate = self._rates.of(one.key)
+            count = carried.held.get(one.key, 0)
+            carried.held[one.key] = count + 1
+            if not count:
+                carried.incoming += rate
+                self._fetched_by[one.key] = self._fetched_by.get(one.key, 0) + 1
+            if session.connected:
+                carried.sent[one.key] = carried.sent.get(one.key, 0) + 1
+                carried.outgoing += rate
+        carried.subscribers += 1
+
+    def _remove(self, session: SessionRecord) -> None:
+        carried = self._carried[session.owner]
+        for one in session.subscriptions:
+            rate = self._rates.of(one.key)
+            if _is_last(carried.held, one.key):
+                carried.incoming -= rate
+                if _is_last(self._fetched_by, one.key):
+                    self._rates.forget(one.key)
+            if session.connected:
+                _is_last(carried.sent, one.key)
+                carried.outgoing -= rate
+        carried.subscribers -= 1
+        if not carried.subscribers:
+            # Nothing is left, nor anything left over by rounding.
+            del self._carried[session.owner]
+
+
+def _weighs_the_same(before: SessionRecord, after: SessionRecord) -> bool:
+    """Most changes are of positions alone."""
+    if before.owner != after.owner or before.connected != after.connected:
+        return False
+    if before.subscriptions is after.subscriptions:
+        return True
+    return [held.key for held in before.subscriptions] == [held.key for held in after.subscriptions]
+
+
+def _is_last(counts: dict[KeyText, int], key: KeyText) -> bool:
+    """Count one less; whether that was the last."""
+    counts[key] -= 1
+    if counts[key]:
+        return False
+    del counts[key]
+    return True

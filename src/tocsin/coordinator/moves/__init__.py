@@ -1,0 +1,1 @@
+"""Moves: one subscriber goes from a source to a destination broker (pure)."""

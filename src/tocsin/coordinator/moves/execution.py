@@ -1,0 +1,340 @@
+"""Carrying plans out: many moves at a time, within limits, over any number of crashes (pure).
+
+Moves wait in queues, one for each pair of brokers. So many are under way at a time, and begin each second, for each
+source and each destination. What is under way is told to brokers with the answers to their heartbeats, and again after
+a while if nothing came of it: to be told twice does no harm. Every step is returned, to be written down; whoever begins
+from what was written goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from tocsin.coordinator.moves.table import Fact, MoveRecord, Step, next_step, timeout_s
+from tocsin.coordinator.registry.records import SessionRecord
+from tocsin.errors import InUse, NotFound
+
+#: If nothing came of an order for this long, it is given again.
+_REPEAT_AFTER_S = 2.0
+#: A hundred brokers have thousands of pairs; to look at all of them with every heartbeat would be most of the work.
+_BEGIN_EVERY_S = 0.1
+#: What could have begun while nothing did may be made up for, up to this many seconds.
+_BURST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLimits:
+    """For each source, and for each destination."""
+
+    in_flight: int = 100
+    per_s: float = 50.0
+
+
+class Network(Protocol):
+    """What moves need to know of brokers and sessions."""
+
+    def session(self, subscriber: str) -> SessionRecord | None: ...
+    def takes(self, broker: str) -> bool:
+        """Whether subscribers may be sent to it."""
+        ...
+
+    def is_current(self, broker: str) -> bool:
+        """Whether it has reported since we began: before that, its people may have come or subscribed unknown to us."""
+        ...
+
+    def is_dead(self, broker: str) -> bool:
+        """Dead, or not known any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    """A plan that is being carried out, or was. `by` is who wanted it, `figures` what was expected of it, as JSON."""
+
+    plan: str
+    stage: str
+    policy: str
+    reason: str
+    by: str
+    moves: int
+    figures: str = "{}"
+    is_stopped: bool = False
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.moves - self.done - self.failed - self.cancelled
+
+    @property
+    def state(self) -> str:
+        if self.left:
+            return "stopping" if self.is_stopped else "running"
+        return "stopped" if self.is_stopped else "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a broker is told to do: hold what these are subscribed to; claim what is kept for these; send these to a
+    broker."""
+
+    prepare: tuple[str, ...] = ()
+    adopt: tuple[str, ...] = ()
+    move: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _UnderWay:
+    record: MoveRecord
+    begun_s: float
+    since_s: float
+    told_s: float = float("-inf")
+    is_prepared: bool = False
+
+
+@dataclass(slots=True)
+class _Traffic:
+    """What goes on at one broker, as a source or as a destination."""
+
+    in_flight: int = 0
+    allowed: float = 0.0
+    counted_s: float = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What has changed: moves to be written down, with how long they took if they were under way, and plans that have
+    ended."""
+
+    moves: list[tuple[MoveRecord, float]] = field(default_factory=list)
+    ended: list[PlanRun] = field(default_factory=list)
+
+
+class Execution:
+    def __init__(
+        self, now_s: float, limits: MoveLimits, runs: Iterable[PlanRun] = (), moves: Iterable[MoveRecord] = ()
+    ) -> None:
+        """`runs` and `moves` are those that had not ended."""
+        self.limits = limits
+        self._runs = {run.plan: run for run in runs}
+        self._queues: dict[tuple[str, str], deque[MoveRecord]] = {}
+        self._under_way: dict[str, _UnderWay] = {}
+        self._at: dict[str, dict[str, _UnderWay]] = {}
+        self._sources: dict[str, _Traffic] = {}
+        self._destinations: dict[str, _Traffic] = {}
+        self._reserved: dict[str, float] = {}
+        self._begin_at_s = float("-inf")
+        for move in moves:
+            if move.step is Step.QUEUED:
+                self._queue(move)
+            else:
+                self._put(_UnderWay(move, now_s, now_s))
+
+    # What can be seen
+
+    @property
+    def runs(self) -> list[PlanRun]:
+        """Those that have not ended."""
+        return list(self._runs.values())
+
+    @property
+    def under_way(self) -> int:
+        return len(self._under_way)
+
+    def is_busy(self, broker: str) -> bool:
+        """Whether it takes part in a move that is under way."""
+        return bool(self._at.get(broker))
+
+    def reserved(self, broker: str) -> float:
+        """The load that is on its way to a broker."""
+        return self._reserved.get(broker, 0.0)
+
+    def destination_of(self, subscriber: str) -> str | None:
+        """Where a subscriber has been told to go."""
+        move = self._under_way.get(subscriber)
+        if move is None or move.record.step is Step.PREPARING:
+            return None
+        return move.record.destination
+
+    def sources_of(self, plan: str) -> set[str]:
+        """Brokers that a plan has still to take subscribers from."""
+        queued = {move.source for queue in self._queues.values() for move in queue if move.plan == plan}
+        return queued | {one.record.source for one in self._under_way.values() if one.record.plan == plan}
+
+    # Beginning and stopping
+
+    def begin(self, run: PlanRun, moves: Sequence[MoveRecord]) -> None:
+        running = [one.plan for one in self._runs.values() if not one.is_stopped]
+        if running:
+            raise InUse(f"{running[0]} is being carried out; stop it first, or wait for its end")
+        self._runs[run.plan] = run
+        for move in moves:
+            self._queue(move)
+
+    def stop(self, plan: str) -> Progress:
+        """Begin no more moves. Who has been told to move goes on."""
+        run = self._runs.get(plan)
+        if run is None:
+            raise NotFound(f"{plan} is not being carried out")
+        self._runs[plan] = replace(run, is_stopped=True)
+        progress = Progress()
+        queued = [move for queue in self._queues.values() for move in queue]
+        self._queues.clear()
+        for move in queued:
+            if move.plan == plan:
+                self._end(replace(move, step=Step.CANCELLED, outcome=Fact.STOPPED), progress)
+            else:
+                self._queue(move)
+        self._end_runs(progress)
+        return progress
+
+    # Going on
+
+    def prepared(self, broker: str, subscribers: Iterable[str]) -> None:
+        for subscriber in subscribers:
+            move = self._under_way.get(subscriber)
+            if move is not None and move.record.destination == broker:
+                move.is_prepared = True
+
+    def advance(self, now_s: float, network: Network, broker: str | None = None) -> Progress:
+        """Let moves take their next steps, those of one broker or all, and others begin."""
+        progress = Progress()
+        moves = self._under_way if broker is None else self._at.get(broker, {})
+        for move in list(moves.values()):
+            self._step(move, now_s, network, progress)
+        if self._queues and now_s >= self._begin_at_s:
+            self._begin_at_s = now_s + _BEGIN_EVERY_S
+            self._begin_more(now_s, network, progress)
+        self._end_runs(progress)
+        return progress
+
+    def orders(self, broker: str, now_s: float) -> Orders:
+        """What a broker is to be told now."""
+        by_step: dict[Step, list[MoveRecord]] = {Step.PREPARING: [], Step.ADOPTING: [], Step.MOVING: []}
+        for move in self._at.get(broker, {}).values():
+            record = move.record
+            whose = record.source if record.step is Step.MOVING else record.destination
+            if whose == broker and now_s - move.told_s >= _REPEAT_AFTER_S:
+                move.told_s = now_s
+                by_step[record.step].append(record)
+        return Orders(
+            tuple(one.subscriber for one in by_step[Step.PREPARING]),
+            tuple(one.subscriber for one in by_step[Step.ADOPTING]),
+            tuple((one.subscriber, one.destination) for one in by_step[Step.MOVING]),
+        )
+
+    # Parts
+
+    def _step(self, move: _UnderWay, now_s: float, network: Network, progress: Progress) -> None:
+        record = move.record
+        facts = _facts(record, self._runs.get(record.plan), network)
+        if now_s - move.since_s > timeout_s(record.step):
+            facts.add(Fact.TIMED_OUT)
+        if move.is_prepared:
+            facts.add(Fact.PREPARED)
+        step, fact = next_step(record.step, facts)
+        if fact is None:
+            return
+        if step.is_final:
+            self._remove(move)
+            self._end(replace(record, step=step, outcome=fact), progress, now_s - move.begun_s)
+        else:
+            move.record = replace(record, step=step)
+            move.since_s, move.told_s = now_s, float("-inf")
+            progress.moves.append((move.record, 0.0))
+
+    def _begin_more(self, now_s: float, network: Network, progress: Progress) -> None:
+        for pair in list(self._queues):
+            # The pair goes to the end, so that no pair waits for another.
+            queue = self._queues.pop(pair)
+            source, destination = pair
+            leaving = self._counted(self._sources, source, now_s)
+            arriving = self._counted(self._destinations, destination, now_s)
+            waiting: list[MoveRecord] = []
+            while queue and self._has_room(leaving) and self._has_room(arriving):
+                move = queue.popleft()
+                if move.subscriber in self._under_way:
+                    waiting.append(move)
+                    continue
+                step, fact = next_step(Step.QUEUED, _facts(move, self._runs.get(move.plan), network) | {Fact.TURN})
+                if step is Step.PREPARING:
+                    leaving.allowed -= 1
+                    arriving.allowed -= 1
+                    begun = replace(move, step=step)
+                    self._put(_UnderWay(begun, now_s, now_s))
+                    progress.moves.append((begun, 0.0))
+                else:
+                    self._end(replace(move, step=step, outcome=fact or ""), progress)
+            queue.extendleft(reversed(waiting))
+            if queue:
+                self._queues[pair] = queue
+
+    def _has_room(self, traffic: _Traffic) -> bool:
+        return traffic.allowed >= 1 and traffic.in_flight < self.limits.in_flight
+
+    def _counted(self, known: dict[str, _Traffic], broker: str, now_s: float) -> _Traffic:
+        traffic = known.setdefault(broker, _Traffic())
+        earned = (now_s - traffic.counted_s) * self.limits.per_s
+        traffic.allowed = min(max(1.0, _BURST_S * self.limits.per_s), traffic.allowed + earned)
+        traffic.counted_s = now_s
+        return traffic
+
+    def _queue(self, move: MoveRecord) -> None:
+        self._queues.setdefault((move.source, move.destination), deque()).append(move)
+
+    def _put(self, move: _UnderWay) -> None:
+        record = move.record
+        self._under_way[record.subscriber] = move
+        for broker in (record.source, record.destination):
+            self._at.setdefault(broker, {})[record.subscriber] = move
+        self._sources.setdefault(record.source, _Traffic()).in_flight += 1
+        self._destinations.setdefault(record.destination, _Traffic()).in_flight += 1
+        self._reserved[record.destination] = self.reserved(record.destination) + record.load
+
+    def _remove(self, move: _UnderWay) -> None:
+        record = move.record
+        del self._under_way[record.subscriber]
+        for broker in (record.source, record.destination):
+            del self._at[broker][record.subscriber]
+            if not self._at[broker]:
+                del self._at[broker]
+        self._sources[record.source].in_flight -= 1
+        self._destinations[record.destination].in_flight -= 1
+        self._reserved[record.destination] -= record.load
+        if record.destination not in self._at:
+            del self._reserved[record.destination]  # Nor is anything left over by rounding.
+
+    def _end(self, move: MoveRecord, progress: Progress, took_s: float = 0.0) -> None:
+        progress.moves.append((move, took_s))
+        run = self._runs[move.plan]
+        counted = {Step.DONE: "done", Step.FAILED: "failed", Step.CANCELLED: "cancelled"}[move.step]
+        self._runs[move.plan] = replace(run, **{counted: getattr(run, counted) + 1})
+
+    def _end_runs(self, progress: Progress) -> None:
+        for run in [one for one in self._runs.values() if not one.left]:
+            del self._runs[run.plan]
+            progress.ended.append(run)
+
+
+def _facts(move: MoveRecord, run: PlanRun | None, network: Network) -> set[Fact]:
+    session = network.session(move.subscriber)
+    if session is None:
+        return {Fact.GONE}
+    if session.owner == move.destination:
+        return {Fact.ARRIVED}
+    if session.owner != move.source:
+        return {Fact.GONE}
+    facts = set()
+    if not network.takes(move.destination):
+        facts.add(Fact.UNUSABLE)
+    if run is None or run.is_stopped:
+        facts.add(Fact.STOPPED)
+    if network.is_dead(move.source) or (not session.connected and network.is_current(move.source)):
+        facts.add(Fact.AWAY)
+        if not session.subscriptions:
+            facts.add(Fact.GONE)  # There is nothing to carry on.
+    return facts

@@ -1,0 +1,1 @@
+"""Brokers and sessions: who is alive, who keeps whose session, and where new subscribers go (pure)."""

@@ -1,0 +1,492 @@
+"""The coordinator's machine: brokers and their states, and what follows for subscribers (pure).
+
+Rules:
+
+1.  A broker is in the mode that operators want (ACTIVE, CORDONED, DRAINING), or DEAD. DRAINING is also what a broker
+    says of itself when it shuts down; registering again ends that.
+2.  Silence makes a broker DEAD; `silence.py` says when. The next heartbeat brings it back in its mode.
+3.  Plans are carried out with the answers to heartbeats; `execution.py` says how.
+4.  Silence is never emptiness: a session stays with its owner, dead or removed, until another broker claims it.
+    `sessions.py` keeps that rule.
+5.  A broker's name belongs to one data folder at a time, and its last registration is the one that counts:
+    `protocol/incarnations.py`. What older ones say changes nothing.
+6.  Newcomers go to ACTIVE brokers only; those who come back, to their own, if that is ACTIVE or CORDONED.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tocsin.balancing.assignment import AssignedBroker, AssignmentView
+from tocsin.balancing.evenness import Balance
+from tocsin.balancing.placement import Newcomer, PlacementPolicy
+from tocsin.balancing.views import BrokerView, Load
+from tocsin.coordinator.load.deliveries import Deliveries, DeliveryCounts
+from tocsin.coordinator.load.rates import Rates, Reporters
+from tocsin.coordinator.load.stages import Stage
+from tocsin.coordinator.load.stopped_evacuations import StoppedEvacuations
+from tocsin.coordinator.moves.execution import Execution, MoveLimits, Orders
+from tocsin.coordinator.moves.execution_records import begun, written
+from tocsin.coordinator.registry.events import (
+    BrokerModeSet,
+    BrokerRegistered,
+    BrokerRemoved,
+    Event,
+    HandoverAsked,
+    HeartbeatReceived,
+    PlacementAsked,
+    PlanBegun,
+    PlanStopped,
+    PolicyChosen,
+    SubscribersClaimed,
+    TimePassed,
+    Traffic,
+    UserRemoved,
+)
+from tocsin.coordinator.registry.instructions import (
+    AnswerBroker,
+    AnswerClaim,
+    AnswerHandover,
+    AnswerHeartbeat,
+    AnswerPlacement,
+    Audit,
+    BrokerOrders,
+    ForgetBroker,
+    Instruction,
+    Note,
+    Placed,
+    StoreBroker,
+    StorePlanRun,
+    StorePolicy,
+    StoreSession,
+)
+from tocsin.coordinator.registry.liveness import KnownBroker, Silence
+from tocsin.coordinator.registry.placement import Placing
+from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
+from tocsin.coordinator.registry.sessions import Sessions
+from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
+from tocsin.model.chance import Chance
+from tocsin.model.location import Location
+from tocsin.protocol.coordination import BrokerState
+from tocsin.protocol.incarnations import check_caller, take_name
+
+_RETRY_AFTER_S = 1.0
+#: All brokers that fetch a result have told of it within so many heartbeats.
+_REPORTING_HEARTBEATS = 3
+_REPORTERS_KEPT_S = 600.0
+#: How often a broker is heard of that takes part in moves.
+_BUSY_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings that the machine decides by; see `CoordinatorSettings`."""
+
+    heartbeat_every_s: float = 1.0
+    dead_after_s: float = 5.0
+    mass_silence: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReport:
+    """A broker as operators see it."""
+
+    record: BrokerRecord
+    state: BrokerState
+    traffic: Traffic
+    subscribers: int
+    load: Load
+    silent_s: float
+    deliveries: Deliveries
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What newcomers can choose from. It stays as it is while only placements happen, until somebody falls silent."""
+
+    views: tuple[BrokerView, ...]
+    until_s: float
+    rates_version: int
+
+
+class CoordinatorState:
+    """`handle` takes what happened and returns what is to be done. What is refused raises and changes nothing."""
+
+    def __init__(
+        self,
+        now_s: float,
+        limits: Limits,
+        policies: Mapping[str, PlacementPolicy],
+        policy: str,
+        chance: Chance,
+        brokers: Iterable[BrokerRecord] = (),
+        sessions: Iterable[SessionRecord] = (),
+        rates: Rates | None = None,
+        execution: Execution | None = None,
+        stopped_evacuations: Iterable[str] = (),
+    ) -> None:
+        self._limits = limits
+        #: Whoever learns how much comes for a subscription tells this.
+        self.rates = rates if rates is not None else Rates()
+        self._deliveries = DeliveryCounts()
+        self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
+        self._placing = Placing(policies, policy, chance, limits.heartbeat_every_s)
+        self._silence = Silence(now_s, limits.dead_after_s, limits.mass_silence)
+        self._execution = execution if execution is not None else Execution(now_s, MoveLimits())
+        self._brokers = {
+            record.name: KnownBroker(replace(record, dead=False), now_s, was_dead=record.dead)
+            for record in sorted(brokers, key=lambda one: one.name)
+        }
+        self._sessions = Sessions(self._brokers, sessions, self.rates)
+        self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
+        self._choice: _Choice | None = None
+        self._handlers: dict[type[Any], Callable[[Any], list[Instruction]]] = {
+            HeartbeatReceived: self._heartbeat_received,
+            SubscribersClaimed: self._subscribers_claimed,
+            PlacementAsked: self._placement_asked,
+            HandoverAsked: self._handover_asked,
+            TimePassed: self._time_passed,
+            BrokerRegistered: self._broker_registered,
+            BrokerModeSet: self._broker_mode_set,
+            BrokerRemoved: self._broker_removed,
+            PolicyChosen: self._policy_chosen,
+            PlanBegun: self._plan_begun,
+            PlanStopped: self._plan_stopped,
+            UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
+        }
+
+    # ── what can be seen ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def brokers(self, now_s: float) -> list[BrokerReport]:
+        return [self._report(one, now_s) for one in self._brokers.values()]
+
+    def broker(self, name: str, now_s: float) -> BrokerReport:
+        return self._report(self._known(name), now_s)
+
+    def subscribers_of(self, broker: str) -> int:
+        """How many a broker keeps, also one that is gone."""
+        return self._sessions.loads.subscribers(broker)
+
+    def session(self, subscriber: str) -> SessionRecord | None:
+        return self._sessions.get(subscriber)
+
+    def sessions(self) -> Iterator[SessionRecord]:
+        return iter(self._sessions)
+
+    def place_of(self, subscriber: str) -> Location | None:
+        """Where it was last, if it tells."""
+        return self._sessions.place_of(subscriber)
+
+    def balance(self) -> Balance:
+        """How the brokers stand that subscribers may be at."""
+        loads, present = self._sessions.loads, self._present()
+        names = [one.record.name for one in present]
+        return Balance.of(names, [loads.of(name).total for name in names], [one.record.capacity for one in present])
+
+    def measured(self) -> Balance:
+        """The same by what the brokers have measured themselves: bytes in and out."""
+        present = self._present()
+        figures = [one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s for one in present]
+        return Balance.of([one.record.name for one in present], figures, [one.record.capacity for one in present])
+
+    def deliveries(self, now_s: float, within_s: int) -> Deliveries:
+        """How fast notifications were over the last seconds, over all brokers."""
+        return self._deliveries.of(self._brokers, now_s, within_s)
+
+    def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
+        """Who is where and holds what, to be planned with. Only ACTIVE brokers take subscribers."""
+        places = [
+            AssignedBroker(one.record.name, one.record.capacity, one.state is BrokerState.ACTIVE)
+            for one in self._present()
+        ]
+        return AssignmentView.of(places, self._sessions, self.rates.of, resting)
+
+    def leaving(self, now_s: float, dead_for_s: float) -> frozenset[str]:
+        """Brokers whose subscribers should be elsewhere: they are drained, dead for so long, or gone; and no operator
+        has stopped that."""
+        there = {
+            one.record.name
+            for one in self._brokers.values()
+            if (one.state is BrokerState.DEAD and now_s - one.died_s >= dead_for_s)
+            or (one.state is BrokerState.DRAINING and not one.shutting_down)
+        }
+        owners = self._sessions.loads.owners
+        leaving = frozenset(one for one in owners if one in there or one not in self._brokers)
+        return leaving - self._stopped_evacuations.brokers
+
+    @property
+    def stopped_evacuations(self) -> frozenset[str]:
+        """Brokers that are not emptied, because an operator has stopped that."""
+        return self._stopped_evacuations.brokers
+
+    def evacuation(self, leaving: Collection[str]) -> AssignmentView:
+        """Who is where, to plan with for brokers that are leaving."""
+        staying = [one for one in self._present() if one.record.name not in leaving]
+        places = [AssignedBroker(one.record.name, one.record.capacity, self.takes(one.record.name)) for one in staying]
+        places += [AssignedBroker(name, 1.0, takes=False) for name in leaving]
+        return AssignmentView.of(places, self._sessions, self.rates.of, leaving=leaving)
+
+    def unheard(self, now_s: float) -> list[str]:
+        """Brokers whose reports are too old to plan by: they are about to be dead, or everybody seems to be."""
+        return [one.record.name for one in self._present() if self._silence.is_suspect(one, now_s)]
+
+    @property
+    def mass_silence(self) -> bool:
+        return self._silence.is_mass
+
+    @property
+    def execution(self) -> Execution:
+        """To be looked at only."""
+        return self._execution
+
+    def takes(self, broker: str) -> bool:
+        return broker in self._brokers and self._brokers[broker].state is BrokerState.ACTIVE
+
+    def is_current(self, broker: str) -> bool:
+        return broker in self._brokers and self._brokers[broker].has_reported
+
+    def is_dead(self, broker: str) -> bool:
+        return broker not in self._brokers or self._brokers[broker].state is BrokerState.DEAD
+
+    @property
+    def subscriber_count(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def policy(self) -> str:
+        return self._placing.policy
+
+    @property
+    def policies(self) -> list[str]:
+        return self._placing.policies
+
+    # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def handle(self, event: Event) -> list[Instruction]:
+        if not isinstance(event, PlacementAsked):
+            self._choice = None
+        return self._handlers[type(event)](event)
+
+    def _policy_chosen(self, event: PolicyChosen) -> list[Instruction]:
+        self._placing.choose_policy(event.policy)
+        return [StorePolicy(event.policy), Audit(event.by, "placement", event.policy)]
+
+    def _plan_begun(self, event: PlanBegun) -> list[Instruction]:
+        self._execution.begin(event.run, event.moves)
+        return begun(event.run, event.moves)
+
+    def _plan_stopped(self, event: PlanStopped) -> list[Instruction]:
+        is_evacuation = any(run.plan == event.plan and run.stage == Stage.EVACUATION for run in self._execution.runs)
+        sources = self._execution.sources_of(event.plan) if is_evacuation else ()
+        stopped = self._execution.stop(event.plan)
+        going_on = [StorePlanRun(run) for run in self._execution.runs if run.plan == event.plan]
+        noted = self._stopped_evacuations.stop(sources)
+        return [Audit(event.by, "stop", event.plan), *noted, *going_on, *written(stopped)]
+
+    def _broker_registered(self, event: BrokerRegistered) -> list[Instruction]:
+        known = self._brokers.get(event.broker)
+        mode = known.record.mode if known else BrokerState.ACTIVE
+        holder = take_name(
+            event.broker,
+            known.record.holder if known else None,
+            event.identity,
+            event.start,
+            event.now_us,
+            silent_s=self._silence.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
+        )
+        record = BrokerRecord(event.broker, event.url, event.place, event.capacity, mode, holder=holder)
+        if known is None:
+            known = KnownBroker(record, event.now_s)
+            self._brokers = dict(sorted({**self._brokers, event.broker: known}.items()))
+            self._sessions.add_broker(event.broker)
+        known.record, known.heard_s = record, event.now_s
+        known.shutting_down = known.was_dead = False
+        return [StoreBroker(record), *self._back(known), AnswerBroker(known.state, holder.incarnation)]
+
+    def _broker_mode_set(self, event: BrokerModeSet) -> list[Instruction]:
+        broker = self._known(event.broker)
+        if event.mode is BrokerState.DEAD:
+            raise InvalidValue("a broker can't be set to dead; drain it, or remove it")
+        broker.record = replace(broker.record, mode=event.mode)
+        told = Audit(event.by, "state", event.broker, {"state": str(event.mode)})
+        allowed = self._stopped_evacuations.allow(event.broker)
+        return [StoreBroker(broker.to_store()), *allowed, told, AnswerBroker(broker.state)]
+
+    def _broker_removed(self, event: BrokerRemoved) -> list[Instruction]:
+        if event.broker not in self._brokers and event.broker in self._stopped_evacuations:
+            # It is gone, and those it left behind are to be moved after all.
+            return [*self._stopped_evacuations.allow(event.broker), Audit(event.by, "remove", event.broker)]
+        broker = self._known(event.broker)
+        if broker.state is BrokerState.ACTIVE and not self._silence.is_overdue(broker, event.now_s):
+            raise InUse(f"broker {event.broker} is active; drain it first")
+        del self._brokers[event.broker]
+        self._deliveries.forget(event.broker)
+        told = Audit(event.by, "remove", event.broker)
+        allowed = self._stopped_evacuations.allow(event.broker)
+        return [ForgetBroker(event.broker), told, *allowed, *self._sessions.remove_broker(event.broker)]
+
+    def _back(self, broker: KnownBroker) -> list[Instruction]:
+        """A broker that is not dead any more, nor drained, need not be emptied: should it die again, that is another
+        matter than the one that was stopped."""
+        if broker.record.mode is BrokerState.DRAINING:
+            return []
+        return [*self._stopped_evacuations.allow(broker.record.name)]
+
+    def _heartbeat_received(self, event: HeartbeatReceived) -> list[Instruction]:
+        broker = self._caller(event.broker, event.incarnation)
+        done: list[Instruction] = []
+        if broker.record.dead or broker.was_dead:
+            broker.record = replace(broker.record, dead=False)
+            done += [StoreBroker(broker.record), *self._back(broker), Note("broker is back", {"broker": event.broker})]
+        broker.heard_s, broker.traffic = event.now_s, event.traffic
+        told = event.counted
+        self._deliveries.observe(event.broker, event.now_s, told.latencies, told.cache_hits, told.cache_misses)
+        for subscription, size_bytes in event.pulled_bytes.items():
+            if self._reporters.is_listened_to(event.broker, subscription, event.now_s):
+                self.rates.observe(subscription, size_bytes)
+        broker.shutting_down, broker.was_dead, broker.has_reported = event.draining, False, True
+        changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
+        self._sessions.moved(event.places)
+        self._execution.prepared(event.broker, event.prepared)
+        progress = self._execution.advance(event.now_s, self, event.broker)
+        orders = self._orders(self._execution.orders(event.broker, event.now_s))
+        next_in_s = self._limits.heartbeat_every_s
+        if self._execution.is_busy(event.broker):
+            next_in_s = min(next_in_s, _BUSY_EVERY_S)
+        answer = AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
+        return [*done, *changes, *written(progress), answer]
+
+    def _orders(self, orders: Orders) -> BrokerOrders:
+        sessions = [session for one in orders.prepare if (session := self._sessions.get(one)) is not None]
+        return BrokerOrders(
+            {one.subscriber: tuple(held.key for held in one.subscriptions) for one in sessions},
+            orders.adopt,
+            {one: Placed(to, self._brokers[to].record.url, "plan") for one, to in orders.move if to in self._brokers},
+        )
+
+    def _subscribers_claimed(self, event: SubscribersClaimed) -> list[Instruction]:
+        self._caller(event.broker, event.incarnation)
+        claimed = self._sessions.claim(event.broker, event.subscribers)
+        return [*map(StoreSession, claimed), AnswerClaim(claimed)]
+
+    # ── placement ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _placement_asked(self, event: PlacementAsked) -> list[Instruction]:
+        session = self._sessions.get(f"{event.user}/{event.device}") if event.device else None
+        if session is not None and session.owner not in event.avoid:
+            owner = self._brokers.get(self._execution.destination_of(session.subscriber) or session.owner)
+            if owner is not None and owner.state in {BrokerState.ACTIVE, BrokerState.CORDONED}:
+                return [AnswerPlacement(Placed(owner.record.name, owner.record.url, "sticky"))]
+        notes: list[Instruction] = []
+        placed = self._place(event.now_s, self._choose_from(event), session, event.place, notes)
+        if placed is None:
+            raise Unavailable("no broker is there to take subscribers", retry_after_s=_RETRY_AFTER_S)
+        return [*notes, AnswerPlacement(placed)]
+
+    def _handover_asked(self, event: HandoverAsked) -> list[Instruction]:
+        source = self._caller(event.broker, event.incarnation)
+        open_ones = self._views(self._open(event.now_s, frozenset(), leaving=event.broker))
+        notes: list[Instruction] = []
+        placements: dict[str, Placed] = {}
+        for subscriber in dict.fromkeys(event.subscribers):
+            session = self._sessions.get(subscriber)
+            # If nobody has told where it is: the broker that it is at was chosen for it.
+            place = self.place_of(subscriber) or source.record.place
+            placed = self._place(event.now_s, open_ones, session, place, notes)
+            if placed is not None:
+                placements[subscriber] = placed
+        return [*notes[:1], AnswerHandover(placements)]
+
+    def _place(
+        self,
+        now_s: float,
+        candidates: tuple[BrokerView, ...],
+        session: SessionRecord | None,
+        place: Location | None,
+        notes: list[Instruction],
+    ) -> Placed | None:
+        if not candidates:
+            return None
+        newcomer = Newcomer(place, tuple(held.key for held in session.subscriptions) if session else ())
+        name, policy, note = self._placing.place(now_s, candidates, newcomer)
+        if note is not None:
+            notes.append(note)
+        return Placed(name, self._brokers[name].record.url, policy)
+
+    def _choose_from(self, event: PlacementAsked) -> tuple[BrokerView, ...]:
+        """To look at every broker for every newcomer would be most of the work of placing a million."""
+        if event.avoid:
+            return self._views(self._open(event.now_s, event.avoid))
+        choice = self._choice
+        if choice is None or event.now_s >= choice.until_s or choice.rates_version != self.rates.version:
+            open_ones = self._open(event.now_s, event.avoid)
+            until_s = min(map(self._silence.suspect_at_s, open_ones), default=event.now_s)
+            self._choice = choice = _Choice(self._views(open_ones), until_s, self.rates.version)
+        return choice.views
+
+    def _open(self, now_s: float, avoid: frozenset[str], leaving: str = "") -> list[KnownBroker]:
+        """Who may take a newcomer: those heard of lately, if there are any. What to avoid is a wish: if nobody else is
+        there, it may have come back meanwhile."""
+        active = [
+            one for one in self._brokers.values() if one.state is BrokerState.ACTIVE and one.record.name != leaving
+        ]
+        wished = [one for one in active if one.record.name not in avoid] or active
+        return [one for one in wished if not one.was_dead and not self._silence.is_suspect(one, now_s)] or wished
+
+    def _views(self, brokers: Iterable[KnownBroker]) -> tuple[BrokerView, ...]:
+        return tuple(self._view(one) for one in brokers)
+
+    def _view(self, broker: KnownBroker) -> BrokerView:
+        name, loads = broker.record.name, self._sessions.loads
+        return BrokerView(
+            name,
+            broker.record.place,
+            broker.record.capacity,
+            broker.state,
+            broker.traffic.connections,
+            loads.of(name),
+            self._execution.reserved(name),
+            held=loads.held(name),
+            rate_of=self.rates.of,
+        )
+
+    # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _time_passed(self, event: TimePassed) -> list[Instruction]:
+        now_s = event.now_s
+        self._placing.release(now_s)
+        if self.rates.advance(now_s):
+            self._reporters.forget(now_s, _REPORTERS_KEPT_S)
+        done = self._silence.look(self._brokers.values(), now_s)
+        return [*done, *written(self._execution.advance(now_s, self))]
+
+    # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _present(self) -> list[KnownBroker]:
+        return [one for one in self._brokers.values() if one.state in {BrokerState.ACTIVE, BrokerState.CORDONED}]
+
+    def _known(self, name: str) -> KnownBroker:
+        if (broker := self._brokers.get(name)) is None:
+            raise NotFound(f"no broker called {name} is registered")
+        return broker
+
+    def _caller(self, name: str, incarnation: int) -> KnownBroker:
+        """Who calls; raises Superseded if it is not the one any more that has the name."""
+        broker = self._known(name)
+        check_caller(name, broker.record.holder, incarnation)
+        return broker
+
+    def _report(self, broker: KnownBroker, now_s: float) -> BrokerReport:
+        name, loads = broker.record.name, self._sessions.loads
+        return BrokerReport(
+            broker.record,
+            broker.state,
+            broker.traffic,
+            loads.subscribers(name),
+            loads.of(name),
+            self._silence.silent_s(broker, now_s),
+            self._deliveries.of((name,), now_s),
+        )

@@ -1,0 +1,99 @@
+"""Sessions between their form on the wire and the machine's."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tocsin.coordinator.registry.events import Counted, ReportedSession, Traffic
+from tocsin.coordinator.registry.instructions import BrokerOrders
+from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.errors import InvalidValue
+from tocsin.protocol.coordination import BackendSubscription, Heartbeat, Session
+from tocsin.protocol.subscription_keys import KeyText
+
+_MAX_INT = (1 << 63) - 1
+#: What the sessions in one answer may take, and what a subscription takes beside its key: names, its position.
+_MAX_ANSWER_CHARACTERS = 4 << 20
+_CHARACTERS_BESIDE = 120
+
+
+def key_of(held: BackendSubscription) -> KeyText:
+    """Equal ones are one object: a hundred thousand sessions that hold the same share its text."""
+    for name, value in held.parameters.items():
+        if (isinstance(value, float) and not math.isfinite(value)) or (
+            isinstance(value, int) and abs(value) > _MAX_INT
+        ):
+            raise InvalidValue(f"parameter {name} of channel {held.channel} is out of range")
+    parameters = dict(sorted(held.parameters.items()))
+    text = msgspec.json.encode([held.channel, parameters, held.permission]).decode()
+    return KeyText(sys.intern(text))
+
+
+def reported(session: Session) -> ReportedSession:
+    subscriptions = tuple(Held(key_of(held), held.position) for held in session.subscriptions)
+    return ReportedSession(session.subscriber, session.generation, session.connected, subscriptions)
+
+
+def traffic(heartbeat: Heartbeat) -> Traffic:
+    figures = (heartbeat.bytes_in_per_s, heartbeat.bytes_out_per_s, heartbeat.cpu_cores)
+    if not all(map(math.isfinite, figures)):
+        raise InvalidValue("bytes_in_per_s, bytes_out_per_s and cpu_cores must be finite")
+    return Traffic(heartbeat.connections, *figures)
+
+
+def counted(heartbeat: Heartbeat) -> Counted:
+    return Counted(tuple(heartbeat.latencies), heartbeat.cache_hits, heartbeat.cache_misses)
+
+
+def pulled(heartbeat: Heartbeat) -> dict[KeyText, int]:
+    return {key_of(one): one.size_bytes for one in heartbeat.pulled}
+
+
+def orders_body(orders: BrokerOrders) -> dict[str, Any]:
+    """Orders as `protocol.coordination.HeartbeatAnswer` says."""
+    return {
+        "prepare": [
+            {"subscriber": subscriber, "subscriptions": [_backend_body(key) for key in keys]}
+            for subscriber, keys in orders.prepare.items()
+        ],
+        "adopt": orders.adopt,
+        "move": [
+            {"subscriber": subscriber, "broker": to.broker, "url": to.url} for subscriber, to in orders.move.items()
+        ],
+    }
+
+
+def session_body(session: SessionRecord) -> dict[str, Any]:
+    """A session as `protocol.coordination.Session` says."""
+    return {
+        "subscriber": session.subscriber,
+        "generation": session.generation,
+        "connected": session.connected,
+        "subscriptions": [_held_body(held) for held in session.subscriptions],
+    }
+
+
+def fitting_bodies(sessions: Iterable[SessionRecord]) -> list[dict[str, Any]]:
+    """Of these sessions as many, from the first one on, as go into one answer, and at least that one."""
+    bodies: list[dict[str, Any]] = []
+    left = _MAX_ANSWER_CHARACTERS
+    for session in sessions:
+        left -= sum(len(held.key) + _CHARACTERS_BESIDE for held in session.subscriptions)
+        if left < 0 and bodies:
+            break
+        bodies.append(session_body(session))
+    return bodies
+
+
+def _held_body(held: Held) -> dict[str, Any]:
+    return {**_backend_body(held.key), "position": held.position}
+
+
+def _backend_body(key: KeyText) -> dict[str, Any]:
+    channel, parameters, permission = msgspec.json.decode(key)
+    return {"channel": channel, "parameters": parameters, "permission": permission}

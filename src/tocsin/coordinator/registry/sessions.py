@@ -1,0 +1,156 @@
+"""Who keeps whose session (pure).
+
+A session has one owner. A claim makes another its owner, with a higher generation. What is reported with an older
+generation is lost to the broker that reports it, and every former owner is told once, with its next heartbeat. Nothing
+but its owner's word, or its user's removal, ends a session: a broker that is silent, or was removed, ends none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from tocsin.coordinator.load.broker_loads import Loads
+from tocsin.coordinator.load.rates import Rates
+from tocsin.coordinator.registry.events import ReportedSession
+from tocsin.coordinator.registry.instructions import ForgetSession, StoreSession
+from tocsin.coordinator.registry.records import SessionRecord, device_of, user_of
+from tocsin.model.location import Location
+
+_Changes = list[StoreSession | ForgetSession]
+
+
+class Sessions:
+    """All sessions, and the loads that follow from them. What has changed is returned, to be stored."""
+
+    def __init__(self, brokers: Iterable[str], records: Iterable[SessionRecord], rates: Rates) -> None:
+        self.loads = Loads(rates)
+        self._by_subscriber: dict[str, SessionRecord] = {}
+        #: Where subscribers are, as far as they tell. It is not stored: they tell it again.
+        self._places: dict[str, Location] = {}
+        #: For each broker there is, those that it no longer owns and has not been told of.
+        self._to_lose: dict[str, set[str]] = {broker: set() for broker in brokers}
+        for record in records:
+            self._put(replace(record, former=record.former & self._to_lose.keys()))
+
+    def get(self, subscriber: str) -> SessionRecord | None:
+        """What is kept for a subscriber, by whoever keeps it, dead or alive."""
+        session = self._by_subscriber.get(subscriber)
+        return session if session is not None and session.owner else None
+
+    def __iter__(self) -> Iterator[SessionRecord]:
+        return (session for session in self._by_subscriber.values() if session.owner)
+
+    def __len__(self) -> int:
+        return self.loads.all_subscribers
+
+    def place_of(self, subscriber: str) -> Location | None:
+        return self._places.get(subscriber)
+
+    def moved(self, places: Mapping[str, Location]) -> None:
+        """Subscribers are elsewhere now. Those for whom nothing is kept are left out."""
+        self._places.update((one, place) for one, place in places.items() if self.get(one) is not None)
+
+    def add_broker(self, broker: str) -> None:
+        self._to_lose.setdefault(broker, set())
+
+    def remove_broker(self, broker: str) -> _Changes:
+        """Its sessions stay as they are, with their owner gone, but for those of devices without a name, which are
+        short-lived anyway. What it had yet to be told needs no telling any more."""
+        nameless = [one for one in self if one.owner == broker and device_of(one.subscriber).startswith("~")]
+        changes = [change for one in self._to_lose.pop(broker) for change in self._lets_go(broker, one)]
+        return changes + [change for session in nameless for change in self._end(session, session.former)]
+
+    def reported(
+        self, broker: str, changed: Iterable[ReportedSession], ended: Iterable[str]
+    ) -> tuple[_Changes, list[str]]:
+        """A broker tells of its sessions. Returns also those that it has lost."""
+        changes: _Changes = []
+        # Ended ones first: one that is in both lists has begun anew.
+        for subscriber in ended:
+            session = self._by_subscriber.get(subscriber)
+            if session is not None and session.owner == broker:
+                changes += self._end(session, session.former)
+            else:
+                changes += self._lets_go(broker, subscriber)
+        lost = {one.subscriber for one in changed if not self._take(broker, one, changes)}
+        for subscriber in sorted(self._to_lose[broker]):
+            lost.add(subscriber)
+            changes += self._lets_go(broker, subscriber)
+        return changes, sorted(lost)
+
+    def claim(self, broker: str, subscribers: Iterable[str]) -> list[SessionRecord]:
+        """`broker` keeps these from now on. Returns them, to be stored."""
+        claimed = []
+        for subscriber in dict.fromkeys(subscribers):
+            known = self._by_subscriber.get(subscriber) or SessionRecord(subscriber, "", 0)
+            generation = known.generation + 1
+            session = replace(known, owner=broker, generation=generation, former=self._former(known, broker))
+            self._put(session)
+            claimed.append(session)
+        return claimed
+
+    def end_all_of(self, user: str) -> _Changes:
+        """Whoever takes the name later must not find what this user had subscribed to."""
+        theirs = [session for session in self if user_of(session.subscriber) == user]
+        return [change for session in theirs for change in self._end(session, self._former(session, ""))]
+
+    def _take(self, broker: str, reported: ReportedSession, changes: _Changes) -> bool:
+        """Believe what `broker` reports of a session, unless another keeps it since; whether it was believed."""
+        known = self._by_subscriber.get(reported.subscriber)
+        if known is not None and not self._believes(known, broker, reported):
+            return False
+        session = SessionRecord(
+            reported.subscriber,
+            broker,
+            reported.generation,
+            reported.connected,
+            reported.subscriptions,
+            self._former(known, broker) if known else frozenset(),
+        )
+        if session != known:
+            self._put(session)
+            changes.append(StoreSession(session))
+        return True
+
+    def _believes(self, known: SessionRecord, broker: str, reported: ReportedSession) -> bool:
+        if reported.generation != known.generation or known.owner == broker:
+            return reported.generation >= known.generation
+        if not known.owner:
+            return False
+        # Two brokers took the same subscriber in while they could not ask: the one where it is now should have it.
+        return known.owner not in self._to_lose or (reported.connected and not known.connected)
+
+    def _former(self, session: SessionRecord, next_owner: str) -> frozenset[str]:
+        """Who may keep an older copy of the session once it is `next_owner`'s."""
+        return (session.former | {session.owner} & self._to_lose.keys()) - {next_owner}
+
+    def _end(self, session: SessionRecord, former: frozenset[str]) -> _Changes:
+        """Nobody keeps the session any more. Its generation is remembered while `former` may keep older copies."""
+        self._places.pop(session.subscriber, None)
+        return self._settle(SessionRecord(session.subscriber, "", session.generation, former=former))
+
+    def _lets_go(self, broker: str, subscriber: str) -> _Changes:
+        """`broker` keeps no older copy of the session any more."""
+        session = self._by_subscriber.get(subscriber)
+        if session is None or broker not in session.former:
+            return []
+        return self._settle(replace(session, former=session.former - {broker}))
+
+    def _settle(self, session: SessionRecord) -> _Changes:
+        if session.owner or session.former:
+            self._put(session)
+            return [StoreSession(session)]
+        self._put(session)
+        del self._by_subscriber[session.subscriber]
+        return [ForgetSession(session.subscriber)]
+
+    def _put(self, session: SessionRecord) -> None:
+        before = self._by_subscriber.get(session.subscriber)
+        self.loads.replace(before, session)
+        self._by_subscriber[session.subscriber] = session
+        formerly = before.former if before is not None else frozenset()
+        for broker in session.former - formerly:
+            self._to_lose[broker].add(session.subscriber)
+        for broker in (formerly - session.former) & self._to_lose.keys():
+            self._to_lose[broker].discard(session.subscriber)

@@ -1,0 +1,243 @@
+"""Balancing, live: looks at the loads, has plans made in a thread, and has them carried out. It decides nothing itself.
+
+What compiles the policies' loops takes a while to be imported, so that is done when a plan is first wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from tocsin.balancing.plugins import policy_named, with_plugins
+from tocsin.coordinator.load.stages import BalancingSettings, Stage
+from tocsin.coordinator.moves.execution import PlanRun
+from tocsin.coordinator.moves.table import MoveRecord
+from tocsin.coordinator.registry.events import Event, PlanBegun, PlanStopped
+from tocsin.coordinator.registry.instructions import Instruction
+from tocsin.coordinator.registry.machine import CoordinatorState
+from tocsin.errors import InUse, NotFound
+from tocsin.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from tocsin.coordinator.load.controller import StageController
+    from tocsin.coordinator.load.plan import Plan
+    from tocsin.coordinator.load.requested_plans import KeptPlan, Planning
+    from tocsin.protocol.plans import PlanRequest
+
+log = structlog.get_logger(__name__)
+
+#: Who wants the plans that nobody asked for.
+AUTOMATIC = "automatic"
+
+
+class Balancer:
+    def __init__(
+        self,
+        state: CoordinatorState,
+        happened: Callable[[Event], Awaitable[list[Instruction]]],
+        clock: Clock,
+        settings: BalancingSettings,
+    ) -> None:
+        self._state = state
+        self._happened = happened
+        self._clock = clock
+        self._settings = settings
+        self._made_planning: Planning | None = None
+        self._made_controller: StageController | None = None
+        self._was_running = False
+        self._woken = asyncio.Event()
+        #: Why nothing is being done, or what is, for people.
+        self.verdict = ""
+
+    # What operators ask for
+
+    @property
+    def settings(self) -> BalancingSettings:
+        return self._settings
+
+    def change(self, settings: BalancingSettings) -> None:
+        """Raises InvalidValue, and changes nothing, if there is no such policy."""
+        policies = self.planning.policies
+        for stage, name in ((Stage.MIGRATION, settings.stages.migration), (Stage.SHUFFLE, settings.stages.shuffle)):
+            if name:
+                policy_named(stage, name, policies[stage])
+        self._settings = settings
+        if self._made_controller is not None:
+            self._made_controller.settings = settings.stages
+        self.wake()
+
+    def wake(self) -> None:
+        """Look now."""
+        self._woken.set()
+
+    @property
+    def planning(self) -> Planning:
+        if self._made_planning is None:
+            from tocsin.balancing.migration import POLICIES as MIGRATIONS
+            from tocsin.balancing.shuffle import POLICIES as SHUFFLES
+            from tocsin.coordinator.load.requested_plans import Planning
+
+            migrations, shuffles = with_plugins("migration", MIGRATIONS), with_plugins("shuffle", SHUFFLES)
+            self._made_planning = Planning(migrations, shuffles)
+        return self._made_planning
+
+    async def plan(self, request: PlanRequest) -> KeptPlan:
+        """What could be moved, as things are now; worked out in a thread, while everything goes on."""
+        from tocsin.balancing.proposal import Goal
+
+        goal = Goal(request.cov_at_most, request.mean_above, max_moves=request.max_moves)
+        wish = self.planning.wish(Stage(request.stage), request.policy, goal, request.reason)
+        if not self._state.balance().brokers:
+            raise NotFound("no broker is there to plan for")
+        view = self._state.assignment()
+        plan = await asyncio.to_thread(self.planning.propose, view, wish)
+        return self.planning.keep(_new_id(), self._clock.now_us(), wish, plan)
+
+    async def execute(self, plan_id: str, by: str, reason: str) -> PlanRun:
+        """Carry out a plan that was made before; refused if what it was made from has changed."""
+        from tocsin.coordinator.load.plan import changed_since
+
+        kept = self.planning.get(plan_id)
+        view = self._state.assignment()
+        if changes := await asyncio.to_thread(changed_since, kept.plan, view):
+            more = f", and {len(changes) - 1} more changes" if len(changes) > 1 else ""
+            raise InUse(f"things have changed since {plan_id} was made: {changes[0]}{more}; make a new plan")
+        return await self._begin(plan_id, kept.plan, reason or kept.wish.reason, by)
+
+    async def stop(self, plan_id: str, by: str) -> None:
+        await self._happened(PlanStopped(plan_id, by))
+
+    # By itself
+
+    async def run(self) -> None:
+        """Look every now and then, until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), self._settings.every_s)
+            self._woken.clear()
+            try:
+                await self.look()
+            except Exception as exc:
+                # Whatever it was, a stranger's policy for instance, the next look may go better.
+                log.error("balancing failed", exc_info=exc)
+
+    async def look(self) -> None:
+        """Do what is due, if anything is."""
+        now_s = self._clock.monotonic_s()
+        is_running = bool(self._state.execution.runs)
+        if self._was_running and not is_running and self._made_controller is not None:
+            self._made_controller.ended(now_s)
+        self._was_running = is_running
+        leaving = self._state.leaving(now_s, self._settings.evacuate_after_s)
+        if leaving and await self._evacuate(leaving):
+            return
+        await self._even_out(now_s, is_running=is_running)
+        if stopped := self._state.stopped_evacuations:
+            names = ", ".join(sorted(stopped))
+            self.verdict = f"emptying {names} was stopped: drain it again to go on; {self.verdict}"
+
+    async def _even_out(self, now_s: float, *, is_running: bool) -> None:
+        if is_running:
+            self.verdict = "a plan is being carried out"
+        elif not self._settings.automatic:
+            self.verdict = "automatic balancing is off"
+        else:
+            await self._balance(now_s)
+
+    async def _balance(self, now_s: float) -> None:
+        from tocsin.coordinator.load.plan import verify
+
+        controller = self._controller
+        balance = self._state.balance()
+        if not balance.brokers:
+            self.verdict = "no broker is there"
+            return
+        if unheard := self._state.unheard(now_s):
+            self.verdict = f"nothing was heard of {', '.join(unheard)} for a while; waiting"
+            return
+        verdict = controller.look(now_s, balance)
+        self.verdict = verdict.reason
+        if verdict.stage is None:
+            return
+        view = self._state.assignment(controller.resting(now_s))
+        plan = await asyncio.to_thread(controller.plan, view, verdict)
+        controller.begun(self._clock.monotonic_s(), plan)
+        if faults := await asyncio.to_thread(verify, view, plan):
+            self.verdict = f"policy {plan.policy} made a plan that can't be carried out: {faults[0]}"
+            log.error("a plan was refused", policy=plan.policy, faults=faults[:5])
+        elif plan.migrations:
+            await self._begin(_new_id(), plan, verdict.reason, AUTOMATIC)
+
+    async def _evacuate(self, leaving: frozenset[str]) -> bool:
+        """Empty brokers that are leaving, dead or gone; whether there was anybody to move. It comes before any other
+        plan: that one is stopped."""
+        from tocsin.balancing.evacuation import NAME, evacuate
+        from tocsin.coordinator.load.plan import make_plan
+
+        runs = self._state.execution.runs
+        if any(run.stage == Stage.EVACUATION for run in runs):
+            self.verdict = f"{', '.join(sorted(leaving))} is being emptied"
+            return True
+        view = self._state.evacuation(leaving)
+        if not view.takes.any() or not view.movable.any():
+            return False
+        for run in runs:
+            if not run.is_stopped:
+                await self._happened(PlanStopped(run.plan, AUTOMATIC))
+        names = ", ".join(sorted(leaving))
+        plan = await asyncio.to_thread(lambda: make_plan(view, Stage.EVACUATION, NAME, evacuate(view)))
+        if not plan.migrations:
+            return False
+        self.verdict = f"{names} is being emptied"
+        await self._begin(_new_id(), plan, f"{names} is drained, dead or gone", AUTOMATIC)
+        return True
+
+    # Parts
+
+    @property
+    def _controller(self) -> StageController:
+        if self._made_controller is None:
+            from tocsin.coordinator.load.controller import StageController
+
+            policies = self.planning.policies
+            self._made_controller = StageController(
+                self._settings.stages, policies[Stage.MIGRATION], policies[Stage.SHUFFLE]
+            )
+        return self._made_controller
+
+    async def _begin(self, plan_id: str, plan: Plan, reason: str, by: str) -> PlanRun:
+        moves = await asyncio.to_thread(_records, plan_id, plan)
+        figures = {"before": _figures(plan.before), "after": _figures(plan.after), "lower_bound": plan.lower_bound}
+        run = PlanRun(
+            plan_id,
+            str(plan.stage),
+            plan.policy,
+            reason,
+            by,
+            len(moves),
+            msgspec.json.encode(figures).decode(),
+        )
+        await self._happened(PlanBegun(run, moves))
+        self._was_running = True
+        return run
+
+
+def _new_id() -> str:
+    return f"plan-{secrets.token_hex(4)}"
+
+
+def _records(plan_id: str, plan: Plan) -> Sequence[MoveRecord]:
+    return [
+        MoveRecord(plan_id, number, move.subscriber, move.source, move.destination, move.load, move.reason)
+        for number, move in enumerate(plan.moves())
+    ]
+
+
+def _figures(balance: object) -> dict[str, float]:
+    return {name: float(getattr(balance, name)) for name in ("cov", "max", "mean", "total")}

@@ -1,0 +1,1 @@
+"""What the coordinator remembers over restarts, in a relational database."""

@@ -1,0 +1,70 @@
+"""The dashboard as part of the coordinator's process: its pages, its routes, and what runs beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Response
+from starlette.responses import RedirectResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from tocsin.coordinator.node import CoordinatorNode
+from tocsin.dashboard.routes import door, router
+from tocsin.dashboard.wiring import Parts
+
+STATIC = Path(__file__).parent / "static"
+
+#: The page runs what was shipped with it and talks to this process only.
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class _Pages(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(_HEADERS)
+        # Files below assets/ have their content's hash in their names; what names them must be asked for anew.
+        lasting = path.startswith("assets/") and response.status_code == 200
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if lasting else "no-cache"
+        return response
+
+
+def dashboard(app: FastAPI, node: CoordinatorNode) -> AbstractAsyncContextManager[None]:
+    """Add the dashboard to a coordinator; what is returned is to be entered while it runs."""
+    parts = Parts.of(node)
+    app.state.dashboard = parts
+    app.include_router(door)
+    app.include_router(router)
+    app.add_api_route("/", _to_the_page, include_in_schema=False)
+    app.mount("/dashboard", _Pages(directory=STATIC, html=True), name="dashboard")
+    return _running(parts)
+
+
+async def _to_the_page() -> Response:
+    return RedirectResponse("/dashboard/")
+
+
+@asynccontextmanager
+async def _running(parts: Parts) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(parts.recorder.run())]
+    if parts.cluster is not None:
+        tasks.append(asyncio.create_task(parts.cluster.run()))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if parts.cluster is not None:
+            await parts.cluster.close()

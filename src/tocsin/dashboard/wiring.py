@@ -1,0 +1,45 @@
+"""What stands behind the page, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from tocsin.coordinator.node import CoordinatorNode
+from tocsin.dashboard.cluster_watch import ClusterWatch
+from tocsin.dashboard.locations import Places
+from tocsin.dashboard.recorder import Recorder
+from tocsin.dashboard.roads import read_roads
+from tocsin.dashboard.trial import Trials
+from tocsin.errors import InvalidValue
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    recorder: Recorder
+    places: Places
+    trials: Trials
+    #: None if the coordinator was told of no cluster.
+    cluster: ClusterWatch | None
+    #: JSON; empty without roads.
+    roads: bytes
+
+    @staticmethod
+    def of(node: CoordinatorNode) -> Parts:
+        settings = node.settings
+        cluster = (
+            ClusterWatch(settings.cluster_url, settings.cluster_token, node.clock) if settings.cluster_url else None
+        )
+        roads = _roads(settings.map_roads) if settings.map_roads else b""
+        return Parts(Recorder(node), Places(node), Trials(node), cluster, roads)
+
+
+def _roads(file: str) -> bytes:
+    try:
+        return msgspec.json.encode(read_roads(Path(file).read_text()))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InvalidValue(f"setting map_roads: {file} can't be read: {exc}") from exc
+    except InvalidValue as exc:
+        raise InvalidValue(f"setting map_roads: {file}: {exc}") from exc

@@ -1,0 +1,1 @@
+"""Measurements and evaluations: benchmarks and experiments. The product never imports this package."""

@@ -1,0 +1,333 @@
+"""The emergency city on real processes, from its publishers to its people, watched and audited.
+
+The city's clock runs `speed_up` times as fast as ours: channels' periods, movements, interactions and the balancer's
+patience shrink alike. What everybody was handed is held against the cluster's own results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from tocsin.client import ClusterClient, CoordinatorClient, Notification
+from tocsin.lab.experiments.emergency.city import City
+from tocsin.lab.experiments.emergency.network import Network, prepare, running_network
+from tocsin.lab.experiments.emergency.people import People, Person
+from tocsin.lab.experiments.emergency.publishing import Publishers
+from tocsin.lab.experiments.emergency.scenario import CityScenario, Interaction
+from tocsin.lab.experiments.emergency.schema import longest_period_s, schema_sql, subscription_of
+from tocsin.lab.experiments.emergency.tally import Audit, Tally, audit, percentiles_s
+from tocsin.lab.experiments.emergency.warming import warm_up
+from tocsin.lab.experiments.emergency.watching import Watch
+from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
+from tocsin.model.position import Position
+from tocsin.simulator.timeline import Run, Totals
+
+#: A broker of the cluster's that only looks: what it pulls is what everybody should have been told.
+_AUDITOR = "auditor"
+_PULLED_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Balancing:
+    """How load is kept even. Times are of the city's clock; a policy's name is "" when off."""
+
+    placement: str = "nearest"
+    migration: str = "group"
+    shuffle: str = "sharing"
+    alpha: float = 0.15
+    gamma: float = 0.5
+    hits: int = 2
+    shuffle_hits: int = 1
+    begins_at_s: float = 540.0
+    every_s: float = 15.0
+    settle_s: float = 60.0
+    rest_s: float = 0.0
+    #: A multiple of all periods, and long enough that single reports do not matter.
+    rates_window_s: float = 120.0
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.migration or self.shuffle)
+
+
+@dataclass(frozen=True, slots=True)
+class CityRun:
+    """What a run leaves behind. `run` is as the simulator's are, by the city's clock."""
+
+    run: Run
+    tally: Tally
+    audit: Audit
+    speed_up: float
+    overruns: int
+    failed_moves: int
+
+    @property
+    def failures(self) -> list[str]:
+        """What did not go as it should; nothing, if all did."""
+        tally, found = self.tally, self.audit
+        said = []
+        if not 0 < tally.published == tally.accepted:
+            said.append(f"{tally.accepted} of {tally.published} records were accepted")
+        if tally.silent_channels:
+            said.append(f"nobody was told anything by {', '.join(tally.silent_channels)}")
+        dead = {
+            broker
+            for sample in self.run.samples
+            for broker, is_alive in zip(self.run.brokers, sample.alive, strict=True)
+            if not is_alive
+        }
+        said += [f"{broker} fell silent, and nobody had asked it to" for broker in sorted(dead)]
+        wrong = {name: count for name, count in found.to_json().items() if name != "expected"}
+        said += [f"{count} notifications {name}" for name, count in wrong.items() if count]
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        tally = self.tally
+        return {
+            "succeeded": not self.failures,
+            "speed_up": self.speed_up,
+            "records": {"published": tally.published, "accepted": tally.accepted, "rejected": tally.rejected},
+            "notifications": tally.notifications,
+            "audit": self.audit.to_json(),
+            "migrations": self.run.totals.migrations,
+            "failed_moves": self.failed_moves,
+            "overruns": self.overruns,
+            "commit_to_received_s": percentiles_s(tally.deliveries_s),
+            "channels": {
+                name: {
+                    "subscriptions": one.subscriptions,
+                    "notifications": one.notifications,
+                    "publish_to_received_s": percentiles_s(one.delays_s),
+                    "examples": one.examples,
+                }
+                for name, one in tally.channels.items()
+            },
+        }
+
+
+class RunningCity:
+    """One run. `heard` is told of every notification; `ending`, if given, ends it instead of the scenario's time;
+    `beside` goes on meanwhile. Its clock begins when the channels keep their periods, or after `most_warm_up_s`."""
+
+    def __init__(
+        self,
+        scenario: CityScenario,
+        balancing: Balancing,
+        city: City,
+        workload: EmergencyWorkload,
+        interactions: Sequence[Interaction],
+        speed_up: float,
+        say: Callable[[str], None],
+        heard: Callable[[str, Notification], None] = lambda _user, _notification: None,
+        ending: asyncio.Event | None = None,
+        beside: Sequence[Callable[[Network], Coroutine[Any, Any, None]]] = (),
+        most_warm_up_s: float = 90.0,
+    ) -> None:
+        self._scenario, self._balancing = scenario, balancing
+        self._city, self._workload, self._interactions = city, workload, interactions
+        self._speed_up = speed_up
+        self._say, self._heard = say, heard
+        self._ending = ending
+        self._beside = beside
+        self._most_warm_up_s = most_warm_up_s
+        self._statements = schema_sql(1 / speed_up)
+        self._tally = Tally()
+        self._has_heard = asyncio.Event()
+        self._begun_s = self._begun_at_s = 0.0
+
+    async def run(self, folder: Path, on_ready: Callable[[Network], None] = lambda _: None) -> CityRun:
+        settings = {
+            "placement": self._balancing.placement,
+            "rates_window_s": self._balancing.rates_window_s / self._speed_up,
+        }
+        async with running_network(folder, self._city, self._scenario.brokers, settings, self._say) as network:
+            calls, cursor = await asyncio.to_thread(self._prepare, network)
+            tokens = await network.register(self._workload.user_ids)
+            wished = sum(one.action == "subscribe" for one in self._interactions)
+            self._say(
+                f"3 datasets, 2 feeds, 7 channels; {len(tokens)} people will hold {wished:,} subscriptions, which share"
+                f" {len(calls):,}"
+            )
+            people = {
+                name: Person(name, network.coordinator.url, token, self._tally, self._hear)
+                for name, token in tokens.items()
+            }
+            on_ready(network)
+            await self._warm_up(network)
+            overruns_before = await asyncio.to_thread(_overruns, network.cluster.url)
+            watch = Watch(network.coordinator.url, self._tally, self._now_s, self._speed_up, self._say)
+            try:
+                self._begun_s, self._begun_at_s = time.monotonic(), time.time()
+                await self._live(network, People(people, self._workload, self._speed_up), watch)
+                overruns = await asyncio.to_thread(_overruns, network.cluster.url) - overruns_before
+                plans, failed = await watch.plans(self._time_of), await watch.failed_moves()
+            finally:
+                await watch.close()
+            results = await asyncio.to_thread(_results, network.cluster.url, cursor)
+        return CityRun(
+            self._summed(watch, plans, len(calls)),
+            self._tally,
+            audit(self._tally.holds, results),
+            self._speed_up,
+            overruns,
+            failed,
+        )
+
+    async def _live(self, network: Network, people: People, watch: Watch) -> None:
+        publishers = Publishers(network.cluster.url, self._workload.reports(), self._tally)
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(watch.run())
+            going_on = [tasks.create_task(people.move_about())]
+            going_on += [tasks.create_task(work(network)) for work in (self._balance, *self._beside)]
+            publishing = tasks.create_task(publishers.run(self._due))
+            await people.follow(self._interactions, self._until)
+            await publishing
+            watching.cancel()  # What the brokers carry once nothing is published says nothing.
+            await people.all_log_in()
+            await self._quiet(2.0 * longest_period_s(self._statements))
+            for task in going_on:
+                task.cancel()
+            await people.all_log_out()
+
+    async def _warm_up(self, network: Network) -> None:
+        scenario = self._scenario
+        # Reports of another seed: those of the city are all to come.
+        reports = EmergencyWorkload(self._city, users=0, seed=scenario.seed + 1).reports()
+        reports_per_s = scenario.reports / scenario.duration_s * self._speed_up
+        began_s = time.monotonic()
+        is_steady = await warm_up(
+            network.cluster.url, reports, reports_per_s, self._workload.locations(), self._most_warm_up_s
+        )
+        took = f"after {time.monotonic() - began_s:.0f} s of warming up the channels"
+        self._say(f"{took} keep their periods" if is_steady else f"{took} do not all keep their periods yet")
+
+    def _prepare(self, network: Network) -> tuple[list[int], int]:
+        """The application, and the auditor, who holds all that anybody will; returns what it holds, and from where."""
+        prepare(network, self._statements, self._workload.shelters(self._scenario.shelters), self._workload.locations())
+        with ClusterClient(network.cluster.url) as client:
+            cursor = client.register_broker(_AUDITOR)
+            asks = [
+                subscription_of(one.user, one.channel, one.parameters)
+                for one in self._interactions
+                if one.action == "subscribe"
+            ]
+            held = client.subscribe(_AUDITOR, asks)
+        return sorted({int(one["id"]) for one in held}), cursor
+
+    async def _balance(self, network: Network) -> None:
+        told = self._balancing
+        if not told.is_on:
+            return
+        await self._until(told.begins_at_s)
+        names = ("migration", "shuffle", "alpha", "gamma", "hits", "shuffle_hits")
+        times = {name: getattr(told, name) / self._speed_up for name in ("every_s", "settle_s", "rest_s")}
+        changes = {**{name: getattr(told, name) for name in names}, **times, "automatic": True, "by": "experiment"}
+
+        def switch_on() -> None:
+            with CoordinatorClient(network.coordinator.url) as client:
+                client.change_balancing(**changes)
+
+        await asyncio.to_thread(switch_on)
+        self._say(f"balancing is on: {' and '.join(filter(None, (told.migration, told.shuffle)))}")
+
+    def _due(self) -> int | None:
+        """How many reports should have been sent by now; None when it is over."""
+        is_over = self._ending.is_set() if self._ending else self._now_s() >= self._scenario.duration_s
+        return None if is_over else int(self._now_s() * self._scenario.reports / self._scenario.duration_s)
+
+    def _hear(self, user: str, notification: Notification) -> None:
+        self._has_heard.set()
+        self._heard(user, notification)
+
+    async def _quiet(self, seconds: float) -> None:
+        """Returns when nobody has heard anything for so long."""
+        with contextlib.suppress(TimeoutError):
+            while True:
+                self._has_heard.clear()
+                await asyncio.wait_for(self._has_heard.wait(), seconds)
+
+    def _now_s(self) -> float:
+        return (time.monotonic() - self._begun_s) * self._speed_up
+
+    def _time_of(self, at_us: int) -> float:
+        return (at_us / 1e6 - self._begun_at_s) * self._speed_up
+
+    async def _until(self, at_s: float) -> None:
+        await asyncio.sleep(max(0.0, (at_s - self._now_s()) / self._speed_up))
+
+    def _summed(self, watch: Watch, plans: Sequence[Any], backends: int) -> Run:
+        told, tally, samples = self._balancing, self._tally, watch.samples
+        held = [hold for hold in tally.holds if not hold.is_given_up]
+        totals = Totals(
+            control_messages=0,
+            placements=tally.logins,
+            logins=tally.logins,
+            logouts=tally.logouts,
+            subscribes=len(tally.holds),
+            unsubscribes=len(tally.holds) - len(held),
+            frontend_subscriptions=len(held),
+            backend_subscriptions=backends,
+            deliveries=tally.notifications,
+            out_bytes=sum(sum(one.out_bytes) for one in samples),
+            in_bytes=sum(sum(one.in_bytes) for one in samples),
+            migrations=samples[-1].migrations,
+            plans=len(plans),
+            failures=0,
+        )
+        policies = "+".join(filter(None, (told.migration, told.shuffle))) or "off"
+        return Run(
+            scenario="city",
+            label=f"{told.placement}/{policies}",
+            seed=self._scenario.seed,
+            duration_s=self._scenario.duration_s,
+            placement=told.placement,
+            migration=told.migration,
+            shuffle=told.shuffle,
+            alpha=told.alpha,
+            beta=0.0,
+            gamma=told.gamma,
+            theta=0.0,
+            brokers=watch.brokers,
+            capacities=(1.0,) * len(watch.brokers),
+            samples=tuple(samples),
+            plans=tuple(plans),
+            totals=totals,
+        )
+
+
+class _Positioned(msgspec.Struct):
+    position: str
+
+
+_position = msgspec.json.Decoder(_Positioned)
+
+
+def _overruns(url: str) -> int:
+    with ClusterClient(url) as client:
+        return sum(one["overruns"] for one in client.status()["channels"])
+
+
+def _results(url: str, cursor: int) -> dict[int, list[int]]:
+    """What the auditor should have seen: sequences by epoch."""
+    found: dict[int, list[int]] = defaultdict(list)
+    with httpx.Client(base_url=url, timeout=120, trust_env=False) as http:
+        while True:
+            answer = http.get(f"/v1/brokers/{_AUDITOR}/results", params={"after": cursor, "limit": _PULLED_AT_ONCE})
+            answer.raise_for_status()
+            lines = answer.content.splitlines()
+            for line in lines:
+                position = Position.parse(_position.decode(line).position)
+                found[position.epoch].append(position.sequence)
+            cursor = int(answer.headers["Tocsin-Cursor"])
+            if not lines:
+                return found

@@ -1,0 +1,263 @@
+"""A scenario on real processes: cluster, coordinator, brokers and subscribers on loopback, from the simulator's file.
+
+Who is where, wants what and does what when is drawn by the simulator's own code, and so is the size of every result; so
+what the coordinator decides can be held against what it decides in the simulator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tocsin.client import AsyncPublisher, ClusterClient, CoordinatorClient, Notification, Subscriber
+from tocsin.coordinator.load.stages import StageSettings
+from tocsin.errors import InvalidValue
+from tocsin.simulator.cluster import Cluster as DrawnResults
+from tocsin.simulator.scenario import Scenario
+from tocsin.simulator.workload import Moments, Workload, draw
+from tocsin.testing.processes import ServerProcess, running_broker, running_cluster, running_coordinator
+
+_FEED = "results"
+_DEVICE = "d"
+#: What a notification weighs beside its body: names, position, time, id.
+_ENVELOPE_BYTES = 165
+_READY_TIMEOUT_S = 120.0
+#: Users are registered so many at a time: a password takes a fifth of a second.
+_REGISTERING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
+    """A plan that the coordinator made by itself."""
+
+    stage: str
+    policy: str
+    #: Subscriber, source, destination.
+    moves: frozenset[tuple[str, str, str]]
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    plans: tuple[CarriedOut, ...]
+    notifications: int
+    #: How long after its moment a result came to a subscriber at the latest, of those that decided what is uneven. More
+    #: than a few periods, and the rates were the machine's, not the scenario's.
+    most_late_s: float
+
+
+def run_live(
+    scenario: Scenario, folder: Path, say: Callable[[str], None] = lambda _: None, *, cluster_url: str = ""
+) -> LiveRun:
+    """Run a scenario, as long as it says, with a cluster of its own or one that is there and knows nothing of it.
+
+    Raises InvalidValue if it holds what can't be done with real processes.
+    """
+    for what, is_there in (
+        ("failures", scenario.failures),
+        ("subscribers.changes_per_hour", scenario.subscribers.changes_per_hour),
+    ):
+        if is_there:
+            raise InvalidValue(f"{what} are for the simulator alone, so far")
+    return asyncio.run(_Live(scenario, folder, say, cluster_url).run())
+
+
+class _Live:
+    def __init__(self, scenario: Scenario, folder: Path, say: Callable[[str], None], cluster_url: str) -> None:
+        self._cluster_url = cluster_url
+        self._scenario = scenario
+        self._folder = folder
+        self._say = say
+        self._workload: Workload = draw(scenario, scenario.seed)
+        self._drawn = DrawnResults(self._workload, scenario.fluctuation, scenario.seed)
+        self._begun_s = 0.0
+        self._notifications = 0
+        self._most_late_s = 0.0
+        self._periods_s = {channel.name: channel.period_s for channel in self._workload.channels}
+        self._tokens: dict[int, str] = {}
+        self._here: dict[int, asyncio.Task[None]] = {}
+        self._may_subscribe = [asyncio.Event() for _ in range(self._workload.subscribers)]
+
+    async def run(self) -> LiveRun:
+        told = self._scenario.balancing
+        async with AsyncExitStack() as stack:
+            cluster = self._cluster_url or stack.enter_context(running_cluster(self._folder / "cluster")).url
+            settings = {"placement": told.placement, "rates_window_s": told.rates_window_s}
+            settings |= {"heartbeat_every_s": self._scenario.network.heartbeat_every_s}
+            coordinator = stack.enter_context(running_coordinator(self._folder / "coordinator", settings))
+            await asyncio.to_thread(self._prepare, cluster)
+            for broker in self._workload.brokers:
+                place = f"{broker.place[0]},{broker.place[1]}" if broker.place is not None else ""
+                own = {"place": place, "capacity": broker.capacity}
+                started = running_broker(broker.name, self._folder / broker.name, cluster, coordinator.url, own)
+                stack.enter_context(started)
+            await self._register(coordinator)
+            self._say(f"{len(self._workload.brokers)} brokers, {self._workload.subscribers} subscribers")
+            self._begun_s = time.monotonic()
+            work = [
+                self._follow(self._workload.logins, lambda number: self._log_in(number, coordinator)),
+                self._follow(self._workload.logouts, self._log_out),
+                self._follow(self._workload.subscribing, self._subscribe),
+                *(self._publish(channel, cluster) for channel in range(len(self._workload.channels))),
+                self._balance(coordinator),
+            ]
+            tasks = [asyncio.ensure_future(one) for one in work]
+            await self._until(self._scenario.duration_s)
+            for task in tasks:
+                if task.done():
+                    task.result()
+                task.cancel()
+            plans = await asyncio.to_thread(_carried_out, coordinator.url)
+            for here in self._here.values():
+                here.cancel()
+            await asyncio.gather(*self._here.values(), *tasks, return_exceptions=True)
+        return LiveRun(plans, self._notifications, self._most_late_s)
+
+    # Before
+
+    def _prepare(self, cluster: str) -> None:
+        with ClusterClient(cluster) as client:
+            client.wait_ready(_READY_TIMEOUT_S)
+            client.sql(
+                "CREATE ACTIVE DATASET Results (id STRING, channel STRING, value BIGINT, body STRING, "
+                f"PRIMARY KEY (id)); CREATE FEED {_FEED} INTO Results FROM HTTP;"
+            )
+            for channel in self._workload.channels:
+                client.sql(
+                    f"CREATE REPETITIVE CHANNEL {channel.name} (value BIGINT) PERIOD {channel.period_s:g} SECONDS AS "
+                    "SELECT r.id, r.body FROM Results r WHERE is_new(r) "
+                    f"AND r.channel = '{channel.name}' AND r.value = :value;"
+                )
+
+    async def _register(self, coordinator: ServerProcess) -> None:
+        turn = asyncio.Semaphore(_REGISTERING)
+
+        async def register(number: int) -> None:
+            async with turn:
+                body = {"name": user_name(number), "password": secrets.token_urlsafe()}
+                answer = await http.post("/v1/users", json=body)
+                answer.raise_for_status()
+                self._tokens[number] = answer.json()["token"]
+
+        async with httpx.AsyncClient(base_url=coordinator.url, timeout=60, trust_env=False) as http:
+            await asyncio.gather(*map(register, range(self._workload.subscribers)))
+
+    # Subscribers
+
+    async def _log_in(self, number: int, coordinator: ServerProcess) -> None:
+        self._here[number] = asyncio.create_task(self._live(number, coordinator.url))
+
+    async def _log_out(self, number: int) -> None:
+        if (here := self._here.pop(number, None)) is not None:
+            here.cancel()
+
+    async def _subscribe(self, number: int) -> None:
+        self._may_subscribe[number].set()
+
+    async def _live(self, number: int, url: str) -> None:
+        workload = self._workload
+        place = workload.place(number, self._now_s())
+        holds = workload.holds[workload.offsets[number] : workload.offsets[number + 1]]
+        async with Subscriber(coordinator=url, token=self._tokens[number], device=_DEVICE, place=place) as me:
+            await self._may_subscribe[number].wait()
+            for hold in holds.tolist():
+                asked = self._drawn.subscribes[hold]
+                await me.subscribe(asked.channel, asked.parameters)
+            async for notification in me.notifications():
+                self._notifications += 1
+                self._note_late(notification)
+
+    def _note_late(self, notification: Notification) -> None:
+        told, now_s = self._scenario.balancing, self._now_s()
+        if told.begins_at_s - told.rates_window_s <= now_s <= told.begins_at_s:
+            number = int(notification.payload["id"].split("-")[1])
+            late_s = now_s - number * self._periods_s[notification.channel]
+            self._most_late_s = max(self._most_late_s, late_s)
+
+    # Publishers
+
+    async def _publish(self, channel: int, cluster: str) -> None:
+        """Once each period, a result for everything that anybody may want."""
+        told, workload = self._workload.channels[channel], self._workload
+        wanted = set(workload.holds.tolist())
+        is_up = np.ones(len(workload.brokers), np.bool_)
+        async with AsyncPublisher(cluster, _FEED) as feed:
+            number = 0
+            while True:
+                number += 1
+                await self._until(number * told.period_s)
+                run = self._drawn.run(channel, number * told.period_s, is_up)
+                records: list[dict[str, Any]] = [
+                    {
+                        "id": f"{told.name}-{number}-{backend - run.first}",
+                        "channel": told.name,
+                        "value": backend - run.first,
+                        "body": "x" * max(1, int(run.sizes_bytes[backend - run.first]) - _ENVELOPE_BYTES),
+                    }
+                    for backend in range(run.first, run.last)
+                    if backend in wanted
+                ]
+                if records:
+                    await feed.publish(*records)
+
+    # The coordinator
+
+    async def _balance(self, coordinator: ServerProcess) -> None:
+        """Switch it on when the scenario says."""
+        told = self._scenario.balancing
+        if not (told.migration or told.shuffle):
+            return
+        await self._until(max(told.begins_at_s, told.every_s))
+        stages = {one.name: getattr(told, one.name) for one in dataclasses.fields(StageSettings)}
+        await asyncio.to_thread(_switch_on, coordinator.url, {**stages, "every_s": told.every_s})
+
+    # Parts
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._begun_s
+
+    async def _until(self, at_s: float) -> None:
+        await asyncio.sleep(max(0.0, at_s - self._now_s()))
+
+    async def _follow(self, moments: Moments, action: Callable[[int], Any]) -> None:
+        for at_s, number in zip(moments.times_s.tolist(), moments.subscribers.tolist(), strict=True):
+            await self._until(at_s)
+            await action(number)
+
+
+def user_name(number: int) -> str:
+    """As the simulator calls them.
+
+    >>> user_name(12)
+    's0000012'
+    """
+    return f"s{number:07d}"
+
+
+def _switch_on(url: str, settings: dict[str, Any]) -> None:
+    with CoordinatorClient(url) as client:
+        client.change_balancing(automatic=True, by="experiment", **settings)
+
+
+def _carried_out(url: str) -> tuple[CarriedOut, ...]:
+    with CoordinatorClient(url) as client:
+        runs = [client.execution(one["plan"], shown_moves=100_000) for one in reversed(client.executions())]
+    return tuple(
+        CarriedOut(
+            run["stage"],
+            run["policy"],
+            frozenset((one["subscriber"], one["source"], one["destination"]) for one in run["steps"]),
+            run["failed"],
+        )
+        for run in runs
+    )

@@ -1,0 +1,5 @@
+"""Where somebody or something is: metres east and north of the origin that an application has chosen."""
+
+from __future__ import annotations
+
+Location = tuple[float, float]

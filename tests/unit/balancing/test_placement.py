@@ -1,0 +1,99 @@
+"""Each placement policy keeps its word."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from tocsin.balancing.placement import POLICIES, Newcomer
+from tocsin.balancing.plugins import with_plugins
+from tocsin.balancing.views import BrokerView, Load, NetworkView
+from tocsin.protocol.subscription_keys import KeyText
+
+FIRE, FLOOD = KeyText("fire"), KeyText("flood")
+CHANCE = random.Random(1)
+
+
+def choose(policy: str, *brokers: BrokerView, last_placed: str = "", newcomer: Newcomer = Newcomer()) -> str:  # noqa: B008 - it is frozen
+    return POLICIES[policy](NetworkView(brokers, last_placed), newcomer, CHANCE)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_the_only_broker_is_chosen(policy: str) -> None:
+    assert choose(policy, BrokerView("a")) == "a"
+    assert choose(policy, BrokerView("a"), newcomer=Newcomer((1.0, 2.0), (FIRE,))) == "a"
+
+
+def test_nearest_takes_the_nearest() -> None:
+    """Those that stand nowhere are no candidates while others do; of two as near, the less loaded."""
+    here = Newcomer((0.0, 0.0))
+    east, west = BrokerView("east", (5.0, 0.0), load=Load(1, 1)), BrokerView("west", (-5.0, 0.0))
+    assert choose("nearest", BrokerView("far", (6.0, 0.0)), east, BrokerView("nowhere"), newcomer=here) == "east"
+    assert choose("nearest", east, west, newcomer=here) == "west"
+
+
+def test_nearest_without_a_place_takes_the_least_loaded() -> None:
+    """Of the newcomer, or of all brokers."""
+    crowded, empty = BrokerView("crowded", (0.0, 0.0), connections=9), BrokerView("empty", (9.0, 0.0))
+    assert choose("nearest", crowded, empty) == "empty"
+    nowhere = (BrokerView("a", connections=9), BrokerView("b"))
+    assert choose("nearest", *nowhere, newcomer=Newcomer((0.0, 0.0))) == "b"
+
+
+def test_round_robin_goes_on_after_the_last() -> None:
+    """In the order of names, around the end, and past one that is gone."""
+    brokers = [BrokerView(name) for name in "cab"]
+    assert [choose("round-robin", *brokers, last_placed=last) for last in ("", "a", "b", "c", "bb")] == list("abcac")
+
+
+def test_random_takes_all_alike() -> None:
+    """And the same ones for the same seed."""
+    view = NetworkView(tuple(BrokerView(name) for name in "abc"))
+
+    def draw(seed: int) -> list[str]:
+        chance = random.Random(seed)
+        return [POLICIES["random"](view, Newcomer(), chance) for _ in range(3000)]
+
+    assert min(Counter(draw(1)).values()) > 900
+    assert draw(1) == draw(1)
+
+
+def test_least_resulting_load_counts_sharing_and_capacity() -> None:
+    """Who brings subscriptions goes where they add least to the load for the capacity."""
+    newcomer = Newcomer(subscriptions=(FIRE, FLOOD))
+    shares = BrokerView("shares", load=Load(2, 4), held={FIRE: 2, FLOOD: 2})
+    spare = BrokerView("spare", load=Load(2, 3))
+    assert choose("least-resulting-load", shares, spare, newcomer=newcomer) == "shares"
+    big = BrokerView("big", capacity=10.0, load=Load(20, 20))
+    assert choose("least-resulting-load", shares, spare, big, newcomer=newcomer) == "big"
+    on_the_way = BrokerView("spare", reserved=100)
+    assert choose("least-resulting-load", shares, on_the_way, newcomer=newcomer) == "shares"
+
+
+def test_least_resulting_load_without_subscriptions_counts_connections() -> None:
+    crowded = BrokerView("crowded", capacity=2.0, connections=10, load=Load(0, 0))
+    quiet = BrokerView("quiet", connections=4, load=Load(50, 50))
+    assert choose("least-resulting-load", crowded, quiet) == "quiet"
+
+
+def test_outsiders_join_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under their own names: ours can't be replaced, and what can't be loaded is left out."""
+
+    class Entry:
+        def __init__(self, name: str, policy: object) -> None:
+            self.name, self.policy = name, policy
+
+        def load(self) -> object:
+            if isinstance(self.policy, Exception):
+                raise self.policy
+            return self.policy
+
+    entries = [Entry("mine", min), Entry("random", max), Entry("broken", ImportError("no"))]
+    where = "tocsin.balancing.plugins.entry_points"
+    monkeypatch.setattr(where, lambda group: entries if group == "tocsin.placement" else [])
+    policies = with_plugins("placement", POLICIES)
+    assert policies["mine"] is min  # type: ignore[comparison-overlap]
+    assert policies["random"] is POLICIES["random"]
+    assert "broken" not in policies

@@ -1,0 +1,152 @@
+"""The registry: identical asks are one subscription, held by brokers, ended by the last, and never numbered twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tocsin.cluster.database import open_database
+from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
+from tocsin.errors import NotFound, NotRegistered
+from tocsin.model.catalogue import Broker
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "catalogue.sqlite"
+
+
+@pytest.fixture
+def registry(path: Path) -> SubscriptionRegistry:
+    found = SubscriptionRegistry(open_database(path))
+    for name in ("a", "b"):
+        found.put_broker(Broker(name))
+    return found
+
+
+def test_the_same_ask_is_one_subscription(registry: SubscriptionRegistry) -> None:
+    """Values, channel and permission class make it; brokers share it, and asking again changes nothing."""
+    first = registry.subscribe("a", "C", [(1, "x"), (2, "x"), (1, "x")])
+    assert first.ids == (1, 2, 1)
+    assert [one.id for one in first.created] == [1, 2]
+    again = registry.subscribe("b", "C", [(1, "x")])
+    assert (again.ids, again.created) == ((1,), ())
+    assert registry.subscribe("a", "C", [(1, "x")], "staff").ids == (3,)
+    assert registry.subscribe("a", "Other", [(1, "x")]).ids == (4,)
+    assert registry.subscribe("a", "C", [("1", "x")]).ids == (5,)
+    assert registry.holders([1, 2, 4]) == {"a": [1, 2, 4], "b": [1]}
+    assert registry.held_among("b", [1, 2, 4]) == [1]
+    assert registry.counts() == {"C": 4, "Other": 1}
+
+
+def test_the_last_holder_ends_it(registry: SubscriptionRegistry, path: Path) -> None:
+    """It lives while anyone holds it; what is asked for afterwards has a new number, also after a restart."""
+    registry.subscribe("a", "C", [(1,)])
+    registry.subscribe("b", "C", [(1,)])
+    assert not registry.unsubscribe("a", [1])
+    assert registry.unsubscribe("b", [1, 1]) == {"C": [1]}
+    assert registry.find([1]) == {}
+    again = SubscriptionRegistry(open_database(path))
+    assert again.subscribe("a", "C", [(1,)]).ids == (2,)
+
+
+def test_letting_go_of_what_is_not_held_changes_nothing(registry: SubscriptionRegistry) -> None:
+    """One id that the broker does not hold refuses the whole call."""
+    registry.subscribe("a", "C", [(1,), (2,)])
+    with pytest.raises(NotFound, match="broker a holds no subscription 9"):
+        registry.unsubscribe("a", [1, 9, 2])
+    assert registry.holders([1, 2]) == {"a": [1, 2]}
+    with pytest.raises(NotFound, match="no broker called c"):
+        registry.subscribe("c", "C", [(1,)])
+
+
+def test_a_forgotten_broker_lets_go_of_everything(registry: SubscriptionRegistry) -> None:
+    """Only what nobody else holds ends with it."""
+    registry.subscribe("a", "C", [(1,), (2,)])
+    registry.subscribe("b", "C", [(2,)])
+    assert registry.remove_broker("a") == {"C": [1]}
+    assert [broker.name for broker in registry.brokers()] == ["b"]
+    registry.put_broker(Broker("b", "http://x", 5))
+    assert registry.broker("b") == Broker("b", "http://x", 5)
+
+
+def test_a_dropped_channel_takes_its_subscriptions_along(registry: SubscriptionRegistry) -> None:
+    """Those of other channels stay, and one of the same name has subscriptions of its own, however often it is dropped.
+    Brokers hold what ended until they let go of it, so that they are told."""
+    registry.subscribe("a", "D", [(1,)])
+    for number in (2, 3):
+        assert registry.subscribe("a", "C", [(1,)]).ids == (number,)
+        registry.end_channel("C")
+        assert [one.channel for one in registry.held_by("a")] == ["D"]
+        assert registry.held_among("a", [number]) == [number]
+    assert registry.counts() == {"D": 1}
+    registry.unsubscribe("a", [2])
+    assert registry.find([1, 2, 3]).keys() == {1, 3}
+
+
+def test_subscriptions_that_name_somebody_are_found_and_ended(registry: SubscriptionRegistry) -> None:
+    """Those that were asked for with the name as a whole value; nothing of it is kept, and it can be asked for anew."""
+    registry.subscribe("a", "C", [("ann", 1), ("anna", 1), ("b", 2)])
+    registry.subscribe("a", "D", [("x%", "ann")])
+    assert registry.naming("ann") == {"C": [1], "D": [4]}
+    assert registry.naming("x%") == {"D": [4]}
+    registry.end([1, 4])
+    assert registry.naming("ann") == {}
+    assert [one.values for one in registry.find([1, 4]).values()] == [(), ()]
+    assert registry.counts() == {"C": 2}
+    assert registry.subscribe("a", "C", [("ann", 1)]).ids == (5,)
+
+
+def test_a_broker_that_starts_anew_lets_go_of_what_has_ended(registry: SubscriptionRegistry) -> None:
+    """It is not told of it by anybody, so nobody else would let go of it."""
+    registry.subscribe("a", "C", [(1,)])
+    registry.subscribe("b", "C", [(1,), (2,)])
+    registry.subscribe("b", "D", [(1,)])
+    registry.end_channel("C")
+    registry.forget_ended("b")
+    assert registry.find([1, 2, 3]).keys() == {1, 3}
+    assert registry.held_among("b", [1, 2, 3]) == [3]
+
+
+def test_values_come_back_as_they_went_in(registry: SubscriptionRegistry) -> None:
+    """Every type of value survives, in order, a page at a time."""
+    values = [("é'\"", True, 5, 1 << 40, 0.1, "2026-01-02T03:04:05.000000Z"), ("", False, -5, 0, -0.5, "x")]
+    registry.subscribe("a", "C", values)
+    assert [one.values for chunk in registry.of_channel("C") for one in chunk] == values
+    assert [one.values for one in registry.held_by("a", after=1, limit=1)] == values[1:]
+
+
+def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegistry, path: Path) -> None:
+    """Its reason is there for whoever asks, also after a restart, and goes with its last holder or its channel."""
+    registry.subscribe("a", "C", [(1,), (2,)])
+    registry.subscribe("b", "C", [(1,)])
+    registry.subscribe("a", "Other", [(1,)])
+    for one, channel in ((1, "C"), (2, "C"), (3, "Other"), (9, "C")):
+        registry.fail(channel, one, f"why {one}", 7)
+    registry.fail("C", 2, "why else", 8)
+    again = SubscriptionRegistry(open_database(path))
+    assert again.failures("C") == {1: "why 1", 2: "why else"}  # The one that had ended is left alone.
+    assert again.failed_counts() == {"C": 2, "Other": 1}
+    again.unsubscribe("a", [1, 2])
+    assert again.failures("C") == {1: "why 1"}
+    again.remove_broker("b")
+    again.end_channel("Other")
+    assert again.failed_counts() == {}
+
+
+def test_a_broker_is_found_by_its_key(registry: SubscriptionRegistry) -> None:
+    """Every pull asks who calls: that reads one row, however many brokers there are."""
+    read: list[str] = []
+
+    @sa.event.listens_for(registry._engine, "before_cursor_execute")
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        read.append(statement)
+
+    assert registry.broker("b") == Broker("b")
+    (statement,) = read
+    assert "WHERE broker.name = " in statement
+    with pytest.raises(NotRegistered, match="no broker called c"):
+        registry.broker("c")

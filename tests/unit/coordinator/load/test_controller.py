@@ -1,0 +1,129 @@
+"""The stages: when something is done about the load, and what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tocsin.balancing.assignment import AssignmentView
+from tocsin.balancing.evenness import Balance
+from tocsin.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.balancing.proposal import Goal, Proposal
+from tocsin.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.coordinator.load.controller import StageController
+from tocsin.coordinator.load.plan import verify
+from tocsin.coordinator.load.stages import Stage, StageSettings
+from tocsin.errors import InvalidValue
+from tocsin.testing.assignments import assignment
+
+AT_ONCE = StageSettings(hits=1, shuffle_hits=1, settle_s=0, rest_s=0, idle_below=0)
+RATES = {"fire": 1.0}
+
+
+def controller(settings: StageSettings = AT_ONCE, **changes: object) -> StageController:
+    return StageController(replace(settings, **changes), MIGRATIONS, SHUFFLES)
+
+
+def scores(*values: float) -> Balance:
+    return Balance.of([f"b{number}" for number in range(len(values))], values, [1.0] * len(values))
+
+
+def crowd(*sizes: int) -> AssignmentView:
+    who = {f"s{at}{number:03}": (f"b{at}", "fire") for at, size in enumerate(sizes) for number in range(size)}
+    return assignment(who, RATES, [f"b{at}" for at in range(len(sizes))])
+
+
+EVEN, UNEVEN, EXTREME = scores(10, 10, 9), scores(13, 10, 8), scores(30, 5, 5)
+
+
+def test_the_more_uneven_the_stronger_the_stage() -> None:
+    assert controller().look(0, EVEN).stage is None
+    assert controller().look(0, UNEVEN).stage is Stage.MIGRATION
+    assert controller().look(0, EXTREME).stage is Stage.SHUFFLE
+
+
+def test_little_load_is_not_worth_the_trouble() -> None:
+    assert controller(beta=20).look(0, UNEVEN).stage is None
+    assert controller(theta=20).look(0, EXTREME).stage is Stage.MIGRATION
+    assert controller(theta=20, beta=20).look(0, EXTREME).stage is None
+
+
+def test_a_stage_can_be_off() -> None:
+    assert controller(migration="").look(0, UNEVEN).stage is None
+    assert controller(shuffle="").look(0, EXTREME).stage is Stage.MIGRATION
+
+
+def test_one_look_is_no_evidence() -> None:
+    one = controller(hits=3, shuffle_hits=2)
+    assert [one.look(now_s, UNEVEN).stage for now_s in range(3)] == [None, None, Stage.MIGRATION]
+    one = controller(hits=3)
+    looks = [UNEVEN, UNEVEN, EVEN, UNEVEN, UNEVEN, UNEVEN]
+    assert [one.look(now_s, seen).stage for now_s, seen in enumerate(looks)][-2:] == [None, Stage.MIGRATION]
+    one = controller(hits=9, shuffle_hits=2)
+    assert [one.look(now_s, EXTREME).stage for now_s in range(2)] == [None, Stage.SHUFFLE]
+
+
+def test_after_a_plan_figures_settle() -> None:
+    one = controller(settle_s=60)
+    view = crowd(30, 5, 5)
+    one.begun(100, one.plan(view, one.look(100, EXTREME)))
+    assert one.look(159, EXTREME).stage is None
+    assert "settling for another 1 s" in one.look(159, EXTREME).reason
+    assert one.look(160, EXTREME).stage is Stage.SHUFFLE
+
+
+def test_whoever_was_moved_rests() -> None:
+    one = controller(rest_s=300, shuffle="")
+    view = crowd(30, 5, 5)
+    plan = one.plan(view, one.look(0, EXTREME))
+    one.begun(0, plan)
+    movers = {move.subscriber for move in plan.moves()}
+    assert movers
+    assert one.resting(299) == movers
+    one.begun(200, plan)
+    assert one.resting(301) == movers, "moved again, they rest anew"
+    assert one.resting(500) == frozenset()
+
+
+def test_a_broker_that_idles_is_filled_though_cov_is_low() -> None:
+    sizes = [40] * 60 + [0]
+    view = crowd(*sizes)
+    balance = Balance.of(view.brokers, [float(size) for size in sizes], [1.0] * 61)
+    assert balance.cov < 0.15
+    assert controller().look(0, balance).stage is None
+    one = controller(idle_below=0.1)
+    verdict = one.look(0, balance)
+    assert (verdict.stage, verdict.is_idle) == (Stage.MIGRATION, True)
+    plan = one.plan(view, verdict)
+    assert verify(view, plan) == []
+    assert {move.destination for move in plan.moves()} == {"b60"}
+    assert plan.after.scores[60] >= 0.1 * plan.after.mean
+
+
+def test_if_a_shuffle_leaves_it_uneven_migration_goes_on_from_there() -> None:
+    def half_hearted(view: AssignmentView, _goal: Goal) -> Proposal:
+        owners = view.owners.copy()
+        owners[:5] = 1
+        return Proposal(owners, ("half-hearted",))
+
+    one = StageController(replace(AT_ONCE, shuffle="half", migration="ldm"), MIGRATIONS, {"half": half_hearted})
+    view = crowd(30, 5, 5)
+    plan = one.plan(view, one.look(0, EXTREME))
+    assert (plan.stage, plan.policy) == (Stage.SHUFFLE, "half")
+    assert plan.after.cov <= 0.15
+    assert verify(view, plan) == []
+    assert {move.reason.split()[0] for move in plan.moves()} == {"half-hearted", "among"}
+
+
+def test_budgets_hold_over_both() -> None:
+    one = controller(max_moves=6)
+    view = crowd(30, 5, 5)
+    assert 0 < one.plan(view, one.look(0, EXTREME)).migrations <= 6
+
+
+def test_unknown_policies_are_refused_by_name() -> None:
+    with pytest.raises(InvalidValue, match="no migration policy called 'lbm'; there are: group, ldm, sdm"):
+        controller(migration="lbm")
+    with pytest.raises(InvalidValue, match="no shuffle policy called 'x'"):
+        controller(shuffle="x")

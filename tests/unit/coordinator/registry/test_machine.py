@@ -1,0 +1,376 @@
+"""The machine: brokers' states, silence, placement."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.balancing.views import NetworkView
+from tocsin.coordinator.registry.events import (
+    BrokerModeSet,
+    BrokerRegistered,
+    BrokerRemoved,
+    HandoverAsked,
+    HeartbeatReceived,
+    PolicyChosen,
+    ReportedSession,
+    SubscribersClaimed,
+    TimePassed,
+    UserRemoved,
+)
+from tocsin.coordinator.registry.instructions import AnswerBroker
+from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, Superseded, Unavailable
+from tocsin.protocol.coordination import BrokerState
+from unit.coordinator.network import Network, held
+
+
+def test_silence_makes_a_broker_dead_and_a_heartbeat_brings_it_back() -> None:
+    """Dead after five seconds of silence, not before; back in the mode it had."""
+    network = Network()
+    network.register("a", "b")
+    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
+    network.pass_time(4.5, heard=("b",))
+    assert network.state_of("a") is BrokerState.CORDONED
+    network.pass_time(0.5, heard=("b",))
+    assert network.state_of("a") is BrokerState.DEAD
+    assert network.state_of("b") is BrokerState.ACTIVE
+    assert network.heartbeat("a").state is BrokerState.CORDONED
+    assert "broker is back" in network.notes
+
+
+def test_after_a_restart_nobody_is_dead_until_silence_was_watched() -> None:
+    """How long the coordinator was away does not count; one that was dead before is dead again, by the same clock."""
+    network = Network()
+    network.register("a", "b", "c")
+    network.pass_time(6, heard=("b", "c"))
+    assert network.state_of("a") is BrokerState.DEAD
+    network.now_s += 3600
+    network.restart()
+    assert {network.state_of(name) for name in "abc"} == {BrokerState.ACTIVE}
+    network.pass_time(4.5, heard=("b",))
+    assert {network.state_of(name) for name in "abc"} == {BrokerState.ACTIVE}
+    network.pass_time(0.5, heard=("b",))
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.DEAD, BrokerState.ACTIVE, BrokerState.DEAD]
+
+
+def test_time_in_which_nobody_watched_is_no_silence() -> None:
+    """If the coordinator itself was stopped for a minute, it gives everybody time to be heard."""
+    network = Network()
+    network.register("a")
+    network.now_s += 60
+    network.handle(TimePassed(network.now_s))
+    assert network.state_of("a") is BrokerState.ACTIVE
+    network.pass_time(5)
+    assert network.state_of("a") is BrokerState.DEAD
+
+
+def test_when_most_fall_silent_at_once_nobody_is_dead() -> None:
+    """The fault is more likely here: two of three stay as they are, and it is told, until one is heard again."""
+    network = Network()
+    network.register("a", "b", "c")
+    network.claim("a", "ann/phone")
+    network.pass_time(60, heard=("c",))
+    assert network.state.mass_silence
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE] * 3
+    assert network.place("ann", "phone").broker == "a"
+    assert network.place("bob").broker == "c", "newcomers go where somebody is heard"
+    assert sum("fell silent at once" in note for note in network.notes) == 1
+    network.pass_time(1, heard=("b", "c"))
+    assert not network.state.mass_silence
+    assert network.state_of("a") is BrokerState.DEAD, "one alone is believed"
+
+
+def test_those_who_fall_silent_one_heartbeat_apart_fall_silent_at_once() -> None:
+    """Heartbeats are spread over a second: the first to be overdue does not die before the others are counted."""
+    network = Network()
+    network.register("a", "b", "c", "d")
+    network.pass_time(1, heard=("b", "c", "d"))
+    network.pass_time(1, heard=("c", "d"))
+    network.pass_time(30, heard=("d",))
+    assert network.state.mass_silence
+    assert all(network.state_of(name) is BrokerState.ACTIVE for name in "abcd")
+
+
+def test_who_died_a_moment_ago_may_have_been_the_first_of_many() -> None:
+    """The two that are left would be too few to count as many; for a while the third counts with them."""
+    network = Network()
+    network.register("a", "b", "c")
+    network.pass_time(3, heard=("a", "b"))
+    network.pass_time(6)
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE, BrokerState.ACTIVE, BrokerState.DEAD]
+    assert network.state.mass_silence
+    network.pass_time(1, heard=("b",))
+    network.pass_time(5, heard=("b",))
+    assert [network.state_of(name) for name in "abc"] == [BrokerState.DEAD, BrokerState.ACTIVE, BrokerState.DEAD]
+
+
+def test_two_brokers_are_too_few_for_mass_silence() -> None:
+    """With two, both may well have failed."""
+    network = Network()
+    network.register("a", "b")
+    network.pass_time(5)
+    assert [network.state_of(name) for name in "ab"] == [BrokerState.DEAD] * 2
+
+
+def test_a_dead_brokers_subscribers_keep_their_sessions() -> None:
+    """Silence is never emptiness: until they claim elsewhere the record stays, and they are placed elsewhere."""
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    network.heartbeat("a", ReportedSession("ann/phone", 1, True, held("fire")))
+    network.pass_time(5, heard=("b",))
+    session = network.state.session("ann/phone")
+    assert session is not None
+    assert (session.owner, session.subscriptions) == ("a", held("fire"))
+    assert network.place("ann", "phone").broker == "b"
+    assert network.owner_of("ann/phone") == "a", "a placement alone moves nothing"
+    assert network.claim("b", "ann/phone") == {"ann/phone": 2}
+    assert network.heartbeat("a").lost == ("ann/phone",)
+
+
+def test_a_broker_that_shuts_down_drains_until_it_registers_again() -> None:
+    """What it says of itself lasts as long as it says so; what operators say lasts longer."""
+    network = Network()
+    network.register("a")
+    assert network.heartbeat("a", draining=True).state is BrokerState.DRAINING
+    with pytest.raises(Unavailable):
+        network.place()
+    network.register("a")
+    assert network.place().broker == "a"
+    network.handle(BrokerModeSet("a", BrokerState.DRAINING))
+    network.register("a")
+    assert network.state_of("a") is BrokerState.DRAINING
+    network.restart()
+    assert network.state_of("a") is BrokerState.DRAINING
+
+
+def test_who_comes_back_gets_the_same_broker() -> None:
+    """While that is active or cordoned and can be reached; else somebody else's."""
+    network = Network("round-robin")
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    for _ in range(3):
+        assert network.place("ann", "phone").broker == "a"
+    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
+    assert network.place("ann", "phone") == network.place("ann", "phone")
+    assert network.place("ann", "phone").reason == "sticky"
+    assert network.place("ann", "laptop").broker == "b", "newcomers do not go to a cordoned one"
+    assert network.place("ann", "phone", avoid=frozenset("a")).broker == "b"
+    network.handle(BrokerModeSet("a", BrokerState.DRAINING))
+    assert network.place("ann", "phone").broker == "b"
+
+
+def test_what_to_avoid_is_a_wish() -> None:
+    """If only those are left that a subscriber could not reach, it may try them again; if nobody is, it is told."""
+    network = Network()
+    with pytest.raises(Unavailable, match="no broker"):
+        network.place()
+    network.register("a")
+    assert network.place(avoid=frozenset("a")).broker == "a"
+    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
+    with pytest.raises(Unavailable):
+        network.place()
+
+
+def test_a_rush_is_spread_before_any_heartbeat_shows_it() -> None:
+    """A hundred newcomers between two heartbeats do not all go to the same broker; after a while they are forgotten."""
+    network = Network()
+    network.register("a", "b")
+    network.register("big", capacity=2.0)
+    chosen = [network.place(f"user{n}").broker for n in range(100)]
+    assert {name: chosen.count(name) for name in set(chosen)} == {"a": 25, "b": 25, "big": 50}
+    network.pass_time(2.5, heard=("a", "b", "big"))
+    assert network.place().broker == "a"
+
+
+def test_handover_spreads_a_brokers_subscribers_over_the_others() -> None:
+    """Never to the one they leave; those whom nobody can take are left out."""
+    network = Network("nearest")
+    network.register("a", place=(0.0, 0.0))
+    subscribers = [f"user{n}/phone" for n in range(10)]
+    network.claim("a", *subscribers)
+    assert network.hand_over("a", *subscribers) == {}
+    network.register("near", place=(1.0, 0.0))
+    network.register("far", place=(9.0, 0.0))
+    assert {placed.broker for placed in network.hand_over("a", *subscribers).values()} == {"near"}
+    network.handle(PolicyChosen("round-robin"))
+    placed = [one.broker for one in network.hand_over("a", *subscribers).values()]
+    assert placed.count("near") == placed.count("far") == 5
+
+
+def test_only_known_policies_are_chosen_and_the_choice_is_remembered() -> None:
+    network = Network()
+    with pytest.raises(InvalidValue, match="least-resulting-load, nearest, random, round-robin"):
+        network.handle(PolicyChosen("best"))
+    network.handle(PolicyChosen("random"))
+    network.restart()
+    assert network.state.policy == "random"
+
+
+def test_a_strangers_policy_that_fails_keeps_nobody_from_being_placed() -> None:
+    """What raises, or chooses who is not there, is told, and the least loaded is taken."""
+
+    def raises(view: NetworkView, _newcomer: object, _chance: object) -> str:
+        raise KeyError(len(view.brokers))
+
+    network = Network("raises", raises=raises, lies=lambda *_: "nobody")
+    network.register("a")
+    assert network.place().reason == "least-resulting-load"
+    network.handle(PolicyChosen("lies"))
+    assert network.place().broker == "a"
+    assert network.notes == ["placement policy failed"] * 2
+
+
+def test_a_broker_is_removed_only_when_it_is_not_in_use() -> None:
+    """Active and heard of: refused. Its subscribers' sessions stay, but for devices without a name."""
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone", "ann/~1")
+    with pytest.raises(InUse):
+        network.handle(BrokerRemoved(network.now_s, "a"))
+    network.pass_time(5, heard=("b",))
+    network.handle(BrokerRemoved(network.now_s, "a"))
+    assert network.owner_of("ann/phone") == "a"
+    assert network.owner_of("ann/~1") is None
+    assert network.place("ann", "phone").broker == "b"
+    with pytest.raises(NotFound):
+        network.heartbeat("a")
+    network.restart()
+    assert network.owner_of("ann/phone") == "a"
+    assert network.claim("b", "ann/phone") == {"ann/phone": 2}
+
+
+def test_operators_cannot_set_a_broker_to_dead() -> None:
+    network = Network()
+    network.register("a")
+    with pytest.raises(InvalidValue):
+        network.handle(BrokerModeSet("a", BrokerState.DEAD))
+    assert network.answer(BrokerModeSet("a", BrokerState.ACTIVE), AnswerBroker).state is BrokerState.ACTIVE
+
+
+def test_whoever_takes_a_removed_users_name_finds_nothing_of_theirs() -> None:
+    """The sessions are gone at once, and brokers that keep them are told to drop them."""
+    network = Network()
+    network.register("a")
+    network.claim("a", "ann/phone", "anna/phone")
+    network.handle(UserRemoved("ann"))
+    assert network.owner_of("ann/phone") is None
+    assert network.owner_of("anna/phone") == "a"
+    network.restart()
+    assert network.heartbeat("a", ReportedSession("ann/phone", 1)).lost == ("ann/phone",)
+    assert "ann/phone" not in network.stored_sessions
+    assert network.state.subscriber_count == 1
+
+
+def test_loads_are_what_brokers_fetch_and_send_in_bytes_per_second() -> None:
+    """Both brokers fetch floods, and tell so; it counts once."""
+    network = Network()
+    network.register("a", "b")
+    for broker, names in (("a", ("ann", "bob")), ("b", ("cid",))):
+        subscribers = [f"{name}/phone" for name in names]
+        generations = network.claim(broker, *subscribers)
+        sessions = [ReportedSession(one, generations[one], True, held("flood")) for one in subscribers]
+        network.heartbeat(broker, *sessions)
+    for _ in range(140):
+        network.heartbeat("a", pulled={"flood": 50})
+        network.pass_time(0.5)
+        network.heartbeat("b", pulled={"flood": 50})
+    reports = {one.record.name: one.load for one in network.state.brokers(network.now_s)}
+    assert (reports["a"].incoming, reports["a"].outgoing) == (pytest.approx(100, rel=0.1), pytest.approx(200, rel=0.1))
+    assert (reports["b"].incoming, reports["b"].outgoing) == (pytest.approx(100, rel=0.1), pytest.approx(100, rel=0.1))
+    assert network.state.balance().brokers == ("a", "b")
+    view = network.state.assignment(resting={"cid/phone"})
+    assert view.subscribers == ("ann/phone", "bob/phone", "cid/phone")
+    assert view.movable.tolist() == [True, True, False]
+    assert view.rates.tolist() == [pytest.approx(100, rel=0.1)]
+
+
+def test_a_rate_outlives_a_move_but_not_its_last_holder() -> None:
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    network.heartbeat("a", ReportedSession("ann/phone", 1, True, held("flood")), pulled={"flood": 10})
+    network.pass_time(70, heard=("a", "b"))
+    assert len(network.state.rates) == 1
+    network.claim("b", "ann/phone")
+    network.heartbeat("b", ReportedSession("ann/phone", 2, True, held("flood")))
+    assert len(network.state.rates) == 1
+    network.heartbeat("b", ended=("ann/phone",))
+    assert len(network.state.rates) == 0
+
+
+def test_where_subscribers_are_is_known_while_a_session_is_kept_for_them() -> None:
+    network = Network()
+    network.register("a", "b")
+    network.claim("a", "ann/phone")
+    network.heartbeat(
+        "a", ReportedSession("ann/phone", 1, True), places={"ann/phone": (1.0, 2.0), "bob/phone": (3.0, 4.0)}
+    )
+    assert network.state.place_of("ann/phone") == (1.0, 2.0)
+    assert network.state.place_of("bob/phone") is None, "nothing is kept for bob"
+    network.claim("b", "ann/phone")
+    assert network.state.place_of("ann/phone") == (1.0, 2.0), "a move changes nothing"
+    network.heartbeat("b", ended=("ann/phone",))
+    assert network.state.place_of("ann/phone") is None
+
+
+def test_who_is_handed_over_goes_to_what_is_near_them_now() -> None:
+    network = Network(policy="nearest")
+    for name, x in (("a", 0.0), ("b", 100.0), ("c", 200.0)):
+        network.register(name, place=(x, 0.0))
+    network.claim("a", "ann/phone", "bob/phone")
+    network.heartbeat("a", places={"ann/phone": (190.0, 0.0)})
+    placed = network.hand_over("a", "ann/phone", "bob/phone")
+    assert placed["ann/phone"].broker == "c"
+    assert placed["bob/phone"].broker == "b", "as near as the broker that was chosen for bob"
+
+
+def _register(network: Network, identity: str, start: str = "x") -> int:
+    event = BrokerRegistered(network.now_s, "a", "http://a", identity=identity, start=start, now_us=1000)
+    return network.answer(event, AnswerBroker).incarnation
+
+
+def test_a_second_broker_of_the_same_name_is_refused_and_changes_nothing() -> None:
+    """With another data folder it would let go of all that the first holds. It may come when that was silent for as
+    long as the cluster waits too: else a pause of the first would end both."""
+    network = Network()
+    first = _register(network, "one")
+    before = network.stored_brokers["a"]
+    with pytest.raises(AlreadyExists, match="another broker called a is running"):
+        _register(network, "two")
+    assert network.stored_brokers["a"] == before
+    network.handle(HeartbeatReceived(network.now_s, "a", incarnation=first))
+    network.pass_time(14.5)
+    with pytest.raises(AlreadyExists):
+        _register(network, "two")
+    network.pass_time(0.5)
+    assert _register(network, "two") > first
+
+
+def test_a_broker_that_starts_again_is_taken_at_once_and_its_earlier_start_is_refused() -> None:
+    """Neither heartbeats nor claims nor handovers of the earlier one change anything, also after a restart of ours."""
+    network = Network()
+    first = _register(network, "one", "x")
+    assert _register(network, "one", "x") == first, "registering twice is once"
+    second = _register(network, "one", "y")
+    network.restart()
+    late = (
+        HeartbeatReceived(network.now_s, "a", changed=(ReportedSession("ann/phone", 9),), incarnation=first),
+        SubscribersClaimed("a", ("ann/phone",), first),
+        HandoverAsked(network.now_s, "a", (), first),
+    )
+    for event in late:
+        with pytest.raises(Superseded, match="broker a was started again"):
+            network.handle(event)
+    assert not network.stored_sessions
+    network.handle(HeartbeatReceived(network.now_s, "a", incarnation=second))
+
+
+def test_after_a_restart_of_the_coordinator_brokers_are_alive_until_silence_was_watched() -> None:
+    network = Network()
+    _register(network, "one")
+    network.now_s += 3600
+    network.restart()
+    with pytest.raises(AlreadyExists):
+        _register(network, "two")
+    network.pass_time(15)
+    _register(network, "two")

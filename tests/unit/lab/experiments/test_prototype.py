@@ -1,0 +1,135 @@
+"""The live evaluation's claims and report, on runs made by hand; real ones take an hour."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tocsin.errors import InvalidValue
+from tocsin.lab.experiments.emergency.scenario import CityScenario
+from tocsin.lab.experiments.emergency.tally import Audit
+from tocsin.lab.experiments.prototype import running
+from tocsin.lab.experiments.prototype.claims import end_cov, find_all
+from tocsin.lab.experiments.prototype.report import as_json, write_report
+from tocsin.lab.experiments.prototype.running import Conditions, LiveRun, run_variants
+from tocsin.lab.experiments.prototype.variants import VARIANTS, Variant
+from worlds.made_runs import made_plan, made_run
+
+_CONDITIONS = Conditions(CityScenario(), 4.0)
+_SKEWED = [100.0, 100.0, 100.0, 300.0, 900.0]
+_EVEN = [290.0, 300.0, 300.0, 300.0, 310.0]
+
+
+def live_run(variant: Variant, conditions: Conditions = _CONDITIONS) -> LiveRun:
+    """As it should be: nearest placement is skewed until it is balanced."""
+    skewed = _SKEWED if variant.placement == "nearest" else [280.0, 320.0, 300.0, 270.0, 330.0]
+    is_balanced = bool(variant.migration)
+    loads = [skewed] * 10 + [_EVEN if is_balanced else skewed] * 21
+    moves = 100 if variant.placement == "nearest" else 10
+    plans = [made_plan(570, moves=moves)] if is_balanced else []
+    if variant.shuffle == "gsh" and variant.placement == "nearest":
+        plans = [made_plan(560, stage="shuffle", policy="gsh", moves=300), made_plan(700, moves=5)]
+    run = made_run(loads, plans=plans, placement=variant.placement, migration=variant.migration, alpha=0.1)
+    delays = {"p50": 1.0, "p95": 2.0, "p99": 2.5, "max": 3.0}
+    return LiveRun(conditions, run, Audit(1000, 0, 0, 0, 0), 50, 50, 0, 0, {"EmergenciesOfType": delays}, delays)
+
+
+@pytest.fixture
+def live() -> dict[str, LiveRun]:
+    return {name: live_run(variant) for name, variant in VARIANTS.items()}
+
+
+def holds(live: dict[str, LiveRun], claim: str) -> bool:
+    return next(one for one in find_all(live) if one.id == claim).holds
+
+
+def test_what_the_paper_says_holds_of_runs_like_its_own(live: dict[str, LiveRun]) -> None:
+    findings = find_all(live)
+    assert len(findings) == 12
+    assert [one.id for one in findings if not one.holds] == []
+
+
+def test_what_is_balanced_too_late_or_not_at_all_is_found(live: dict[str, LiveRun]) -> None:
+    live["prototype/nearest/sdm"] = replace(live["prototype/nearest/sdm"], run=live["prototype/nearest/off"].run)
+    assert not holds(live, "balancing-fixes-extremes")
+    assert not holds(live, "maximal-load-falls-by-half")
+    live["prototype/nearest/off"] = live["prototype/random/off"]
+    assert not holds(live, "nearest-is-extremely-skewed")
+
+
+@pytest.mark.parametrize("kind", ["lost", "doubled", "reordered", "misdelivered"])
+def test_one_wrong_notification_in_one_run_is_found(live: dict[str, LiveRun], kind: str) -> None:
+    wrong = replace(Audit(1000, 0, 0, 0, 0), **{kind: 1})
+    live["prototype/random/sdm"] = replace(live["prototype/random/sdm"], audit=wrong)
+    assert not holds(live, "nothing-is-lost")
+
+
+def test_a_record_refused_an_overrun_and_slow_moves_are_found(live: dict[str, LiveRun]) -> None:
+    name = "prototype/nearest/ldm"
+    assert not holds({**live, name: replace(live[name], accepted=49)}, "nothing-is-lost")
+    assert not holds({**live, name: replace(live[name], overruns=1)}, "the-machine-keeps-up")
+    slow = {"p50": 1.0, "p95": 9.0, "p99": 20.0, "max": 30.0}
+    assert not holds({**live, name: replace(live[name], commit_to_received_s=slow)}, "moving-is-not-noticed")
+
+
+def test_the_end_is_the_last_five_minutes() -> None:
+    run = made_run([_SKEWED] * 26 + [_EVEN] * 5)
+    assert end_cov(run) == pytest.approx((end_cov(made_run([_SKEWED])) + 5 * end_cov(made_run([_EVEN]))) / 6)
+
+
+def test_report(live: dict[str, LiveRun], tmp_path: Path) -> None:
+    """Figures 5 to 12, the claims and what everybody was handed, for people and for machines."""
+    findings = find_all(live)
+    written = write_report(findings, live, "tocsin experiment prototype --out DIR", "2 cores", tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    for figure in range(5, 13):
+        assert f"## Figure {figure}:" in text
+    assert "How long notifications take" in text
+    assert "at 4 times the speed of life" in text
+    assert "| prototype/nearest/off | 1,000 | 0 |" in text
+    assert all(path.stat().st_size for path in written)
+    told = json.loads((tmp_path / "claims.json").read_text())
+    assert told == json.loads(json.dumps(as_json(findings, live)))
+    assert told["runs"]["prototype/nearest/ldm"]["audit"]["lost"] == 0
+
+
+@pytest.mark.parametrize("name", ["prototype/nearest/off", "prototype/nearest/ldm"])
+def test_a_few_runs_make_a_smaller_report(live: dict[str, LiveRun], tmp_path: Path, name: str) -> None:
+    """What takes runs that are not there is not judged."""
+    few = {name: live[name]}
+    assert "moving-is-not-noticed" not in {one.id for one in find_all(few)}
+    write_report(find_all(few), few, "some command", "2 cores", tmp_path)
+    assert "## Figure 8" not in (tmp_path / "report.md").read_text()
+
+
+def test_who_is_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is kept as soon as it is over, and used again only under the same conditions."""
+    ran: list[str] = []
+
+    def run(variant: Variant, conditions: Conditions, _say: object) -> LiveRun:
+        if len(ran) == 1:
+            raise KeyboardInterrupt
+        ran.append(variant.name)
+        return live_run(variant, conditions)
+
+    monkeypatch.setattr(running, "_run", run)
+    two = list(VARIANTS.values())[:2]
+    with pytest.raises(KeyboardInterrupt):
+        run_variants(two, _CONDITIONS, tmp_path, lambda _: None)
+    ran[:] = ["", ""]
+    found = run_variants(two, _CONDITIONS, tmp_path, lambda _: None)
+    assert ran == ["", "", two[1].name]
+    assert found == {variant.name: live_run(variant) for variant in two}
+    run_variants(two, replace(_CONDITIONS, speed_up=5.0), tmp_path, lambda _: None)
+    assert ran[3:] == [variant.name for variant in two]
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    name, variant = next(iter(VARIANTS.items()))
+    (tmp_path / f"{name.replace('/', '-')}.json").write_bytes(msgspec.json.encode({"run": 1}))
+    with pytest.raises(InvalidValue, match=r"is not a run: .*; remove it to have it run again"):
+        run_variants([variant], _CONDITIONS, tmp_path, lambda _: None)
