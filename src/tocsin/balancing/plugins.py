@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def with_plugins(kind: str, ours: Mapping[str, _Policy]) -> Mapping[str, _Policy]:
-    """Our policies and those of other packages. Ours keep their names. One that can't be loaded is left out and logged."""
+    """Our policies and those of other packages. Ours keep their names. One that can't be loaded is left out."""
     found: dict[str, _Policy] = {}
     for entry in entry_points(group=f"tocsin.{kind}"):
         try:
