@@ -146,8 +146,6 @@ class ClusterSettings(Settings):
     #: holds results up to three times while it hands them over.
     run_max_bytes: int = 0
     #: Pause between attempts to notify a broker that does not answer: doubled from the first to the second.
-    notify_retry_first_s: float = 0.2
-    notify_retry_last_s: float = 30
     log_level: str = "info"
 
 

@@ -31,7 +31,7 @@ from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.results.store import only
 from tocsin.coordinator.store.registry_store import Store, UserRecord
 from tocsin.coordinator.store.tables import open_database
-from tocsin.model.catalogue import Broker, Dataset, DatasetKind, Feed, FeedSource
+from tocsin.model.catalogue import Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.position import Position
 from tocsin.model.schema import Column, ColumnType, Schema
 from tocsin.runtime.clock import SystemClock
@@ -64,7 +64,7 @@ class Town:
             cluster.catalogue.add_dataset(dataset)
         if cluster.results.bound(CHANNEL, DATASET) is None:
             cluster.results.set_bounds({(CHANNEL, DATASET): cluster.store[DATASET].sequence})
-        cluster.registry.put_broker(Broker(BROKER, "", 0))
+        cluster.registry.put_broker(BROKER)
         self.position = cluster.intake.landing.read_mark()
         self.maintenance = Maintenance(
             cluster.settings,

@@ -27,8 +27,6 @@ def settings_for(folder: Path, **changes: Any) -> ClusterSettings:
         "data_dir": folder / "data",
         "scratch_dir": str(folder / "scratch"),
         "import_folders": (folder / "more-imports",),
-        "notify_retry_first_s": 0.05,
-        "notify_retry_last_s": 0.2,
         "select_max_rows": 100,
     }
     return ClusterSettings(**{**defaults, **changes})

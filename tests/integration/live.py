@@ -91,8 +91,8 @@ class Live:
         """Publish, and wait until the records are in the table."""
         return self.client.publish(feed, records, wait_commit=True, **options)
 
-    def broker(self, name: str, **options: Any) -> BrokerSeat:
-        return BrokerSeat(self.client, name, self.client.register_broker(name, **options))
+    def broker(self, name: str) -> BrokerSeat:
+        return BrokerSeat(self.client, name, self.client.register_broker(name))
 
     def channel(self, name: str) -> dict[str, Any]:
         return next(one for one in self.client.status()["channels"] if one["name"] == name)

@@ -24,7 +24,7 @@ def busy(live: Live) -> Live:
         CREATE REPETITIVE CHANNEL OpOften (n INT) PERIOD 0.2 SECONDS AS
           SELECT r.id FROM OpRecords r WHERE is_new(r) AND r.n = :n;
     """)
-    seat = live.broker("op", callback_url="http://127.0.0.1:9/closed")
+    seat = live.broker("op")
     seat.subscribe("OpOften", n=1)
     live.publish("op_records", b'{"id": "a", "n": 1}\n{"id": "b", "n": "x"}')
     seat.take(1)

@@ -100,10 +100,9 @@ class ClusterClient(HttpClient):
         body = _choice(positions, letters) or {"all": True}
         return int(self._json("POST", f"{_letters_path(dataset)}/discard", json=body)["discarded"])
 
-    def register_broker(self, name: str, callback_url: str = "", push_limit_bytes: int = 0) -> int:
+    def register_broker(self, name: str) -> int:
         """Register a broker; returns the cursor where its pulling may begin."""
-        body = {"callback_url": callback_url, "push_limit_bytes": push_limit_bytes}
-        return int(self._json("PUT", f"/v1/brokers/{path_part(name)}", json=body)["cursor"])
+        return int(self._json("PUT", f"/v1/brokers/{path_part(name)}", json={})["cursor"])
 
     def subscribe(self, broker: str, asks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Hold a backend subscription for each of `asks` (`channel`, `parameters`)."""

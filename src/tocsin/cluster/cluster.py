@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -62,8 +62,6 @@ class Cluster:
         self.metrics = Metrics()
         self.state = ClusterState.STARTING
         self.failure = ""
-        #: Called with the number of each results commit, in the thread that made it.
-        self.on_results: Callable[[int], None] = lambda _commit: None
         data_dir = settings.data_dir
         make_private(data_dir)
         (data_dir / "imports").mkdir(exist_ok=True)
@@ -116,7 +114,6 @@ class Cluster:
             self._scratch,
             concurrency=settings.channel_concurrency,
             limits=RunLimits(settings.channel_run_timeout_s, settings.result_max_bytes, run_max_bytes(settings)),
-            on_results=self._tell_results,
             on_failed=self._fail_subscription,
             on_given_up=self._pause_for,
         )
@@ -188,9 +185,6 @@ class Cluster:
         datasets = [table for stored in self.store for table in (stored.rows, stored.dead_letters)]
         return [*datasets, self.results.table]
 
-    def _tell_results(self, commit: int) -> None:
-        self.on_results(commit)
-
     def compile(self, channel: Channel) -> CompiledChannel:
         return compile_channel(channel, self.catalogue.datasets)
 
@@ -233,9 +227,7 @@ class Cluster:
         for subscriptions in self.registry.of_channel(channel):
             ids = [one.id for one in subscriptions]
             count += len(ids)
-            commit = self.results.tell_ended(channel, ids, f"channel {channel} was dropped", self.clock.now_us())
-            if commit is not None:
-                self._tell_results(commit)
+            self.results.tell_ended(channel, ids, f"channel {channel} was dropped", self.clock.now_us())
         # Last: if the process ends before, the next one begins anew, and nobody is told twice.
         self.registry.end_channel(channel)
         return count
@@ -251,9 +243,7 @@ class Cluster:
         """Tell whoever holds these subscriptions that they have ended, and forget what they were asked for with."""
         reason = "the person whom this subscription names was removed"
         for channel, ids in named.items():
-            commit = self.results.tell_ended(channel, ids, reason, self.clock.now_us())
-            if commit is not None:
-                self._tell_results(commit)
+            self.results.tell_ended(channel, ids, reason, self.clock.now_us())
         self.registry.end([one for ids in named.values() for one in ids])
 
     def pause(self, name: str) -> bool:
@@ -372,9 +362,7 @@ class Cluster:
     def _tell_failed(self, channel: str) -> None:
         """Tell the holders of failed subscriptions, but for those who have been told."""
         if failures := self.registry.failures(channel):
-            commit = self.results.tell_failed(channel, failures, self.clock.now_us())
-            if commit is not None:
-                self._tell_results(commit)
+            self.results.tell_failed(channel, failures, self.clock.now_us())
 
     def watch(self, feed: Feed) -> None:
         """Begin to take files from a folder feed; does nothing for other feeds."""

@@ -40,8 +40,8 @@ def show(cluster: Cluster, statement: st.Show) -> Answer:
                 for state in cluster.executor.states.values()
             ]
         case st.Listing.BROKERS:
-            columns = ("broker", "callback_url", "push_limit_bytes")
-            rows = [(one.name, one.callback_url, one.push_limit_bytes) for one in cluster.registry.brokers()]
+            columns = ("broker",)
+            rows = [(name,) for name in cluster.registry.brokers()]
         case st.Listing.SUBSCRIPTIONS:
             columns = ("channel", "subscriptions", "failed")
             failed = cluster.registry.failed_counts()

@@ -49,9 +49,6 @@ class Metrics:
         self._pending = Gauge(
             "tocsin_landing_pending_bytes", "Accepted but not yet committed to tables", registry=self.registry
         )
-        self._notifications = Counter(
-            "tocsin_notifications", "Notifications by broker and outcome", ["broker", "outcome"], registry=self.registry
-        )
         self._stages = Histogram(
             "tocsin_stage_seconds", "Time of a stage", ["stage"], buckets=_SECONDS, registry=self.registry
         )
@@ -101,9 +98,6 @@ class Metrics:
     def landing_pending(self, size_bytes: int) -> None:
         self._pending.set(size_bytes)
 
-    def notification(self, broker: str, outcome: str) -> None:
-        self._notifications.labels(broker, outcome).inc()
-
     def forget_channel(self, channel: str) -> None:
         labels = {"channel": channel}
         families = (self._runs, self._results, self._overruns, self._run_seconds, self._window_lag, self._paused)
@@ -115,6 +109,3 @@ class Metrics:
         with self._lock:
             for outcome in ("accepted", "rejected"):
                 del self._records_so_far[feed, outcome]
-
-    def forget_broker(self, broker: str) -> None:
-        self._notifications.remove_by_labels({"broker": broker})

@@ -18,10 +18,8 @@ from tocsin.cluster.api import brokers, catalogue, dead_letters, feeds, statemen
 from tocsin.cluster.api.access import Access, CheckAccess
 from tocsin.cluster.api.dependencies import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
-from tocsin.cluster.results.notify import Notifier
 from tocsin.cluster.warmup import warm_up
 from tocsin.errors import InvalidValue
-from tocsin.model.position import end_of
 from tocsin.runtime import exits
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
@@ -74,13 +72,8 @@ def make_app(
     can't go on; `on_late` is called when it has not stopped within its time."""
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        notifier = Notifier(cluster.registry, cluster.settings, cluster.metrics, loop, brokers.to_messages)
-        app.state.loop = loop
-        app.state.notifier = notifier
-        cluster.on_results = _Announcing(cluster, notifier)
-        starting = threading.Thread(target=_start, args=(cluster, notifier, spark), name="start")
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        starting = threading.Thread(target=_start, args=(cluster, spark), name="start")
         starting.start()
         watching = asyncio.create_task(_watch(cluster, on_failure))
         try:
@@ -90,7 +83,6 @@ def make_app(
             with limited(stop_within_s, on_late):
                 await asyncio.to_thread(starting.join)
                 await asyncio.to_thread(cluster.stop)
-                await notifier.close()
 
     app = FastAPI(
         title="Tocsin data cluster",
@@ -112,27 +104,10 @@ def make_app(
     return app
 
 
-class _Announcing:
-    """Tells of each results commit once: those that became durable together are told together."""
-
-    def __init__(self, cluster: Cluster, notifier: Notifier) -> None:
-        self._table = cluster.results.table
-        self._notifier = notifier
-        self._through = self._table.durable
-        self._lock = threading.Lock()
-
-    def __call__(self, _commit: int) -> None:
-        with self._lock:
-            after, self._through = self._through, self._table.durable
-        if after < self._through:
-            self._notifier.committed(self._table.read(after, self._through), end_of(self._through))
-
-
-def _start(cluster: Cluster, notifier: Notifier, spark: SparkSession | None) -> None:
+def _start(cluster: Cluster, spark: SparkSession | None) -> None:
     begin_s = cluster.clock.monotonic_s()
     try:
         cluster.start(spark)
-        notifier.announce(cluster.results.last_sequence)
     except Exception as exc:
         cluster.state = ClusterState.FAILED
         cluster.failure = f"{type(exc).__name__}: {exc}"

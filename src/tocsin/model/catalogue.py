@@ -87,16 +87,6 @@ class Channel:
         return {one.name: one.filled_by for one in self.parameters if one.filled_by is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A broker that results are made for. Notifications go to `callback_url`; without one it only pulls."""
-
-    name: str
-    callback_url: str = ""
-    #: Results up to this many bytes travel inside the notification; 0 means never.
-    push_limit_bytes: int = 0
-
-
 #: A parameter value as it travels: JSON's scalars. Timestamps and dates are ISO 8601 strings.
 ParameterValue = str | bool | int | float
 

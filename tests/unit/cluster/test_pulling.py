@@ -11,20 +11,10 @@ import pyarrow as pa
 import pytest
 
 from tocsin.cluster.api.brokers import pull
-from tocsin.cluster.metrics import Metrics
-from tocsin.cluster.results.notify import Notifier
+from tocsin.cluster.results.commit_event import CommitEvent
 from tocsin.cluster.results.store import Pulled
 from tocsin.errors import NotRegistered
 from tocsin.runtime.clock import SystemClock
-from tocsin.settings import ClusterSettings
-
-
-class NoBrokers:
-    def broker(self, name: str) -> str:
-        return name
-
-    def brokers(self) -> list[Any]:
-        return []
 
 
 def _nothing(after: int) -> Pulled:
@@ -32,24 +22,21 @@ def _nothing(after: int) -> Pulled:
     return Pulled(rows, after)
 
 
-def _begin(look: Callable[[int], Pulled], wait_s: float) -> tuple[Notifier, asyncio.Task[Any]]:
+def _begin(look: Callable[[int], Pulled], wait_s: float) -> tuple[CommitEvent, asyncio.Task[Any]]:
     """A pull that has begun."""
-    registry = NoBrokers()
-    notifier = Notifier(registry, ClusterSettings(), Metrics(), asyncio.get_running_loop(), lambda _rows: [])  # type: ignore[arg-type]
+    committed = CommitEvent()
     cluster = SimpleNamespace(
-        registry=registry,
+        registry=SimpleNamespace(check_registered=lambda _name: None),
         clock=SystemClock(),
         incarnations=SimpleNamespace(check=lambda *_: None),
-        results=SimpleNamespace(pull=lambda after, **_: look(after)),
+        results=SimpleNamespace(pull=lambda after, **_: look(after), committed=committed),
     )
-    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(notifier=notifier)))
-    return notifier, asyncio.create_task(pull("b", request, cluster, 0, 10, wait_s, "", 0))  # type: ignore[arg-type]
+    return committed, asyncio.create_task(pull("b", cluster, 0, 10, wait_s, "", 0))  # type: ignore[arg-type]
 
 
-async def _ends(notifier: Notifier, task: asyncio.Task[Any]) -> None:
+async def _ends(committed: CommitEvent, task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])
-    await notifier.close()
-    assert not notifier._waiting
+    assert not committed._waiting
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -60,8 +47,8 @@ async def test_a_pull_that_fails_leaves_nothing_behind(error: Exception) -> None
     def fail(_after: int) -> Pulled:
         raise error
 
-    notifier, task = _begin(fail, 60)
-    await _ends(notifier, task)
+    committed, task = _begin(fail, 60)
+    await _ends(committed, task)
     assert task.exception() is error
 
 
@@ -74,10 +61,10 @@ async def test_a_pull_that_is_given_up_leaves_nothing_behind() -> None:
         loop.call_soon_threadsafe(looked.set)
         return _nothing(after)
 
-    notifier, task = _begin(look, 60)
+    committed, task = _begin(look, 60)
     await looked.wait()
     task.cancel()
-    await _ends(notifier, task)
+    await _ends(committed, task)
 
 
 async def test_a_commit_ends_the_waiting() -> None:
@@ -95,9 +82,9 @@ async def test_a_commit_ends_the_waiting() -> None:
         one = {"subscription": [1], "sequence": [8], "channel": ["C"], "payload": ["{}"], "committed_at": [0]}
         return Pulled(pa.table(one), 8)
 
-    notifier, task = _begin(look, 60)
+    committed, task = _begin(look, 60)
     await first.wait()
-    notifier.announce(8)
-    await _ends(notifier, task)
+    await asyncio.to_thread(committed.announce)
+    await _ends(committed, task)
     assert afters == [0, 7]
     assert task.result().headers["Tocsin-Cursor"] == "8"

@@ -12,7 +12,7 @@ import pytest
 
 from tocsin.cluster.cluster import Cluster
 from tocsin.errors import NotFound
-from tocsin.model.catalogue import Broker, Channel, ChannelKind, Parameter
+from tocsin.model.catalogue import Channel, ChannelKind, Parameter
 from tocsin.model.schema import ColumnType
 from tocsin.settings import ClusterSettings
 
@@ -27,7 +27,7 @@ def cluster(tmp_path: Path) -> Iterator[Any]:
     subscriptions = SimpleNamespace(add=added.extend, remove=lambda ids: None)
     state = SimpleNamespace(channel=CHANNEL, subscriptions=subscriptions, lock=threading.Lock(), failed=set())
     cluster.executor = SimpleNamespace(states={"c": state}, added=added)
-    cluster.registry.put_broker(Broker("b"))
+    cluster.registry.put_broker("b")
     with state.lock:
         yield cluster
     cluster.stop()

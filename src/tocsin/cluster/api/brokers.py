@@ -6,12 +6,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
-import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, Field
 
 from tocsin.cluster.api.access import GivenRole, OwnName, Role
@@ -21,7 +19,7 @@ from tocsin.cluster.channels.compiler.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
 from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, NotGranted, TocsinError, WrongEntries
-from tocsin.model.catalogue import Broker, Channel, FilledBy, ParameterValue
+from tocsin.model.catalogue import Channel, FilledBy, ParameterValue
 from tocsin.model.position import Position
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 
@@ -52,10 +50,6 @@ _Value = str | bool | int | float
 
 
 class BrokerRequest(BaseModel):
-    callback_url: str = Field(
-        "", max_length=2000, description="Where notifications are POSTed; empty for a broker that only pulls"
-    )
-    push_limit_bytes: int = Field(0, ge=0, le=1 << 20, description="Results up to this size travel in the notification")
     identity: str = Field(
         "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
     )
@@ -70,8 +64,6 @@ class Registered(BaseModel):
 
 class BrokerAnswer(BaseModel):
     name: str
-    callback_url: str
-    push_limit_bytes: int
 
 
 class BrokersAnswer(BaseModel):
@@ -128,17 +120,15 @@ class PullRequest(BaseModel):
 
 @router.put("/brokers/{broker}", response_model=Registered, tags=["brokers"])
 def register(broker: str, body: BrokerRequest, cluster: AnyCluster, role: GivenRole) -> Response:
-    """Register a broker, or change what is known of it. Answers the cursor where its pulling may begin."""
+    """Register a broker. Answers the cursor where its pulling may begin."""
     if not broker.isprintable() or not 1 <= len(broker) <= 64 or "/" in broker:
         raise InvalidValue("a broker's name has 1 to 64 printable characters and no slash")
     if role is Role.BROKER and not body.identity:
         raise Forbidden("identity: a broker's token registers brokers that have one, so that names stay apart")
-    if body.callback_url:
-        _check_url(body.callback_url)
     # What an earlier incarnation has begun to change is done before, or refused.
     with cluster.subscription_lock:
         incarnation = cluster.incarnations.register(broker, body.identity, body.start)
-        cluster.registry.put_broker(Broker(broker, body.callback_url, body.push_limit_bytes))
+        cluster.registry.put_broker(broker)
         cluster.registry.forget_ended(broker)
     return reply({"broker": broker, "cursor": cluster.results.last_sequence, "incarnation": incarnation})
 
@@ -146,15 +136,13 @@ def register(broker: str, body: BrokerRequest, cluster: AnyCluster, role: GivenR
 @router.get("/brokers", response_model=BrokersAnswer, tags=["brokers"])
 def list_brokers(cluster: AnyCluster) -> Response:
     """The brokers that are registered."""
-    return reply({"brokers": cluster.registry.brokers()})
+    return reply({"brokers": [{"name": name} for name in cluster.registry.brokers()]})
 
 
 @router.delete("/brokers/{broker}", response_model=Forgotten, tags=["brokers"])
-def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
+def forget(broker: str, cluster: ReadyCluster) -> Response:
     """Forget a broker. Subscriptions that only it held end."""
-    ended = cluster.forget_broker(broker)
-    request.app.state.loop.call_soon_threadsafe(request.app.state.notifier.forget, broker)
-    return reply({"broker": broker, "ended": ended})
+    return reply({"broker": broker, "ended": cluster.forget_broker(broker)})
 
 
 @router.post(
@@ -163,7 +151,7 @@ def forget(broker: str, request: Request, cluster: ReadyCluster) -> Response:
 def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
     """Hold backend subscriptions for a broker; all of them, or, if some are wrong, none. The error then lists all that
     are, so that the rest can be asked for at once."""
-    cluster.registry.broker(broker)
+    cluster.registry.check_registered(broker)
     by_group: dict[tuple[str, str], list[tuple[int, tuple[ParameterValue, ...]]]] = {}
     channels: dict[str, Channel] = {}
     answers: list[dict[str, Any]] = [{}] * len(body.subscriptions)
@@ -205,7 +193,7 @@ def held(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
     """What a broker holds, by id, a page at a time; operators may look too."""
-    cluster.registry.broker(broker)
+    cluster.registry.check_registered(broker)
     position = cluster.results.last_sequence
     page = cluster.registry.held_by(broker, after, limit)
     channels = {channel.name: channel for channel in cluster.catalogue.channels.values()}
@@ -246,7 +234,6 @@ def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster, incarnation: Inca
 )
 async def pull(
     broker: str,
-    request: Request,
     cluster: AnyCluster,
     after: Annotated[int, Query(ge=0, le=_MAX_INT)] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000,
@@ -258,7 +245,7 @@ async def pull(
 
     With `wait_s` an empty answer waits that long for something to come.
     """
-    await asyncio.to_thread(cluster.registry.broker, broker)
+    await asyncio.to_thread(cluster.registry.check_registered, broker)
     deadline_s = cluster.clock.monotonic_s() + wait_s
 
     def look() -> Pulled:
@@ -267,7 +254,7 @@ async def pull(
 
     while True:
         # From before we look, so that no commit falls in between.
-        with request.app.state.notifier.next_commit() as commit:
+        with cluster.results.committed.next() as commit:
             pulled = await asyncio.to_thread(look)
             left_s = deadline_s - cluster.clock.monotonic_s()
             if pulled.rows.num_rows or left_s <= 0:
@@ -335,11 +322,6 @@ def to_ndjson(rows: pa.Table) -> bytes:
     ).encode()
 
 
-def to_messages(rows: pa.Table) -> list[dict[str, Any]]:
-    """Results as values, for the few that travel inside a notification."""
-    return [json.loads(line) for line in to_ndjson(rows).splitlines()]
-
-
 def _described(
     channel: Channel, one: int, values: tuple[ParameterValue, ...], permission: str, sequence: int, failure: str
 ) -> dict[str, Any]:
@@ -353,13 +335,3 @@ def _described(
         "position": str(Position(one, sequence)),
         "failure": failure,
     }
-
-
-def _check_url(text: str) -> None:
-    try:
-        url = httpx.URL(text)
-        urlsplit(text)  # Each finds mistakes that the other takes.
-    except (httpx.InvalidURL, ValueError) as exc:
-        raise InvalidValue(f"callback_url: {exc}: {text!r}") from exc
-    if url.scheme not in ("http", "https") or not url.host:
-        raise InvalidValue(f"callback_url: expected http:// or https:// and a host, got {text!r}")

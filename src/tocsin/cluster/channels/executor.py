@@ -68,7 +68,6 @@ class ChannelExecutor:
         *,
         concurrency: int,
         limits: RunLimits,
-        on_results: Callable[[int], None],
         on_failed: Callable[[ChannelState, int, str], None],
         on_given_up: Callable[[ChannelState, str], None],
     ) -> None:
@@ -79,7 +78,6 @@ class ChannelExecutor:
         self._clock = clock
         self._metrics = metrics
         self._scratch = scratch
-        self._on_results = on_results
         self._on_failed = on_failed
         self._on_given_up = on_given_up
         self.views = DatasetViews(spark, store, scratch)
@@ -365,9 +363,8 @@ class ChannelExecutor:
         with state.committing:
             if not self._is_at_work(state):
                 raise RunCancelled
-            commit = self._results.commit_part(state.channel.name, rows, part, self._clock.now_us())
+            self._results.commit_part(state.channel.name, rows, part, self._clock.now_us())
         state.results += rows.num_rows
-        self._tell(commit)
 
     def _commit(self, outputs: list[_Output]) -> None:
         """Make outputs durable, all in one commit."""
@@ -384,7 +381,7 @@ class ChannelExecutor:
             }
             rows = [(output.state.channel.name, output.rows) for output in outputs]
             with self._metrics.timed("tocsin_results_commit_seconds"):
-                commit = self._results.commit(rows, bounds, self._clock.now_us())
+                self._results.commit(rows, bounds, self._clock.now_us())
         for output in outputs:
             state = output.state
             state.runs += 1
@@ -395,12 +392,3 @@ class ChannelExecutor:
             state.set_aside_in_a_row = 0 if output.rows.num_rows else state.set_aside_in_a_row
             self._metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
             self._metrics.window_lag(state.channel.name, 0)
-        self._tell(commit)
-
-    def _tell(self, commit: int | None) -> None:
-        """Results are durable; whoever is not told of them finds them by looking."""
-        if commit is not None:
-            try:
-                self._on_results(commit)
-            except Exception as exc:
-                log.error("results could not be announced", commit=commit, exc_info=exc)

@@ -1,1 +1,1 @@
-"""Results: committed, positioned, retained, announced to brokers and served."""
+"""Results: committed, positioned, retained and served."""

@@ -17,15 +17,13 @@ import sqlalchemy as sa
 from tocsin.cluster.datasets.catalogue import metadata
 from tocsin.cluster.results.core.numbers import id_floor
 from tocsin.errors import NotFound, NotRegistered
-from tocsin.model.catalogue import BackendSubscription, Broker, ParameterValue
+from tocsin.model.catalogue import BackendSubscription, ParameterValue
 from tocsin.protocol.paths import path_part
 
 _brokers = sa.Table(
     "broker",
     metadata,
     sa.Column("name", sa.String, primary_key=True),
-    sa.Column("callback_url", sa.String, nullable=False),
-    sa.Column("push_limit_bytes", sa.Integer, nullable=False),
 )
 subscription_table = sa.Table(
     "subscription",
@@ -105,28 +103,26 @@ class SubscriptionRegistry:
 
     # Brokers
 
-    def put_broker(self, broker: Broker) -> None:
-        """Register a broker, or change what is known of it."""
-        values = {"callback_url": broker.callback_url, "push_limit_bytes": broker.push_limit_bytes}
+    def put_broker(self, name: str) -> None:
+        """Register a broker; one that is registered stays so."""
         with self._lock, self._engine.begin() as connection:
-            changed = connection.execute(_brokers.update().where(_brokers.c.name == broker.name).values(**values))
-            if changed.rowcount == 0:
-                connection.execute(_brokers.insert().values(name=broker.name, **values))
+            if not _is_registered(connection, name):
+                connection.execute(_brokers.insert().values(name=name))
 
-    def brokers(self) -> list[Broker]:
+    def brokers(self) -> list[str]:
+        """The names of all brokers, in order."""
         with self._engine.connect() as connection:
-            return [_broker(row) for row in connection.execute(sa.select(_brokers).order_by(_brokers.c.name))]
+            return list(connection.scalars(sa.select(_brokers.c.name).order_by(_brokers.c.name)))
 
-    def broker(self, name: str) -> Broker:
+    def check_registered(self, name: str) -> None:
+        """Raises NotRegistered if there is no such broker."""
         with self._engine.connect() as connection:
-            row = connection.execute(sa.select(_brokers).where(_brokers.c.name == name)).first()
-        if row is None:
-            raise NotRegistered(f"no broker called {name}; register it with PUT /v1/brokers/{path_part(name)}")
-        return _broker(row)
+            if not _is_registered(connection, name):
+                raise NotRegistered(f"no broker called {name}; register it with PUT /v1/brokers/{path_part(name)}")
 
     def remove_broker(self, name: str) -> Ended:
         """Forget a broker and its holds; returns the subscriptions that nobody holds any more."""
-        self.broker(name)
+        self.check_registered(name)
         with self._lock, self._engine.begin() as connection:
             held = list(connection.scalars(sa.select(_holds.c.subscription).where(_holds.c.broker == name)))
             connection.execute(_holds.delete().where(_holds.c.broker == name))
@@ -139,7 +135,7 @@ class SubscriptionRegistry:
         self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
     ) -> Subscribed:
         """Hold a subscription to `channel` for each of `asks` (checked values, in declared order)."""
-        self.broker(broker)
+        self.check_registered(broker)
         keys = [ask_key(values, permission) for values in asks]
         with self._lock, self._engine.begin() as connection:
             known = _ids_by_ask(connection, channel, list(dict.fromkeys(keys)))
@@ -169,7 +165,7 @@ class SubscriptionRegistry:
     def unsubscribe(self, broker: str, ids: Sequence[int]) -> Ended:
         """Let go of `ids`; returns those that nobody holds any more. Ids not held are an error, and then
         nothing changes."""
-        self.broker(broker)
+        self.check_registered(broker)
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(list(dict.fromkeys(ids))):
                 mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
@@ -287,11 +283,6 @@ class SubscriptionRegistry:
         with self._engine.connect() as connection:
             return _held_among(connection, broker, ids)
 
-    def holders(self, ids: Sequence[int]) -> dict[str, list[int]]:
-        """Which brokers hold which of `ids`."""
-        with self._engine.connect() as connection:
-            return _holders(connection, ids)
-
     def counts(self) -> dict[str, int]:
         """Subscriptions per channel, but for those that ended with theirs."""
         query = (
@@ -308,8 +299,8 @@ def ask_key(values: Sequence[ParameterValue], permission: str) -> str:
     return _encode([permission, *values]).decode()
 
 
-def _broker(row: Any) -> Broker:
-    return Broker(row.name, row.callback_url, row.push_limit_bytes)
+def _is_registered(connection: sa.Connection, broker: str) -> bool:
+    return connection.execute(sa.select(_brokers).where(_brokers.c.name == broker)).first() is not None
 
 
 def _subscription(one: int, channel: str, ask: str) -> BackendSubscription:

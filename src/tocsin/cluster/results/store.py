@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
+from tocsin.cluster.results.commit_event import CommitEvent
 from tocsin.cluster.results.latest import LatestResults, newest_of
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
@@ -72,6 +73,8 @@ class ResultStore:
         sync_datasets: Callable[[Collection[str]], None] = lambda _names: None,
     ) -> None:
         """`sync_datasets` has the commits of these datasets survive a power cut."""
+        #: What pulls wait on.
+        self.committed = CommitEvent()
         self._removals = removals
         self._numbering = numbering
         self._sync_datasets = sync_datasets
@@ -192,6 +195,7 @@ class ResultStore:
             number = self._append(rows, bounds, marks, datasets)
         # Without the lock, so that commits that come together share a sync.
         self._table.sync()
+        self.committed.announce()
         return number
 
     def set_bounds(self, bounds: Bounds) -> None:

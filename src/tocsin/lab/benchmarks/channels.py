@@ -35,7 +35,6 @@ from tocsin.lab.benchmarks.measuring import (
     run_script,
     seconds,
 )
-from tocsin.model.catalogue import Broker
 
 _STORED_RECORDS = 10_000
 _NEW_RECORDS = 60
@@ -75,7 +74,7 @@ class Workload:
         self.random = random.Random(seed)
         self._next_report = 0
         run_script(cluster, _SCHEMA)
-        cluster.registry.put_broker(Broker("bench"))
+        cluster.registry.put_broker("bench")
         self.publish_reports(_STORED_RECORDS)
         run_script(cluster, _EQUALITY_CHANNEL)
 

@@ -22,6 +22,7 @@ from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.model.catalogue import BackendSubscription, Channel, ChannelKind, Dataset, DatasetKind, Parameter
+from tocsin.model.position import commit_of
 from tocsin.model.schema import Column, ColumnType, Schema
 from tocsin.runtime.clock import SystemClock
 
@@ -56,7 +57,6 @@ class Setup:
         self.results = ResultStore(folder / "results", Removals(engine), numbering, recent_max_bytes=1 << 20)
         self.failed: dict[int, str] = {}
         self.given_up: list[str] = []
-        self.announced: list[int] = []
         self.metrics = Metrics()
         self.executor = ChannelExecutor(
             _SPARK,
@@ -67,7 +67,6 @@ class Setup:
             folder,
             concurrency=2,
             limits=RunLimits(30, 1 << 20, 1 << 20),
-            on_results=self.announced.append,
             on_failed=lambda _state, one, reason: self.failed.update({one: reason}),
             on_given_up=self._give_up,
         )
@@ -166,7 +165,8 @@ def test_what_is_too_much_at_once_comes_in_parts(setup: Setup) -> None:
     setup.commit(1)
     setup.executor.run_continuous(["reports"])
     assert setup.settle() == everything(1)
-    assert len(setup.announced) == 4
+    rows = setup.results.pull(0, limit_rows=10_000, keep=lambda all_of_them: all_of_them).rows
+    assert len({commit_of(sequence) for sequence in rows.column("sequence").to_pylist()}) == 4
 
 
 def test_a_part_that_fails_to_commit_is_done_later(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,12 @@ import pytest
 from tocsin.cluster.database import open_database
 from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.removals import Removals
-from tocsin.model.catalogue import Broker
 
 
 @pytest.fixture
 def registry(tmp_path: Path) -> SubscriptionRegistry:
     registry = SubscriptionRegistry(open_database(tmp_path / "catalogue.sqlite"))
-    registry.put_broker(Broker("b"))
+    registry.put_broker("b")
     registry.subscribe("b", "C", [(1,), (2,), (3,)])
     return registry
 

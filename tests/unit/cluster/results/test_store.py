@@ -19,7 +19,6 @@ from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import SCHEMA, Pulled, ResultStore, only
 from tocsin.errors import ClusterFailure, HistoryGone, HistoryRewound
-from tocsin.model.catalogue import Broker
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
 
 pytestmark = pytest.mark.shell
@@ -39,7 +38,7 @@ def opened(folder: Path, recent_max_bytes: int = 0, now_us: int = 0) -> ResultSt
     """Also again, in the same folder, as after a restart."""
     engine = open_database(folder / "catalogue.sqlite")
     registry = SubscriptionRegistry(engine)
-    registry.put_broker(Broker("b"))
+    registry.put_broker("b")
     registry.subscribe("b", "C", [(number,) for number in range(5)])  # These have the ids 1 to 5.
     return ResultStore(
         folder / "results", Removals(engine), Numbering(engine, now_us), recent_max_bytes=recent_max_bytes
