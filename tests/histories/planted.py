@@ -138,6 +138,7 @@ def _forget_claims(substitute: Substitute) -> None:
 
 def _report_too_early(substitute: Substitute) -> None:
     from tocsin.broker.core import machine
+    from tocsin.broker.core.session_table import SessionFact
 
     claimed = machine.BrokerState._claimed
 
@@ -145,7 +146,7 @@ def _report_too_early(substitute: Substitute) -> None:
         claimed(self, event)
         for subscriber in event.generations:
             if (session := self._sessions.get(subscriber)) is not None:
-                session.is_unconfirmed = False
+                session.learn(SessionFact.CONFIRMED)
 
     substitute(machine.BrokerState, "_claimed", without_a_look)
 

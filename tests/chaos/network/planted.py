@@ -280,7 +280,7 @@ def _let_go_when_told() -> None:
         ordered(self, replace(event, prepare={}))
         for subscriber in event.move:
             session = self._sessions.get(subscriber)
-            if session is not None and session.connection is not None and session.generation:
+            if session is not None and session.connection is not None and session.state.is_owned:
                 self._close(session, CLOSE_MOVED, "off you go")
                 self._reports.ended(session)
                 self._end(session, self._now_s)

@@ -27,6 +27,7 @@ from tocsin.broker.core.events import (
     ResultsPulled,
     Send,
 )
+from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session
 from tocsin.model.position import Position
 from tocsin.protocol.messages import HistoryGone
@@ -207,7 +208,7 @@ class DeliveryDesk:
                 # History that was asked for before, and is still on its way, would come a second time.
                 self._missed.get(frontend.backend.id, {}).pop(frontend, None)
         if wires:
-            session.confirming = True
+            session.learn(SessionFact.PART_SENT)
             self._write(session, wires, confirm=True)
 
     # History
@@ -254,7 +255,7 @@ class DeliveryDesk:
                     frontend.sent = max(frontend.sent, event.through)
         for session, wires in sessions.items():
             if wires:
-                session.confirming = True
+                session.learn(SessionFact.PART_SENT)
                 self._write(session, wires, confirm=True)
             else:
                 self.bring_forward(session)

@@ -63,11 +63,13 @@ from tocsin.broker.core.limits import Limits, Quotas
 from tocsin.broker.core.locations import PlaceDesk
 from tocsin.broker.core.moves import RelocationDesk
 from tocsin.broker.core.reports import ReportDesk
+from tocsin.broker.core.session_table import SessionFact, first_state
 from tocsin.broker.core.sessions import Frontend, Session, behind
 from tocsin.broker.core.subscribing import SubscriptionDesk
 from tocsin.errors import InvalidValue, TocsinError, Unauthorised
 from tocsin.model.chance import Chance
 from tocsin.model.position import Position
+from tocsin.model.story import Story
 from tocsin.protocol.messages import (
     CLOSE_DRAINING,
     CLOSE_EXPIRED,
@@ -113,6 +115,7 @@ class BrokerState:
         self._chance = chance
         self._drain_timeout_s = drain_timeout_s
         self._out: list[Instruction] = []
+        self._story = Story()
         self.cache = ResultCache(cache_policy, max_bytes=cache_max_bytes, ttl_s=cache_ttl_s, left=self._behind)
         self._holdings = Holdings(self._out)
         self._deliveries = DeliveryDesk(self._holdings, self.cache, self._out, chunk_bytes=limits.max_queued_bytes)
@@ -136,7 +139,8 @@ class BrokerState:
         self._connections: dict[ConnectionId, Session] = {}
         #: Whom the answer lets in that is being looked at.
         self._let_in: ConnectionId | None = None
-        self._congested: dict[Session, None] = {}
+        #: Since when.
+        self._congested: dict[Session, float] = {}
         #: Who has come or gone since that was last stored.
         self._presence: dict[SubscriberId, None] = {}
         self._next_sweep_s = 0.0
@@ -175,7 +179,7 @@ class BrokerState:
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take note of what happened; returns what to do about it, in this order."""
-        self._now_s = getattr(event, "now_s", self._now_s)
+        self._now_s = self._story.now_s = getattr(event, "now_s", self._now_s)
         try:
             self._handlers[type(event)](event)
         except Exception as exc:  # noqa: BLE001 it is noted, or raised again
@@ -302,11 +306,12 @@ class BrokerState:
                 self._holdings.let_go(backend, event.now_s + _LINGER_S)
 
     def _take_from_store(self, kept: KeptSession) -> Session:
-        session = Session(kept.subscriber, kept.generation, left_at_s=self._now_s - kept.away_s)
-        self._begin(session)
+        is_ours = kept.generation > 0
+        session = self._begin(
+            kept.subscriber, kept.generation, is_confirmed=is_ours, left_at_s=self._now_s - kept.away_s
+        )
         self._subscriptions.restore(session, kept, is_stored=True)
-        if not session.generation:
-            session.is_unconfirmed = self._has_unconfirmed = True
+        if not is_ours:
             self._out.append(FetchSession(session.subscriber))
         return session
 
@@ -338,17 +343,22 @@ class BrokerState:
         self._end(oldest, self._now_s)
         return None
 
-    def _begin(self, session: Session) -> None:
-        self._sessions[session.subscriber] = session
-        self._orphans.pop(session.subscriber, None)
+    def _begin(self, subscriber: SubscriberId, generation: int, *, is_confirmed: bool, left_at_s: float) -> Session:
+        state = first_state(is_owned=generation > 0, is_confirmed=is_confirmed)
+        session = Session(subscriber, self._story, state, generation, left_at_s=left_at_s)
+        self._story.note(subscriber, f"begun: {state}")
+        self._has_unconfirmed = self._has_unconfirmed or not is_confirmed
+        self._sessions[subscriber] = session
+        self._orphans.pop(subscriber, None)
         self._quotas.hold_session(session)
-        self._presence[session.subscriber] = None
+        self._presence[subscriber] = None
+        return session
 
     def _session_fetched(self, event: SessionFetched) -> None:
         known = self._sessions.get(event.subscriber)
         arrival = self._door.take(event.subscriber, is_certain=event.is_certain or known is not None)
         self._let_in = None if arrival is None else arrival.connection
-        is_old = known is not None and known.generation and _is_newer(event, known)
+        is_old = known is not None and known.state.is_owned and _is_newer(event, known)
         if known is not None and is_old and not self._subscriptions.unwritable:
             self._lose(known)
         elif known is not None and not is_old:
@@ -366,9 +376,7 @@ class BrokerState:
         self._adopting.discard(event.subscriber)
         if arrival is None and not is_adopted and not generation:
             return
-        session = Session(event.subscriber, generation, is_unconfirmed=not event.is_certain, left_at_s=event.now_s)
-        self._has_unconfirmed = self._has_unconfirmed or session.is_unconfirmed
-        self._begin(session)
+        session = self._begin(event.subscriber, generation, is_confirmed=event.is_certain, left_at_s=event.now_s)
         self._out.append(StoreSession(session.subscriber, session.generation))
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
@@ -386,12 +394,12 @@ class BrokerState:
 
     def _confirm(self, session: Session, event: SessionFetched) -> None:
         """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
-        if not session.is_unconfirmed or not event.is_certain or self._subscriptions.unwritable:
+        if session.state.is_confirmed or not event.is_certain or self._subscriptions.unwritable:
             return  # Asked again with the next report.
-        session.is_unconfirmed = session.is_doubtful = False
+        session.learn(SessionFact.CONFIRMED)
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
-        if session.generation:
+        if session.state.is_owned:
             self._out.append(StoreSession(session.subscriber, session.generation))
         self._deliveries.bring_forward(session)
         self._claim_when_whole(session)
@@ -402,7 +410,9 @@ class BrokerState:
             self._disconnect(session)
         self._presence[session.subscriber] = None
         if is_doubtful:
-            session.is_doubtful = session.is_unconfirmed = self._has_unconfirmed = True
+            session.learn(SessionFact.DOUBTED)
+            self._has_unconfirmed = True
+        session.learn(SessionFact.CONNECTED)
         session.connection = arrival.connection
         session.arrival = arrival
         self._connections[arrival.connection] = session
@@ -418,7 +428,7 @@ class BrokerState:
     def _welcome(self, session: Session) -> None:
         assert session.connection is not None
         assert session.arrival is not None
-        session.is_welcomed = True
+        session.learn(SessionFact.WELCOMED)
         welcome = Welcome(session.subscriber, session.device, self.name, session.described())
         self._out.append(Send(session.connection, welcome))
         for frontend in session.frontends.values():
@@ -430,14 +440,14 @@ class BrokerState:
 
     def _claim_when_whole(self, session: Session) -> None:
         """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
-        if session.generation:
+        if session.state.is_owned:
             self._reports.changed(session)
         elif session.connection is None and not session.frontends and session.is_whole:
             # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
             # subscriber holds elsewhere by then.
             self._reports.forget(session)
             self._end(session, self._now_s)
-        elif session.is_whole and not session.waiting and not session.is_unconfirmed:
+        elif session.is_whole and not session.waiting and session.state.is_confirmed:
             self._reports.claim(session)
 
     def _connection_lost(self, event: ConnectionLost) -> None:
@@ -460,10 +470,7 @@ class BrokerState:
         self._congested.pop(session, None)
         session.connection = None
         session.arrival = None
-        session.is_welcomed = False
-        session.is_doubtful = False
-        session.confirming = False
-        session.congested_since_s = None
+        session.learn(SessionFact.DISCONNECTED)
         session.left_at_s = self._now_s
         self._presence[session.subscriber] = None
         self._subscriptions.carry_on_brought(session, unheard, permission)
@@ -496,6 +503,7 @@ class BrokerState:
         self._places.forget(session)
         self._presence.pop(session.subscriber, None)
         self._quotas.drop_session(session)
+        session.learn(SessionFact.ENDED)
         del self._sessions[session.subscriber]
 
     def _not_stored(self, event: NotStored) -> None:
@@ -579,16 +587,15 @@ class BrokerState:
 
     def _connection_congested(self, event: ConnectionCongested) -> None:
         session = self._connections.get(event.connection)
-        if session is not None and session.congested_since_s is None:
-            session.congested_since_s = event.now_s
-            self._congested[session] = None
+        if session is not None and session not in self._congested:
+            session.learn(SessionFact.FILLED)
+            self._congested[session] = event.now_s
             self._deliveries.park(session)
 
     def _connection_flushed(self, event: ConnectionFlushed) -> None:
         session = self._connections.get(event.connection)
         if session is not None:
-            session.congested_since_s = None
-            session.confirming = False
+            session.learn(SessionFact.FLUSHED)
             self._congested.pop(session, None)
             self._deliveries.bring_forward(session)
 
@@ -607,7 +614,7 @@ class BrokerState:
 
     def _report_due(self, _event: ReportDue) -> None:
         if self._has_unconfirmed:
-            unconfirmed = [one for one in self._sessions.values() if one.is_unconfirmed]
+            unconfirmed = [one for one in self._sessions.values() if not one.state.is_confirmed]
             self._has_unconfirmed = bool(unconfirmed)
             self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
         self._out.extend(FetchSession(one) for one in list(self._orphans)[:_MAX_CONFIRMED])
@@ -621,7 +628,7 @@ class BrokerState:
                 # Its former owner may have reported more since we asked; from now on it can't. So nothing is reported
                 # before we have seen that, for our report would take its place. Nor is the claim stored before: a
                 # session that is ours is reported as it was stored.
-                session.is_unconfirmed = self._has_unconfirmed = True
+                self._has_unconfirmed = True
             else:
                 self._orphans[subscriber] = generation
 
@@ -631,7 +638,7 @@ class BrokerState:
         self._places.reported(event.places)
         for subscriber in event.lost:
             session = self._sessions.get(subscriber)
-            if session is not None and session.generation:
+            if session is not None and session.state.is_owned:
                 self._lose(session)
             # Else it has come back since, and is not claimed yet: the claim decides.
         for user, before_us in event.revoked.items():
@@ -689,9 +696,8 @@ class BrokerState:
         if self._presence:
             present, self._presence = self._presence, {}
             self._out.append(StorePresence({one: self._sessions[one].away_s(event.now_s) for one in present}))
-        for session in list(self._congested):
-            assert session.congested_since_s is not None
-            if event.now_s - session.congested_since_s >= self._limits.slow_after_s:
+        for session, since_s in list(self._congested.items()):
+            if event.now_s - since_s >= self._limits.slow_after_s:
                 self._close(session, CLOSE_SLOW, "you read too slowly; come back and carry on from your position")
         for session, url in self._relocation.overdue(event.now_s).items():
             self._close(session, CLOSE_MOVED, f"carry on at {url}")

@@ -11,6 +11,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from tocsin.broker.core.events import Ask, KeptSession, Report, SubscriberId
+from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location
 
@@ -44,17 +45,19 @@ class ReportDesk:
 
     def claim(self, session: Session) -> None:
         """All of it is held here: it can be ours."""
+        session.learn(SessionFact.COMPLETED)
         self._claims[session.subscriber] = session
         self._ended.pop(session.subscriber, None)
 
     def claimed(self, session: Session, generation: int) -> None:
+        session.learn(SessionFact.CLAIMED)
         session.generation = generation
         self._claims.pop(session.subscriber, None)
         self.changed(session)
 
     def ended(self, session: Session) -> None:
         self.forget(session)
-        if session.generation:
+        if session.state.is_owned:
             self._ended[session.subscriber] = None
 
     def forget(self, session: Session) -> None:
@@ -67,11 +70,10 @@ class ReportDesk:
         prepared: Sequence[SubscriberId] = (),
         places: Mapping[SubscriberId, Location] = MappingProxyType({}),
     ) -> Report:
-        # What is not claimed yet, or may lack something that another broker reported, is not ours to report.
-        ours = [one for one in self._changed.values() if one.generation and not one.is_unconfirmed][:_MAX_PER_REPORT]
+        ours = [one for one in self._changed.values() if _can_report(one)][:_MAX_PER_REPORT]
         for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
             del self._moved_on[session.subscriber]
-            if session.generation and not session.is_unconfirmed and session.subscriber not in self._changed:
+            if _can_report(session) and session.subscriber not in self._changed:
                 self._changed[session.subscriber] = session
                 ours.append(session)
         changed: dict[SubscriberId, tuple[int, bool, KeptSession]] = {}
@@ -99,6 +101,11 @@ class ReportDesk:
                 del self._changed[subscriber]
         for subscriber in ended:
             self._ended.pop(subscriber, None)
+
+
+def _can_report(session: Session) -> bool:
+    """What is not claimed yet, or may lack something that another broker reported, is not ours to report."""
+    return session.state.is_owned and session.state.is_confirmed
 
 
 def _fitting(pulled_bytes: Mapping[Ask, int]) -> dict[Ask, int]:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tocsin.broker.core.events import Ask, ConnectionId, Kept, KeptSession, Parameters, SubscriberArrived, SubscriberId
+from tocsin.broker.core.session_table import Presence, SessionFact, SessionState, next_state
 from tocsin.model.position import Position
+from tocsin.model.story import InvalidTransition, Story
 from tocsin.protocol.messages import Subscribed
 
 #: Devices that the broker made up begin with this; their subscriptions are kept for a short while only.
@@ -64,6 +66,10 @@ class Session:
     """What is kept for one subscriber, connected or not."""
 
     subscriber: SubscriberId
+    story: Story
+    #: Where it is in its life. `learn` changes it.
+    state: SessionState
+    #: Under which we own it; 0 if we do not.
     generation: int = 0
     frontends: dict[int, Frontend] = field(default_factory=dict)
     #: Subscriptions that are being carried on and that the cluster has not answered for yet. Until it has, nothing is
@@ -73,28 +79,29 @@ class Session:
     #: answered for them, here or after it has gone again, nothing is claimed: whoever kept them keeps them.
     brought: dict[Ask, Position] = field(default_factory=dict)
 
-    #: From our store, but never claimed: another broker may have carried it on since, and what that one reported has to
-    #: be taken in before the session can be ours.
-    is_unconfirmed: bool = False
-
-    #: Its subscriber came without positions while the coordinator could not be asked. What we keep for it is served;
-    #: something else that it asks for may be kept elsewhere, and must not begin anew.
-    is_doubtful: bool = False
-
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None
-    is_welcomed: bool = False
     #: Subscriptions it asked for that the cluster has not answered for yet.
     waiting: int = 0
     left_at_s: float = 0
-    #: Since when more is waiting to be sent than may.
-    congested_since_s: float | None = None
-    #: A part of what was missed is on its way; the next follows when it is out.
-    confirming: bool = False
     #: What the current pull brings this connection.
     outbox: list[bytes] = field(default_factory=list)
     #: Goes up with each change that the coordinator should know of.
     version: int = 0
+
+    def learn(self, fact: SessionFact) -> None:
+        """The only way to another state."""
+        state = next_state(self.state, fact)
+        if state is None:
+            about = f"session {self.subscriber} is {self.state} and can't be {fact}; what led to it:"
+            raise InvalidTransition(about, self.story.of(self.subscriber))
+        if state != self.state:
+            self.story.note(self.subscriber, f"{fact}: {state}")
+            self.state = state
+
+    @property
+    def is_welcomed(self) -> bool:
+        return self.state.is_welcomed
 
     @property
     def is_whole(self) -> bool:
@@ -113,7 +120,7 @@ class Session:
     @property
     def takes_more(self) -> bool:
         """Whether what it has missed can be sent now."""
-        return self.is_welcomed and not self.confirming and self.congested_since_s is None
+        return self.state.presence is Presence.READY
 
     @property
     def user(self) -> str:

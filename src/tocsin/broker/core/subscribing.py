@@ -19,6 +19,7 @@ from tocsin.broker.core.events import (
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.reports import ReportDesk
+from tocsin.broker.core.session_table import Knowledge
 from tocsin.broker.core.sessions import Backend, Frontend, Session, describe
 from tocsin.errors import (
     FilledOtherwise,
@@ -152,7 +153,7 @@ class SubscriptionDesk:
 
     def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
         """Why a session can't have one more; None if it can."""
-        if session.is_doubtful and position is None:
+        if session.state.knowledge is Knowledge.DOUBTFUL and position is None:
             return Unavailable("whether this was kept for you elsewhere can't be found out now", retry_after_s=1)
         return self.refuse_change() or self._quotas.refuse_subscription(session.user)
 
