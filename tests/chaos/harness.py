@@ -34,10 +34,10 @@ from chaos.history import (
 from chaos.load import Publisher, SteadyBroker, pull
 from chaos.process import ClusterProcess, Misbehaved, Target
 from chaos.workload import (
-    ASKS,
     EVENTS,
     PEOPLE,
     STATEMENTS,
+    WANTED,
     Author,
     last_wave,
     new_history,
@@ -210,7 +210,7 @@ class Run:
             self._publishers[0].deliver(settled_members(), keyed=True, wait_commit=True)
             for broker in (STEADY, AWAY):
                 self._cursors[broker] = client.register_broker(broker)
-                for one in client.subscribe(broker, ASKS):
+                for one in client.subscribe(broker, WANTED):
                     epoch = int(one["position"].split("-")[0])
                     held = Subscription(one["id"], one["channel"], one["parameters"], epoch)
                     if self.history.subscriptions.setdefault(held.id, held) != held:

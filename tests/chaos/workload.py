@@ -96,7 +96,7 @@ CHANNELS: dict[str, Channel] = {
     )
 }
 
-ASKS: list[dict[str, Any]] = [
+WANTED: list[dict[str, Any]] = [
     *({"channel": "OfTopic", "parameters": {"topic": topic}} for topic in TOPICS),
     *({"channel": "ForMember", "parameters": {"member": member}} for member in MEMBERS),
     *({"channel": "OfTeam", "parameters": {"team": team, "level": level}} for team in TEAMS for level in LEVELS),

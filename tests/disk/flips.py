@@ -145,5 +145,5 @@ def _outcome(damaged: Path, folder: Path, expected: dict[str, Any]) -> str:
 
 def _are_older(found: dict[str, Any], expected: dict[str, Any]) -> bool:
     """A broker that has lost its last changes goes on from before them, which is its promise."""
-    at = {(who, one.ask): one.position for who, kept in expected.items() for one in kept}
-    return all(one.position <= at.get((who, one.ask), one.position) for who, kept in found.items() for one in kept)
+    at = {(who, one.key): one.position for who, kept in expected.items() for one in kept}
+    return all(one.position <= at.get((who, one.key), one.position) for who, kept in found.items() for one in kept)

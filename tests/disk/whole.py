@@ -90,8 +90,8 @@ def _load(client: ClusterClient, witness: Witness, seed: str) -> None:
     chance = random.Random(f"{seed}/load")
     client.sql(_STATEMENTS)
     cursor = client.register_broker(BROKER)
-    asks = [{"channel": "Alerts", "parameters": {"k": kind}} for kind in range(KINDS)]
-    for kind, held in enumerate(client.subscribe(BROKER, asks)):
+    wanted = [{"channel": "Alerts", "parameters": {"k": kind}} for kind in range(KINDS)]
+    for kind, held in enumerate(client.subscribe(BROKER, wanted)):
         note(witness, "subscription", id=held["id"], k=kind)
     stopping, came = threading.Event(), threading.Event()
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from chaos.substitution import substitute
 from disk.recording import Op, Record, Witness
-from tocsin.broker.core.events import Ask, StorePositions, StoreSession, StoreSubscription
+from tocsin.broker.core.events import StorePositions, StoreSession, StoreSubscription
 from tocsin.broker.shell.store import SessionStore
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets import store
@@ -34,6 +34,7 @@ from tocsin.coordinator.store.tables import open_database
 from tocsin.model.catalogue import Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.position import Position
 from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.durable_folders import make_folder
 from tocsin.settings import ClusterSettings
@@ -303,15 +304,15 @@ class Day:
             self._told("revoked", name=name)
 
     def _acknowledge(self) -> None:
-        subscriber, ask = f"s{self._chance.randrange(100)}", Ask(CHANNEL, "{}", "")
+        subscriber, key = f"s{self._chance.randrange(100)}", SubscriptionKey(CHANNEL, "{}", "")
         sequence = next(self._marks)
         self._told("position", subscriber=subscriber, sequence=sequence)
         at = Position(1, sequence)
         self._town.broker.apply(
             [
                 StoreSession(subscriber, 1),
-                StoreSubscription(subscriber, ask, at),
-                StorePositions([(subscriber, ask, at)]),
+                StoreSubscription(subscriber, key, at),
+                StorePositions([(subscriber, key, at)]),
             ]
         )
 

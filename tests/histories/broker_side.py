@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from tocsin.broker.core.events import (
     Acknowledged,
     Acquire,
-    Ask,
     BackendsAcquired,
     BackendsReleased,
     Claimed,
@@ -47,6 +46,7 @@ from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
 from tocsin.errors import Unavailable
 from tocsin.protocol.messages import Ack, FromSubscriber, Hello, Subscribe, Unsubscribe, parse_position
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from worlds.broker_world import FakeStore
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ class BrokerSide:
                 if (wire := self.wires.pop(connection, None)) is not None:
                     wire.closed_by_broker(code)
                     self._events.append(ConnectionLost(connection, self._world.now_s))
-            case Acquire(asks):
-                self.calls.append(self._acquire(asks))
+            case Acquire(keys):
+                self.calls.append(self._acquire(keys))
             case Release(ids):
                 self.calls.append(self._release(ids))
             case FetchHistory(after):
@@ -233,14 +233,14 @@ class BrokerSide:
                 deliveries = [one.delivery() for one in pulled.results]
                 self.tell(ResultsPulled(number, deliveries, pulled.through, self._world.now_s))
 
-    def _acquire(self, asks: Sequence[Ask]) -> Call:
+    def _acquire(self, keys: Sequence[SubscriptionKey]) -> Call:
         cluster, is_calm = self._world.cluster, self._world.is_calm
         while True:
             yield
             if not cluster.is_ready:
                 if self._rng.random() < 0.2 and not is_calm:
                     away = Unavailable("the cluster does not answer", retry_after_s=0.1)
-                    refused = [(ask, away) for ask in asks]
+                    refused = [(key, away) for key in keys]
                     self.tell(BackendsAcquired([], refused, self._pulls + 1, self._world.now_s))
                     return
                 continue
@@ -249,11 +249,11 @@ class BrokerSide:
                 yield  # Results may be committed between reading the position and holding.
                 if cluster.life != life:
                     continue
-            held = cluster.subscribe(self.name, asks, position)
+            held = cluster.subscribe(self.name, keys, position)
             yield
             if cluster.life == life:
                 break
-        acquired = list(zip(asks, held, strict=True))
+        acquired = list(zip(keys, held, strict=True))
         self.tell(BackendsAcquired(acquired, [], self._pulls + 1, self._world.now_s))
 
     def _release(self, ids: Sequence[int]) -> Call:

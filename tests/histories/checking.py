@@ -48,9 +48,9 @@ def _check_tenure(
     if tenure.gaps or any(life.begin.epoch != begin.epoch for life in tenure.lives):
         yield Violation(Kind.HISTORY_GONE, f"{tenure}: its history ended, though its device never left")
         return
-    ask = world.cluster.registry.ever[begin.epoch]
-    if ask != tenure.ask:
-        yield Violation(Kind.MISDELIVERED, f"{tenure} holds {ask}")
+    key = world.cluster.registry.ever[begin.epoch]
+    if key != tenure.key:
+        yield Violation(Kind.MISDELIVERED, f"{tenure} holds {key}")
     yield from _check_order(world, tenure)
     seen = {position.sequence for life in tenure.lives for position, _ in life.got}
     lasts = not tenure.has_left

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tocsin.broker.core.events import Ask, Delivery, Held
+from tocsin.broker.core.events import BackendHold, Delivery
 from tocsin.model.position import Position
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 CHANNEL = "OfTopic"
 TOPICS = ("a", "b", "c")
@@ -19,12 +20,12 @@ TOPICS = ("a", "b", "c")
 QUIET_TOPICS = ("d", "e")
 
 
-def ask_for(topic: str, permission: str) -> Ask:
-    return Ask.of(CHANNEL, {"topic": topic}, permission)
+def key_for(topic: str, permission: str) -> SubscriptionKey:
+    return SubscriptionKey.of(CHANNEL, {"topic": topic}, permission)
 
 
-def topic_of(ask: Ask) -> str:
-    return str(ask.parameter_values()["topic"])
+def topic_of(key: SubscriptionKey) -> str:
+    return str(key.parameter_values()["topic"])
 
 
 #: Subscription and record: one result before it has a position.
@@ -81,20 +82,20 @@ class Registry:
     """Who holds what; durable. Ids are given once."""
 
     last_id: int = 0
-    ids: dict[Ask, int] = field(default_factory=dict)
-    asks: dict[int, Ask] = field(default_factory=dict)
+    ids: dict[SubscriptionKey, int] = field(default_factory=dict)
+    keys: dict[int, SubscriptionKey] = field(default_factory=dict)
     holders: dict[int, set[str]] = field(default_factory=dict)
     #: Those that have ended too, for the check.
-    ever: dict[int, Ask] = field(default_factory=dict)
+    ever: dict[int, SubscriptionKey] = field(default_factory=dict)
 
-    def subscribe(self, broker: str, ask: Ask) -> tuple[int, bool]:
-        is_new = ask not in self.ids
+    def subscribe(self, broker: str, key: SubscriptionKey) -> tuple[int, bool]:
+        is_new = key not in self.ids
         if is_new:
             self.last_id += 1
-            self.ids[ask] = self.last_id
-            self.asks[self.last_id] = self.ever[self.last_id] = ask
+            self.ids[key] = self.last_id
+            self.keys[self.last_id] = self.ever[self.last_id] = key
             self.holders[self.last_id] = set()
-        one = self.ids[ask]
+        one = self.ids[key]
         self.holders[one].add(broker)
         return one, is_new
 
@@ -103,8 +104,8 @@ class Registry:
         for one in ids:
             holders = self.holders.get(one, set())
             holders.discard(broker)
-            if one in self.asks and not holders:
-                del self.holders[one], self.ids[self.asks.pop(one)]
+            if one in self.keys and not holders:
+                del self.holders[one], self.ids[self.keys.pop(one)]
                 ended.append(one)
         return ended
 
@@ -117,7 +118,7 @@ class _Run:
     """Under way: its window, and the subscriptions that it has read."""
 
     through: int
-    subscriptions: dict[int, Ask]
+    subscriptions: dict[int, SubscriptionKey]
 
 
 class ClusterSide:
@@ -130,7 +131,7 @@ class ClusterSide:
         self.is_open = self.is_ready = True
         #: Goes up with every kill: what was under way before is lost.
         self.life = 0
-        self._in_memory: dict[int, Ask] = {}
+        self._in_memory: dict[int, SubscriptionKey] = {}
         self._ahead = 0
         self._run: _Run | None = None
 
@@ -148,7 +149,7 @@ class ClusterSide:
             self.results = self.results.reopened()
             self.is_open = True
         elif not self.is_ready:
-            self._in_memory = dict(self.registry.asks)
+            self._in_memory = dict(self.registry.keys)
             self.begin_run()
             self.finish_run()
             self.is_ready = True
@@ -169,7 +170,7 @@ class ClusterSide:
         if run is None:
             return
         window = range(self._bound() + 1, run.through + 1)
-        topics = {one: topic_of(ask) for one, ask in run.subscriptions.items() if one in self._in_memory}
+        topics = {one: topic_of(key) for one, key in run.subscriptions.items() if one in self._in_memory}
         rows = [(one, record) for record in window for one in topics if topics[one] == self.records[record - 1]]
         if rows:
             self.results.commit(rows, run.through)
@@ -185,13 +186,13 @@ class ClusterSide:
     def position_now(self) -> int:
         return self.results.last_sequence
 
-    def subscribe(self, broker: str, asks: Sequence[Ask], position: int) -> list[Held]:
+    def subscribe(self, broker: str, keys: Sequence[SubscriptionKey], position: int) -> list[BackendHold]:
         """`position` was read before, maybe long before."""
         held = []
-        for ask in asks:
-            one, is_new = self.registry.subscribe(broker, ask)
+        for key in keys:
+            one, is_new = self.registry.subscribe(broker, key)
             if is_new:
-                self._in_memory[one] = ask
+                self._in_memory[one] = key
             held.append(self._described(one, position))
         return held
 
@@ -199,7 +200,7 @@ class ClusterSide:
         for one in self.registry.unsubscribe(broker, ids):
             self._in_memory.pop(one, None)
 
-    def held(self, broker: str) -> list[Held]:
+    def held(self, broker: str) -> list[BackendHold]:
         position = self.position_now()
         return [self._described(one, position) for one in self.registry.held_by(broker)]
 
@@ -210,10 +211,10 @@ class ClusterSide:
 
     def history(self, after: Mapping[int, int], limit: int) -> Pulled | None:
         """None if one of them has ended."""
-        if any(one not in self.registry.asks for one in after):
+        if any(one not in self.registry.keys for one in after):
             return None
         return self.results.pull_subscriptions(after, limit)
 
-    def _described(self, one: int, position: int) -> Held:
-        ask = self.registry.asks[one]
-        return Held(one, ask.channel, ask.parameter_values(), ask.permission, position)
+    def _described(self, one: int, position: int) -> BackendHold:
+        key = self.registry.keys[one]
+        return BackendHold(one, key.channel, key.parameter_values(), key.permission, position)

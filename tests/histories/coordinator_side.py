@@ -6,10 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from tocsin.balancing.placement import POLICIES
-from tocsin.broker.core.events import Ask, Kept, KeptSession, Report
+from tocsin.broker.core.events import Kept, KeptSession, Report
 from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
@@ -30,10 +28,10 @@ from tocsin.coordinator.registry.instructions import (
     StoreSession,
 )
 from tocsin.coordinator.registry.machine import CoordinatorState, Limits
-from tocsin.coordinator.registry.records import BrokerRecord, Held, SessionRecord
+from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord, SessionSubscription
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
-from tocsin.protocol.subscription_keys import KeyText
+from tocsin.protocol.subscription_keys import KeyText, SubscriptionKey, key_text
 
 _POLICY = "random"
 
@@ -44,8 +42,8 @@ class Disk:
     sessions: dict[str, SessionRecord]
 
 
-def key_of(ask: Ask) -> KeyText:
-    return KeyText(msgspec.json.encode([ask.channel, ask.parameter_values(), ask.permission]).decode())
+def text_of(key: SubscriptionKey) -> KeyText:
+    return key_text(key.channel, key.parameter_values(), key.permission)
 
 
 class CoordinatorSide:
@@ -54,7 +52,7 @@ class CoordinatorSide:
         self.disk = Disk({}, {})
         self._pending: dict[tuple[str, str], Instruction] = {}
         self._waiting: list[Callable[[], None]] = []
-        self._asks: dict[KeyText, Ask] = {}
+        self._keys: dict[KeyText, SubscriptionKey] = {}
         self.is_up = True
         self.life = 0
         self._state = self._restored(0.0)
@@ -143,13 +141,13 @@ class CoordinatorSide:
         session = self._state.session(subscriber)
         return "" if session is None else session.owner
 
-    def has_on_disk(self, subscriber: str, broker: str, asks: Sequence[Ask]) -> bool:
+    def has_on_disk(self, subscriber: str, broker: str, keys: Sequence[SubscriptionKey]) -> bool:
         """Whether these would be known after a kill, as kept by `broker`."""
         session = self.disk.sessions.get(subscriber)
         return (
             session is not None
             and session.owner == broker
-            and {key_of(ask) for ask in asks} == {held.key for held in session.subscriptions}
+            and {text_of(key) for key in keys} == {held.key for held in session.subscriptions}
         )
 
     # Parts
@@ -166,13 +164,13 @@ class CoordinatorSide:
                     self._pending["broker", broker.name] = one
         return done
 
-    def _held(self, kept: Kept) -> Held:
-        key = key_of(kept.ask)
-        self._asks[key] = kept.ask
-        return Held(key, str(kept.position))
+    def _held(self, kept: Kept) -> SessionSubscription:
+        text = text_of(kept.key)
+        self._keys[text] = kept.key
+        return SessionSubscription(text, str(kept.position))
 
     def kept(self, session: SessionRecord) -> KeptSession:
-        kept = [Kept(self._asks[one.key], Position.parse(one.position)) for one in session.subscriptions]
+        kept = [Kept(self._keys[one.key], Position.parse(one.position)) for one in session.subscriptions]
         return KeptSession(session.subscriber, session.generation, kept)
 
     def _restored(self, now_s: float) -> CoordinatorState:

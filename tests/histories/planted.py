@@ -165,7 +165,7 @@ def _claim_before_holding(substitute: Substitute) -> None:
 
 
 def _keep_repeats(substitute: Substitute) -> None:
-    from tocsin.client.core.held_subscription import Held
+    from tocsin.client.core.client_subscription import ClientSubscription
 
     def gullible(self: Any, position: Any) -> bool:
         last = self.received
@@ -174,14 +174,18 @@ def _keep_repeats(substitute: Substitute) -> None:
         self.received = max(position, last, key=lambda one: one.sequence)
         return True
 
-    substitute(Held, "take", gullible)
+    substitute(ClientSubscription, "take", gullible)
 
 
 def _ignore_permission(substitute: Substitute) -> None:
-    from tocsin.broker.core.events import Ask
+    from tocsin.protocol.subscription_keys import SubscriptionKey
 
-    of = Ask.of
-    substitute(Ask, "of", staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)))
+    of = SubscriptionKey.of
+    substitute(
+        SubscriptionKey,
+        "of",
+        staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)),
+    )
 
 
 def _cursor_too_far(substitute: Substitute) -> None:

@@ -10,16 +10,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from histories.cluster_side import CHANNEL, ask_for
+from histories.cluster_side import CHANNEL, key_for
 from histories.coordinator_side import url_of
 from histories.wires import End, Wire
-from tocsin.broker.core.events import Ask
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import Replaced
 from tocsin.client.core.session import Session, SessionOptions
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 if TYPE_CHECKING:
     from histories.broker_side import BrokerSide
@@ -48,8 +48,8 @@ class Tenure:
     gaps: int = 0
 
     @property
-    def ask(self) -> Ask:
-        return ask_for(self.topic, self.device.permission)
+    def key(self) -> SubscriptionKey:
+        return key_for(self.topic, self.device.permission)
 
     @property
     def position(self) -> str:
@@ -122,7 +122,7 @@ class Device:
         if (
             program is not None
             and self.is_settled
-            and self._world.coordinator.has_on_disk(self.name, program.broker, [one.ask for one in self.holds])
+            and self._world.coordinator.has_on_disk(self.name, program.broker, [one.key for one in self.holds])
         ):
             for one in self.holds:
                 one.is_reported = True

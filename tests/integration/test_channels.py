@@ -37,11 +37,11 @@ def test_the_seven_emergency_channels_give_what_a_plain_loop_gives(live: Live) -
         Interest(one.channel, {**one.parameters, **({"user_id": next(people)} if "NearMe" in one.channel else {})})
         for one in workload.interests(210)
     ]
-    asks = [
+    wanted = [
         {"channel": one.channel, "parameters": one.parameters, "filled": [*{"user_id"} & one.parameters.keys()]}
         for one in interests
     ]
-    answers = live.client.subscribe("emergency", asks)
+    answers = live.client.subscribe("emergency", wanted)
     ids = {one["id"]: interest for one, interest in zip(answers, interests, strict=True)}
     stream = workload.reports()
     reports = [next(stream) for _ in range(300)]

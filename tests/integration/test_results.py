@@ -143,8 +143,8 @@ def test_retention_by_age_and_size(serve: Callable[..., AbstractContextManager[L
         gone = live.http.post("/v1/results", json={"after": {one: f"{one}-1"}})
         assert gone.status_code == 410
         # Whose results were not among those removed has missed nothing, however old its position.
-        ask = {"channel": "Ages", "permission": "others"}
-        quiet = live.client.subscribe(live.broker("quiet").name, [ask])[0]["id"]
+        wanted = {"channel": "Ages", "permission": "others"}
+        quiet = live.client.subscribe(live.broker("quiet").name, [wanted])[0]["id"]
         assert live.http.post("/v1/results", json={"after": {quiet: f"{quiet}-1"}}).text == ""
         assert live.client.status()["results"]["earliest_sequence"] == earliest
         for number in range(2, 12):

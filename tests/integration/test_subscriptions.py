@@ -23,18 +23,20 @@ def channel(live: Live) -> str:
     return "SuWanted"
 
 
-def asks(channel: str, *parameters: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+def subscriptions_to(channel: str, *parameters: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
     return [{"channel": channel, "parameters": one, **more} for one in parameters]
 
 
 def test_who_asks_the_same_shares(live: Live, channel: str) -> None:
     """Equal values are one subscription, within a broker and across brokers; each broker pulls its results."""
     one, other = live.broker("su-1"), live.broker("su-2")
-    first, same = live.client.subscribe("su-1", asks(channel, {"n": 1, "least": 0}, {"N": 1, "LEAST": -0.0}))
+    first, same = live.client.subscribe(
+        "su-1", subscriptions_to(channel, {"n": 1, "least": 0}, {"N": 1, "LEAST": -0.0})
+    )
     assert first["id"] == same["id"]
-    (shared,) = live.client.subscribe("su-2", asks("suwanted", {"n": 1, "least": 0.0}))
+    (shared,) = live.client.subscribe("su-2", subscriptions_to("suwanted", {"n": 1, "least": 0.0}))
     assert shared["id"] == first["id"]
-    (apart,) = live.client.subscribe("su-2", asks(channel, {"n": 1, "least": 0}, permission="staff"))
+    (apart,) = live.client.subscribe("su-2", subscriptions_to(channel, {"n": 1, "least": 0}, permission="staff"))
     assert apart["id"] != first["id"]
     assert live.channel(channel)["subscriptions"] == 2
     live.publish("su_records", [{"id": "a", "n": 1, "x": 5}])
@@ -53,7 +55,7 @@ def test_bulk_calls_keep_order_and_pages_list_them(live: Live, channel: str) -> 
     """A bulk subscribe answers in the order asked, repeats included; the list comes in pages by id."""
     live.broker("su-bulk")
     wanted = [{"n": n % 700, "least": 0.5} for n in range(1000)]
-    answers = live.client.subscribe("su-bulk", asks(channel, *wanted))
+    answers = live.client.subscribe("su-bulk", subscriptions_to(channel, *wanted))
     assert [one["parameters"]["n"] for one in answers] == [one["n"] for one in wanted]
     assert answers[0]["id"] == answers[700]["id"]
     pages, after = [], 0
@@ -91,7 +93,7 @@ def test_a_wrong_value_changes_nothing(live: Live, channel: str, name: str, valu
     """NULL, a wrong type or an unknown parameter refuse the whole call, naming which of the asks and what is wrong."""
     live.broker("su-wrong")
     before = live.channel("SuTyped")["subscriptions"]
-    body = {"subscriptions": [*asks("SuTyped", GOOD), *asks("SuTyped", {**GOOD, name: value})]}
+    body = {"subscriptions": [*subscriptions_to("SuTyped", GOOD), *subscriptions_to("SuTyped", {**GOOD, name: value})]}
     response = live.http.post("/v1/brokers/su-wrong/subscriptions", json=body)
     assert response.status_code == 422
     message = response.json()["error"]["message"]
@@ -114,12 +116,12 @@ def test_a_missing_parameter_broker_or_channel_is_told(live: Live, channel: str)
     """What does not exist is 404; what is missing is named."""
     live.broker("su-missing")
     url = "/v1/brokers/su-missing/subscriptions"
-    missing = live.http.post(url, json={"subscriptions": asks(channel, {"n": 1})})
+    missing = live.http.post(url, json={"subscriptions": subscriptions_to(channel, {"n": 1})})
     assert missing.status_code == 422
     assert "least is missing" in missing.json()["error"]["message"]
-    assert live.http.post(url, json={"subscriptions": asks("Nowhere", {})}).status_code == 404
+    assert live.http.post(url, json={"subscriptions": subscriptions_to("Nowhere", {})}).status_code == 404
     nobody = live.http.post(
-        "/v1/brokers/nobody/subscriptions", json={"subscriptions": asks(channel, {"n": 1, "least": 1})}
+        "/v1/brokers/nobody/subscriptions", json={"subscriptions": subscriptions_to(channel, {"n": 1, "least": 1})}
     )
     assert nobody.status_code == 404
     assert "PUT /v1/brokers/nobody" in nobody.json()["error"]["message"]
@@ -130,16 +132,16 @@ def test_the_last_to_leave_ends_it_and_the_next_begins_anew(live: Live, channel:
     """While one broker holds a subscription it goes on; with the last it ends, and who asks again gets another epoch.
     A position of the ended one is told that its history is gone."""
     one, other = live.broker("su-left"), live.broker("su-stays")
-    ask = {"n": 77, "least": 0.0}
-    first = one.subscribe(channel, **ask)
-    assert other.subscribe(channel, **ask) == first
+    values = {"n": 77, "least": 0.0}
+    first = one.subscribe(channel, **values)
+    assert other.subscribe(channel, **values) == first
     assert live.client.unsubscribe("su-left", [first]) == {"released": 1, "ended": 0}
     live.publish("su_records", [{"id": "still", "n": 77, "x": 1}])
     (result,) = other.take(1)
     assert live.client.pull("su-left", one.cursor)[0] == []
     assert live.client.unsubscribe("su-stays", [first]) == {"released": 1, "ended": 1}
     assert live.http.post("/v1/brokers/su-stays/unsubscribe", json={"ids": [first]}).status_code == 404
-    second = other.subscribe(channel, **ask)
+    second = other.subscribe(channel, **values)
     assert second > first
     for after in ({first: result["position"]}, {second: result["position"]}):
         gone = live.http.post("/v1/results", json={"after": after})
@@ -185,7 +187,7 @@ def test_an_older_start_of_a_broker_changes_nothing(live: Live, channel: str) ->
         return live.http.post(f"/v1/brokers/su-again/{what}", json=body, headers=headers)
 
     first = register("one", "x").json()["incarnation"]
-    wanted = {"subscriptions": asks(channel, {"n": 77, "least": 0})}
+    wanted = {"subscriptions": subscriptions_to(channel, {"n": 77, "least": 0})}
     (held,) = call(first, "subscriptions", wanted).json()["subscriptions"]
     second = register("one", "y").json()["incarnation"]
     for what, body in (("unsubscribe", {"ids": [held["id"]]}), ("subscriptions", wanted)):

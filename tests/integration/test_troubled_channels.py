@@ -138,8 +138,8 @@ def test_a_record_with_results_for_everybody_comes_in_parts(serve: Serve) -> Non
               SELECT a.id, :who AS who, a.text FROM Alarms a WHERE is_new(a);
         """)
         seat = live.broker("city")
-        asks = [{"channel": "CityWide", "parameters": {"who": who}} for who in range(60)]
-        live.client.subscribe("city", asks)
+        wanted = [{"channel": "CityWide", "parameters": {"who": who}} for who in range(60)]
+        live.client.subscribe("city", wanted)
         live.publish("alarms", [{"id": 1, "text": "x" * 20_000}])
         results = seat.take(60)
         assert {one["payload"]["who"] for one in results} == set(range(60))

@@ -15,7 +15,7 @@ from tocsin.balancing.proposal import Goal
 from tocsin.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.load.plan import make_plan, verify
 from tocsin.coordinator.load.stages import Stage
-from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.protocol.subscription_keys import KeyText
 
 EVERY = {
@@ -43,7 +43,7 @@ def networks(draw: st.DrawFn, most: int = 12, *, plain: bool = False) -> Assignm
             draw(st.sampled_from(brokers)).name,
             1,
             plain or draw(st.integers(0, 9)) > 0,
-            tuple(Held(KeyText(str(key)), "0-0") for key in draw(keys)),
+            tuple(SessionSubscription(KeyText(str(key)), "0-0") for key in draw(keys)),
         )
         for number in range(draw(st.integers(0, most)))
     ]

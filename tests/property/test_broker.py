@@ -74,7 +74,7 @@ def _check(world: BrokerWorld) -> None:
             ]
             assert wish.seen == expected, f"{client.user} {wish.channel}"
             if wish.channel == OWN_CHANNEL:
-                assert world.cluster.asks[wish.subscription].parameter_values() == {"user_id": client.user}
+                assert world.cluster.keys[wish.subscription].parameter_values() == {"user_id": client.user}
 
 
 @settings(deadline=None)
@@ -127,7 +127,7 @@ def test_nobody_gets_what_is_filled_in_for_another(seed: int) -> None:
     world.settle()
     for client in (own, named):
         (wish,) = client.wishes.values()
-        assert world.cluster.asks[wish.subscription].parameter_values() == {"user_id": client.user}
+        assert world.cluster.keys[wish.subscription].parameter_values() == {"user_id": client.user}
     assert not any(wish.subscription for wish in eve.wishes.values())
     assert not eve.last
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tocsin.coordinator.moves.execution import Execution, MoveLimits, PlanRun, Progress
 from tocsin.coordinator.moves.table import MoveRecord, Step
-from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.protocol.subscription_keys import KeyText
 from worlds.moving import FakeNetwork
 
 _BROKERS = ("a", "b", "c")
 _LIMITS = MoveLimits(in_flight=3, per_s=4)
-_HELD = (Held(KeyText("fire"), "1-0"),)
+_HELD = (SessionSubscription(KeyText("fire"), "1-0"),)
 #: Longer than all steps of a move may last together.
 _LONG_S = 200.0
 

@@ -169,10 +169,10 @@ class _Connection(TocsinConnection):
 
     def say(self, message: Any) -> None:
         if isinstance(message, Hello):
-            asks = [
+            subscribes = [
                 Subscribe(one.channel, one.parameters, self._subscriber.position, 1) for one in message.subscriptions
             ]
-            message = Hello(message.token, message.device, asks)
+            message = Hello(message.token, message.device, subscribes)
         super().say(message)
 
     def _note(self, notification: memoryview) -> None:

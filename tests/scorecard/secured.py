@@ -101,8 +101,8 @@ class Secured:
         with self.socket() as socket:
             socket.send(json.dumps({"type": "hello", "token": token, "device": "phone"}))
             await_message(socket, "welcome")
-            ask = {"type": "subscribe", "channel": CHANNEL, "parameters": {"topic": topic}, "request": 1}
-            socket.send(json.dumps(ask))
+            wanted = {"type": "subscribe", "channel": CHANNEL, "parameters": {"topic": topic}, "request": 1}
+            socket.send(json.dumps(wanted))
             await_message(socket, "subscribed")
             yield socket
 

@@ -94,12 +94,12 @@ def _at_cluster() -> Iterator[tuple[str, str, str, set[str]]]:
 
 
 def _at_coordinator() -> Iterator[tuple[str, str, str, set[str]]]:
-    for method, path, asks in _routes(_COORDINATOR):
-        if dependencies.user_only in asks:
+    for method, path, required in _routes(_COORDINATOR):
+        if dependencies.user_only in required:
             allowed = {"User"}
-        elif dependencies.broker_only in asks:
+        elif dependencies.broker_only in required:
             allowed = {"Operator", "Broker"}
-        elif dependencies.operator_only in asks:
+        elif dependencies.operator_only in required:
             allowed = {"Operator", "Viewer"} if method == "GET" else {"Operator"}
         else:
             allowed = set(_ROLES)

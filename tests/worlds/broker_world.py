@@ -16,7 +16,7 @@ from typing import cast
 from tocsin.broker.core.events import (
     Acknowledged,
     Acquire,
-    Ask,
+    BackendHold,
     BackendsAcquired,
     BackendsReleased,
     Claimed,
@@ -31,7 +31,6 @@ from tocsin.broker.core.events import (
     FetchSession,
     ForgetSession,
     ForgetSubscription,
-    Held,
     HistoryPulled,
     Instruction,
     Kept,
@@ -65,6 +64,7 @@ from tocsin.errors import FilledOtherwise, Unavailable
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, HistoryGone, Subscribe, Subscribed, Unsubscribed, Welcome
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Rounds without anything new after which nothing more will come: a few for calls and answers, the rest to be sure.
 _QUIET_ROUNDS = 20
@@ -78,29 +78,31 @@ class FakeCluster:
 
     last_id: int = 0
     sequence: int = 0
-    ids: dict[Ask, int] = field(default_factory=dict)
-    asks: dict[int, Ask] = field(default_factory=dict)
+    ids: dict[SubscriptionKey, int] = field(default_factory=dict)
+    keys: dict[int, SubscriptionKey] = field(default_factory=dict)
     holders: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     results: list[tuple[int, int]] = field(default_factory=list)
     #: Channels of which parameters are filled in for subscribers.
     filled: dict[str, dict[str, str]] = field(default_factory=lambda: {OWN_CHANNEL: {"user_id": "USER"}})
 
-    def acquire(self, broker: str, asks: list[Ask]) -> tuple[list[tuple[Ask, Held]], list[tuple[Ask, FilledOtherwise]]]:
+    def acquire(
+        self, broker: str, keys: list[SubscriptionKey]
+    ) -> tuple[list[tuple[SubscriptionKey, BackendHold]], list[tuple[SubscriptionKey, FilledOtherwise]]]:
         """What is held from now on, and what is refused, for its broker knew the channel not, or otherwise."""
-        held: list[tuple[Ask, Held]] = []
-        refused: list[tuple[Ask, FilledOtherwise]] = []
-        for ask in asks:
-            filled = self.filled.get(ask.channel, {})
-            if ask.filled != tuple(sorted(filled)):
-                refused.append((ask, FilledOtherwise("other parameters are filled in", filled)))
+        held: list[tuple[SubscriptionKey, BackendHold]] = []
+        refused: list[tuple[SubscriptionKey, FilledOtherwise]] = []
+        for key in keys:
+            filled = self.filled.get(key.channel, {})
+            if key.filled != tuple(sorted(filled)):
+                refused.append((key, FilledOtherwise("other parameters are filled in", filled)))
                 continue
-            if ask not in self.ids:
+            if key not in self.ids:
                 self.last_id += 1
-                self.ids[ask] = self.last_id
-                self.asks[self.last_id] = ask
-            one = self.ids[ask]
+                self.ids[key] = self.last_id
+                self.keys[self.last_id] = key
+            one = self.ids[key]
             self.holders[one].add(broker)
-            held.append((ask, self._held(one)))
+            held.append((key, self._held(one)))
         return held, refused
 
     def release(self, broker: str, ids: list[int]) -> None:
@@ -108,9 +110,9 @@ class FakeCluster:
             self.holders[one].discard(broker)
             if not self.holders[one]:
                 del self.holders[one]
-                self.ids.pop(self.asks.pop(one), None)
+                self.ids.pop(self.keys.pop(one), None)
 
-    def held(self, broker: str) -> list[Held]:
+    def held(self, broker: str) -> list[BackendHold]:
         return [self._held(one) for one, holders in self.holders.items() if broker in holders]
 
     def run(self) -> None:
@@ -138,10 +140,10 @@ class FakeCluster:
         ]
         return found, max(after, self.sequence)
 
-    def _held(self, one: int) -> Held:
-        ask = self.asks[one]
-        filled = self.filled.get(ask.channel, {})
-        return Held(one, ask.channel, ask.parameter_values(), ask.permission, self.sequence, filled=filled)
+    def _held(self, one: int) -> BackendHold:
+        key = self.keys[one]
+        filled = self.filled.get(key.channel, {})
+        return BackendHold(one, key.channel, key.parameter_values(), key.permission, self.sequence, filled=filled)
 
 
 @dataclass(slots=True)
@@ -171,7 +173,7 @@ class FakeCoordinator:
 @dataclass(slots=True)
 class FakeStore:
     generations: dict[str, int] = field(default_factory=dict)
-    positions: dict[str, dict[Ask, Position]] = field(default_factory=lambda: defaultdict(dict))
+    positions: dict[str, dict[SubscriptionKey, Position]] = field(default_factory=lambda: defaultdict(dict))
 
     #: The disk is full: nothing is taken.
     is_full: bool = False
@@ -193,18 +195,18 @@ class FakeStore:
             case ForgetSession(subscriber):
                 self.generations.pop(subscriber, None)
                 self.positions.pop(subscriber, None)
-            case StoreSubscription(subscriber, ask, position):
-                self.positions[subscriber][ask.stored()] = position
-            case ForgetSubscription(subscriber, ask):
-                self.positions[subscriber].pop(ask.stored(), None)
+            case StoreSubscription(subscriber, key, position):
+                self.positions[subscriber][key.stored()] = position
+            case ForgetSubscription(subscriber, key):
+                self.positions[subscriber].pop(key.stored(), None)
             case StorePositions(positions):
-                for subscriber, ask, position in positions:
-                    if ask.stored() in self.positions[subscriber]:
-                        self.positions[subscriber][ask.stored()] = position
+                for subscriber, key, position in positions:
+                    if key.stored() in self.positions[subscriber]:
+                        self.positions[subscriber][key.stored()] = position
 
     def sessions(self) -> list[KeptSession]:
         return [
-            KeptSession(one, generation, [Kept(ask, at) for ask, at in self.positions[one].items()])
+            KeptSession(one, generation, [Kept(key, at) for key, at in self.positions[one].items()])
             for one, generation in self.generations.items()
         ]
 
@@ -289,10 +291,10 @@ class BrokerWorld:
         client.last = {}
         client.refused.clear()
         self._by_connection[client.connection] = client
-        asks = [Subscribe(one.channel, one.parameters, one.position, one.request) for one in client.wishes.values()]
+        keys = [Subscribe(one.channel, one.parameters, one.position, one.request) for one in client.wishes.values()]
         self._tell(
             broker,
-            SubscriberArrived(client.connection, client.user, "d", "", 0, float("inf"), asks, self.now_s),
+            SubscriberArrived(client.connection, client.user, "d", "", 0, float("inf"), keys, self.now_s),
         )
 
     def disconnect(self, client: FakeClient) -> None:
@@ -370,8 +372,8 @@ class BrokerWorld:
         if not broker.calls:
             return
         match broker.calls.pop(self.rng.randrange(len(broker.calls))):
-            case Acquire(asks):
-                held, refused = self.cluster.acquire(broker.name, list(asks))
+            case Acquire(keys):
+                held, refused = self.cluster.acquire(broker.name, list(keys))
                 # A pull may have been looked up before and not have come back yet.
                 self._tell(broker, BackendsAcquired(held, refused, broker.pulls + 1, self.now_s))
             case Release(ids):

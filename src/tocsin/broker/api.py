@@ -84,19 +84,19 @@ async def follow(
     if not request.app.state.origins(origin, request.headers.get("host", "")):
         raise Forbidden("this origin is not in allowed_origins")
     calls = [Subscribe(*parse_call(text)) for text in subscribe]
-    asks = with_positions(calls, last_event_id)
+    subscribes = with_positions(calls, last_event_id)
     # Before the stream begins: a token that is not good is a plain 401.
     node.check(token)
     stream = EventStream(
         node.next_connection(),
         node,
-        len(asks),
+        len(subscribes),
         max_queued_bytes=settings.max_queued_bytes,
         cut=request.scope.get(CUT, lambda: None),
     )
     node.opened(stream)
     try:
-        node.greet(stream, Hello(token, device, asks))
+        node.greet(stream, Hello(token, device, subscribes))
     except BaseException:
         node.lost(stream)
         raise

@@ -64,13 +64,13 @@ def run_subscribe(
 ) -> None:
     """Subscribe to channels and print notifications as they come. Ctrl-C ends it."""
     try:
-        asks = [parse_call(call) for call in calls]
+        parsed = [parse_call(call) for call in calls]
         if not user and not token:
             user, password, register = f"guest-{secrets.token_hex(8)}", secrets.token_urlsafe(24), True
         elif user and not password and not token:
             password = typer.prompt(f"Password of {user}", hide_input=True)
         who = _Who(coordinator, broker, user, password, token, device, register)
-        asyncio.run(_follow_until_interrupted(who, asks, count, as_json))
+        asyncio.run(_follow_until_interrupted(who, parsed, count, as_json))
     except StatementError as exc:
         fail(exc.pointed())
     except TocsinError as exc:
@@ -85,7 +85,7 @@ def run_subscribe(
 
 
 async def _follow_until_interrupted(
-    who: _Who, asks: list[tuple[str, dict[str, ParameterValue]]], count: int, as_json: bool
+    who: _Who, parsed: list[tuple[str, dict[str, ParameterValue]]], count: int, as_json: bool
 ) -> None:
     def tell_gone(subscription: Subscription, gone: HistoryGone) -> None:
         if as_json:
@@ -95,7 +95,7 @@ async def _follow_until_interrupted(
             err.print(gone.message, style="yellow", markup=False, soft_wrap=True)
 
     async with await _subscriber(who, tell_gone) as me:
-        for channel, parameters in asks:
+        for channel, parameters in parsed:
             await me.subscribe(channel, parameters)
         if not as_json:
             err.print(f"connected to {me.broker} as {me.name}; waiting", style="dim", markup=False, soft_wrap=True)

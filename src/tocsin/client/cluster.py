@@ -104,10 +104,10 @@ class ClusterClient(HttpClient):
         """Register a broker; returns the cursor where its pulling may begin."""
         return int(self._json("PUT", f"/v1/brokers/{path_part(name)}", json={})["cursor"])
 
-    def subscribe(self, broker: str, asks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Hold a backend subscription for each of `asks` (`channel`, `parameters`)."""
+    def subscribe(self, broker: str, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Hold a backend subscription for each of `wanted` (`channel`, `parameters`)."""
         answer = self._json(
-            "POST", f"/v1/brokers/{path_part(broker)}/subscriptions", json={"subscriptions": list(asks)}
+            "POST", f"/v1/brokers/{path_part(broker)}/subscriptions", json={"subscriptions": list(wanted)}
         )
         subscriptions: list[dict[str, Any]] = answer["subscriptions"]
         return subscriptions

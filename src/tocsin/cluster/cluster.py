@@ -279,12 +279,12 @@ class Cluster:
         return is_changed
 
     def subscribe(
-        self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
+        self, broker: str, channel: str, wanted: Sequence[tuple[ParameterValue, ...]], permission: str = ""
     ) -> Subscribed:
         """Hold backend subscriptions for a broker; the channel's next run serves them. Values are checked before."""
         with self.subscription_lock:
             state = self.channel_at_work(channel)
-            done = self.registry.subscribe(broker, state.channel.name, asks, permission)
+            done = self.registry.subscribe(broker, state.channel.name, wanted, permission)
             state.subscriptions.add(done.created)
             return done
 

@@ -57,7 +57,7 @@ class BrokerWelcome(BaseModel):
     incarnation: int = Field(0, description="To be given with each later call, as `Tocsin-Incarnation`")
 
 
-class BackendSubscription(BaseModel):
+class SubscriptionKeyBody(BaseModel):
     """What makes two subscriptions the same."""
 
     channel: str = Field(max_length=MAX_CHANNEL_LENGTH)
@@ -65,7 +65,7 @@ class BackendSubscription(BaseModel):
     permission: str = Field("", max_length=255)
 
 
-class HeldSubscription(BackendSubscription):
+class ReportedSubscription(SubscriptionKeyBody):
     """A frontend subscription as brokers report it, so that another broker can carry it on."""
 
     position: str = Field(max_length=50, pattern=r"^\d{1,19}-\d{1,19}$", description="Acknowledged up to here")
@@ -77,10 +77,10 @@ class Session(BaseModel):
     subscriber: SubscriberId
     generation: _Count
     connected: bool = False
-    subscriptions: list[HeldSubscription] = Field([], max_length=10_000)
+    subscriptions: list[ReportedSubscription] = Field([], max_length=10_000)
 
 
-class PulledSubscription(BackendSubscription):
+class PulledSubscription(SubscriptionKeyBody):
     """What has come for one since the last heartbeat."""
 
     size_bytes: _Count
@@ -115,7 +115,7 @@ class Preparation(BaseModel):
     """Hold these backend subscriptions: the subscriber may be told to come."""
 
     subscriber: SubscriberId
-    subscriptions: list[BackendSubscription]
+    subscriptions: list[SubscriptionKeyBody]
 
 
 class MoveOrder(BaseModel):

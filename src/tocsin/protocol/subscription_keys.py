@@ -1,9 +1,79 @@
-"""What makes two backend subscriptions the same (pure)."""
+"""What makes two backend subscriptions the same, and the texts that stand for it (pure)."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import NewType
+
+import msgspec
+
+from tocsin.model.catalogue import ParameterValue
 
 #: A subscription key as one text: the JSON of [channel, parameters, permission], with parameters in order. Equal texts
 #: are the same subscription, and 1, 1.0 and true stay three values.
 KeyText = NewType("KeyText", str)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionKey:
+    """What makes two subscriptions the same, as far as anybody can tell before the cluster has answered.
+
+    `parameters` is JSON with sorted names: as Python values, 1, 1.0 and true would be equal.
+    """
+
+    channel: str
+    parameters: str
+    permission: str
+    #: The parameters that were filled in with who has connected, in lower case and sorted. What somebody has given
+    #: themselves is never the same as what was filled in, so that nobody gets another's by naming them.
+    filled: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        channel: str, parameters: Mapping[str, ParameterValue], permission: str, filled: Iterable[str] = ()
+    ) -> SubscriptionKey:
+        names = tuple(sorted(name.lower() for name in filled))
+        return SubscriptionKey(channel, _encode(parameters), permission, names)
+
+    @staticmethod
+    def folded(channel: str, parameters: Mapping[str, ParameterValue]) -> SubscriptionKey:
+        """Tells a device's own subscriptions apart: names don't differ by case, nor 5 from 5.0; but true is not 1.
+
+        >>> SubscriptionKey.folded("C", {"a": 5}) == SubscriptionKey.folded("c", {"A": 5.0})
+        True
+        """
+        values = {name.lower(): _whole(value) for name, value in parameters.items()}
+        return SubscriptionKey(channel.lower(), _encode(values), "")
+
+    def stored(self) -> SubscriptionKey:
+        """As it is written down and reported: which parameters were filled in is found out anew."""
+        return replace(self, filled=())
+
+    def parameter_values(self) -> dict[str, ParameterValue]:
+        values: dict[str, ParameterValue] = msgspec.json.decode(self.parameters)
+        return values
+
+
+def key_text(channel: str, parameters: Mapping[str, ParameterValue], permission: str) -> KeyText:
+    """Equal texts are one object: a hundred thousand sessions that hold the same share it.
+
+    >>> key_text("C", {"b": 1, "a": True}, "staff")
+    '["C",{"a":true,"b":1},"staff"]'
+    """
+    return KeyText(sys.intern(_encode([channel, parameters, permission])))
+
+
+def key_fields(text: KeyText) -> tuple[str, dict[str, ParameterValue], str]:
+    """Channel, parameters and permission class."""
+    channel, parameters, permission = msgspec.json.decode(text)
+    return channel, parameters, permission
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def _whole(value: ParameterValue) -> ParameterValue:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

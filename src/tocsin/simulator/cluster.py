@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.broker.core.events import Ask, Held
+from tocsin.broker.core.events import BackendHold
 from tocsin.protocol.messages import Subscribe
-from tocsin.protocol.subscription_keys import KeyText
+from tocsin.protocol.subscription_keys import KeyText, SubscriptionKey, key_text
 from tocsin.simulator.chance import stream
 from tocsin.simulator.scenario import Fluctuation
 from tocsin.simulator.workload import Workload
@@ -54,26 +53,25 @@ class Cluster:
         self._last_id = 0
         #: Those that have ended too: what is on its way may still speak of them.
         self._backend_of_id: dict[int, int] = {}
-        self.asks: list[Ask] = []
-        self.keys: list[KeyText] = []
+        self.keys: list[SubscriptionKey] = []
+        self.key_texts: list[KeyText] = []
         #: Asking for each backend subscription for the first time; its request is its number, from 1.
         self.subscribes: list[Subscribe] = []
         for channel, first in zip(workload.channels, workload.bounds, strict=False):
             for value in range(channel.subscriptions):
                 parameters: dict[str, int | float | str | bool] = {_PARAMETER: value}
-                self.asks.append(Ask.of(channel.name, parameters, ""))
-                text = msgspec.json.encode([channel.name, parameters, ""]).decode()
-                self.keys.append(KeyText(text))
+                self.keys.append(SubscriptionKey.of(channel.name, parameters, ""))
+                self.key_texts.append(key_text(channel.name, parameters, ""))
                 self.subscribes.append(Subscribe(channel.name, parameters, "", int(first) + value + 1))
-        self._backend_of_ask = {ask: number for number, ask in enumerate(self.asks)}
-        self.backend_of_key = {key: number for number, key in enumerate(self.keys)}
+        self._backend_of_key = {key: number for number, key in enumerate(self.keys)}
+        self.backend_of_text = {text: number for number, text in enumerate(self.key_texts)}
 
     # What brokers ask for
 
-    def acquire(self, broker: int, asks: Sequence[Ask]) -> list[Held]:
+    def acquire(self, broker: int, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         held = []
-        for ask in asks:
-            backend = self._backend_of_ask[ask]
+        for key in keys:
+            backend = self._backend_of_key[key]
             if not self.ids[backend]:
                 self._last_id += 1
                 self.ids[backend] = self._last_id
@@ -93,7 +91,7 @@ class Cluster:
                 ended.append(backend)
         return ended
 
-    def held_by(self, broker: int) -> list[Held]:
+    def held_by(self, broker: int) -> list[BackendHold]:
         return [self._held(int(backend)) for backend in np.flatnonzero(self.held[broker])]
 
     def backend_of(self, subscription: int) -> int:
@@ -124,8 +122,8 @@ class Cluster:
             np.add.at(self._raised, steps.backends[self._next_step : end], steps.steps[self._next_step : end])
             self._next_step = end
 
-    def _held(self, backend: int) -> Held:
-        ask = self.asks[backend]
-        return Held(
-            int(self.ids[backend]), ask.channel, self.subscribes[backend].parameters, ask.permission, self.sequence
+    def _held(self, backend: int) -> BackendHold:
+        key = self.keys[backend]
+        return BackendHold(
+            int(self.ids[backend]), key.channel, self.subscribes[backend].parameters, key.permission, self.sequence
         )

@@ -27,7 +27,7 @@ from tocsin.coordinator.registry.events import (
 )
 from tocsin.coordinator.registry.instructions import AnswerClaim, AnswerHandover, AnswerHeartbeat, AnswerPlacement
 from tocsin.coordinator.registry.machine import BrokerReport, CoordinatorState, Limits
-from tocsin.coordinator.registry.records import Held
+from tocsin.coordinator.registry.records import SessionSubscription
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.simulator.chance import Dice
@@ -75,7 +75,7 @@ class Coordination:
         #: Hands a broker's subscribers over: the number of the broker, and where each goes.
         self.hand_over: Callable[[int, dict[str, tuple[str, str]]], None] = lambda *_: None
         #: One object for each subscription: positions are all the same while deliveries are summed.
-        self._held_at: dict[int, Held] = {}
+        self._held_at: dict[int, SessionSubscription] = {}
         self._kept_at: dict[str, Kept] = {}
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class Coordination:
     # What it learns of rates
 
     def observe(self, run: ChannelRun) -> None:
-        observe, keys = self._state.rates.observe, self._cluster.keys
+        observe, keys = self._state.rates.observe, self._cluster.key_texts
         ids = self._cluster.ids[run.first : run.last]
         held = np.flatnonzero(ids)
         for backend, size_bytes in zip((run.first + held).tolist(), run.sizes_bytes[held].tolist(), strict=True):
@@ -137,7 +137,7 @@ class Coordination:
 
     def forget(self, backends: Sequence[int]) -> None:
         for backend in backends:
-            self._state.rates.forget(self._cluster.keys[backend])
+            self._state.rates.forget(self._cluster.key_texts[backend])
 
     # Time
 
@@ -192,18 +192,18 @@ class Coordination:
     def _ask(self, event: Event, kind: type[_Answer]) -> _Answer:
         return next(one for one in reversed(self._state.handle(event)) if isinstance(one, kind))
 
-    def _held(self, position: Position) -> Held:
+    def _held(self, position: Position) -> SessionSubscription:
         held = None if position.sequence else self._held_at.get(position.epoch)
         if held is None:
-            held = Held(self._cluster.keys[self._cluster.backend_of(position.epoch)], str(position))
+            held = SessionSubscription(self._cluster.key_texts[self._cluster.backend_of(position.epoch)], str(position))
             if not position.sequence:
                 self._held_at[position.epoch] = held
         return held
 
-    def _kept(self, held: Held) -> Kept:
+    def _kept(self, held: SessionSubscription) -> Kept:
         kept = self._kept_at.get(held.position)
         if kept is None:
-            kept = Kept(self._cluster.asks[self._cluster.backend_of_key[held.key]], Position.parse(held.position))
+            kept = Kept(self._cluster.keys[self._cluster.backend_of_text[held.key]], Position.parse(held.position))
             if not kept.position.sequence:
                 self._kept_at[held.position] = kept
         return kept

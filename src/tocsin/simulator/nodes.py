@@ -172,8 +172,8 @@ class BrokerNode:
             answer(asked)
 
     def _acquired(self, asked: Acquire) -> None:
-        held = self._cluster.acquire(self.number, asked.asks)
-        pairs = list(zip(asked.asks, held, strict=True))
+        held = self._cluster.acquire(self.number, asked.keys)
+        pairs = list(zip(asked.keys, held, strict=True))
         self.tell(BackendsAcquired(pairs, [], self._pulls + 1, self._kernel.now_s))
 
     def _released(self, asked: Release) -> None:

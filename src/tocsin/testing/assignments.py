@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from tocsin.balancing.assignment import AssignedBroker, AssignmentView
-from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.protocol.subscription_keys import KeyText
 
 
@@ -28,7 +28,9 @@ def assignment(
     names = {one.name for one in given}
     places = given + [AssignedBroker(name) for name in sorted({broker for broker, _ in who.values()} - names)]
     sessions = [
-        SessionRecord(name, broker, 1, name not in away, tuple(Held(KeyText(key), "0-0") for key in holds.split()))
+        SessionRecord(
+            name, broker, 1, name not in away, tuple(SessionSubscription(KeyText(key), "0-0") for key in holds.split())
+        )
         for name, (broker, holds) in who.items()
     ]
     return AssignmentView.of(places, sessions, lambda key: float(rates[key]), resting)

@@ -151,9 +151,9 @@ def _claim_before_holding() -> None:
 
     acquire = ClusterLink.acquire
 
-    async def slow(self: Any, asks: Any) -> Any:
+    async def slow(self: Any, keys: Any) -> Any:
         await asyncio.sleep(2)
-        return await acquire(self, asks)
+        return await acquire(self, keys)
 
     substitute(machine.BrokerState, "_claim_when_whole", claim)
     substitute(machine.BrokerState, "_session_fetched", hasty)
@@ -178,10 +178,14 @@ def _mix_up_shelves() -> None:
 
 def _ignore_permission() -> None:
     """All who ask the same share it, whatever they may see."""
-    from tocsin.broker.core.events import Ask
+    from tocsin.protocol.subscription_keys import SubscriptionKey
 
-    of = Ask.of
-    substitute(Ask, "of", staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)))
+    of = SubscriptionKey.of
+    substitute(
+        SubscriptionKey,
+        "of",
+        staticmethod(lambda channel, values, _permission, *filled: of(channel, values, "", *filled)),
+    )
 
 
 def _unsubscribe_says_so_only() -> None:
@@ -210,7 +214,7 @@ def _believe_everybody() -> None:
 
 def _keep_repeats() -> None:
     """The client hands on what comes a second time."""
-    from tocsin.client.core.held_subscription import Held
+    from tocsin.client.core.client_subscription import ClientSubscription
 
     def gullible(self: Any, position: Any) -> bool:
         last = self.received
@@ -219,7 +223,7 @@ def _keep_repeats() -> None:
         self.received = max(position, last, key=lambda one: one.sequence)
         return True
 
-    substitute(Held, "take", gullible)
+    substitute(ClientSubscription, "take", gullible)
 
 
 def _acknowledge_on_arrival() -> None:

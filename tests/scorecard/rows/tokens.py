@@ -200,8 +200,13 @@ class _Attack:
         try:
             with self._system.socket() as socket:
                 socket.send(json.dumps({"type": "hello", "token": token, "device": "phone"}))
-                ask = {"type": "subscribe", "channel": CHANNEL, "parameters": {"topic": _SECRET_TOPIC}, "request": 1}
-                socket.send(json.dumps(ask))
+                request_body = {
+                    "type": "subscribe",
+                    "channel": CHANNEL,
+                    "parameters": {"topic": _SECRET_TOPIC},
+                    "request": 1,
+                }
+                socket.send(json.dumps(request_body))
                 while True:
                     message = json.loads(socket.recv(30))
                     if message["type"] != "error":
@@ -288,8 +293,12 @@ class _Attack:
                 welcome = json.loads(socket.recv(30))
                 if not welcome.get("subscriber", "mallory/").startswith("mallory/") or _SECRET_TOPIC in str(welcome):
                     self._bad.append(f"mallory was welcomed with {welcome}")
-                ask = {"channel": CHANNEL, "parameters": {"topic": "mine"}, "position": self._chance.choice(foreign)}
-                socket.send(json.dumps({"type": "subscribe", "request": 1, **ask}))
+                request_body = {
+                    "channel": CHANNEL,
+                    "parameters": {"topic": "mine"},
+                    "position": self._chance.choice(foreign),
+                }
+                socket.send(json.dumps({"type": "subscribe", "request": 1, **request_body}))
                 socket.send(json.dumps({"type": "unsubscribe", "subscription": int(epoch), "request": 2}))
                 socket.send(json.dumps({"type": "ack", "positions": [position]}))
                 socket.send(json.dumps({"type": "ping", "request": 3}))
@@ -305,7 +314,7 @@ class _Attack:
         """Parameters that are filled in, with other people's values, and a channel that is not granted to her class."""
         name = self._chance.choice(("alice", "Mallory", "mallory/phone", "", "mallory "))
         given = {self._chance.choice(("owner", "OWNER")): name}
-        asks = {
+        requests = {
             1: {"channel": self._chance.choice((OWN_CHANNEL, OWN_CHANNEL.lower())), "parameters": given},
             2: {"channel": OWN_CHANNEL, "parameters": {"class": "staff"}},
             3: {"channel": STAFF_CHANNEL, "parameters": {"topic": _SECRET_TOPIC}},
@@ -313,15 +322,15 @@ class _Attack:
         with self._system.socket() as socket:
             socket.send(json.dumps({"type": "hello", "token": self._mallory, "device": "watch"}))
             await_message(socket, "welcome")
-            for request, ask in asks.items():
-                socket.send(json.dumps({"type": "subscribe", "request": request, **ask}))
-            while asks:
+            for request, request_body in requests.items():
+                socket.send(json.dumps({"type": "subscribe", "request": request, **request_body}))
+            while requests:
                 message = json.loads(socket.recv(30))
-                ask = asks.pop(message.get("request", 0), {})
+                request_body = requests.pop(message.get("request", 0), {})
                 code = message.get("code", message["type"])
                 self._answers[code] += 1
                 if code not in ("forbidden", "not_granted"):
-                    self._bad.append(f"mallory asked for {ask} and was told {str(message)[:300]}")
+                    self._bad.append(f"mallory asked for {request_body} and was told {str(message)[:300]}")
                 self._tries["what is not granted, or another's"] += 1
 
     def _judge(self, where: str, token: str, status: int, text: str = "") -> None:

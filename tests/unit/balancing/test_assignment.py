@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tocsin.balancing.assignment import AssignedBroker, AssignmentView
-from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.errors import InvalidValue
 from tocsin.protocol.subscription_keys import KeyText
 from tocsin.testing.assignments import assignment
@@ -30,7 +30,9 @@ def test_the_order_in_which_things_are_listed_makes_no_difference() -> None:
 
 
 def test_what_one_subscriber_holds_twice_counts_once() -> None:
-    twice = SessionRecord("ann", "a", 1, True, (Held(KeyText("fire"), "1-1"), Held(KeyText("fire"), "1-2")))
+    twice = SessionRecord(
+        "ann", "a", 1, True, (SessionSubscription(KeyText("fire"), "1-1"), SessionSubscription(KeyText("fire"), "1-2"))
+    )
     view = AssignmentView.of([AssignedBroker("a")], [twice], lambda _: 1.0)
     assert view.holds.tolist() == [0]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from tocsin.broker.core.events import Ask, Delivery, Held, KeptSession, Started
+from tocsin.broker.core.events import BackendHold, Delivery, KeptSession, Started
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
 from tocsin.broker.core.storing import Change
@@ -22,6 +22,7 @@ from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import Unavailable
 from tocsin.protocol.coordination import BrokerRegistration
 from tocsin.protocol.messages import FromBroker, encode
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.tokens import Identity
 from tocsin.settings import BrokerSettings
@@ -31,12 +32,14 @@ class Cluster:
     """Holds whatever it is asked to, and has no results."""
 
     def __init__(self) -> None:
-        self.ids: dict[Ask, int] = {}
+        self.ids: dict[SubscriptionKey, int] = {}
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+    async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         return [
-            Held(self.ids.setdefault(ask, len(self.ids) + 1), ask.channel, ask.parameter_values(), ask.permission, 100)
-            for ask in asks
+            BackendHold(
+                self.ids.setdefault(key, len(self.ids) + 1), key.channel, key.parameter_values(), key.permission, 100
+            )
+            for key in keys
         ]
 
     async def release(self, ids: Sequence[int]) -> None:

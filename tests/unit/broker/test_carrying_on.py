@@ -8,14 +8,13 @@ from typing import TypeVar
 
 from tocsin.broker.core.events import (
     Acquire,
-    Ask,
+    BackendHold,
     BackendsAcquired,
     Claimed,
     ConnectionLost,
     Event,
     FetchSession,
     ForgetSubscription,
-    Held,
     Instruction,
     Kept,
     KeptSession,
@@ -34,9 +33,10 @@ from tocsin.broker.core.machine import BrokerState
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, Subscribe, Subscribed, Welcome
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _Kind = TypeVar("_Kind")
-_FIRE, _FLOOD, _STORM = (Ask.of("OfType", {"etype": etype}, "") for etype in ("fire", "flood", "storm"))
+_FIRE, _FLOOD, _STORM = (SubscriptionKey.of("OfType", {"etype": etype}, "") for etype in ("fire", "flood", "storm"))
 _AWAY = Unavailable("starting", retry_after_s=1)
 
 
@@ -46,7 +46,7 @@ class _Broker:
     def __init__(self, sessions: Sequence[KeptSession] = ()) -> None:
         self._state = BrokerState("b", Limits(), random.Random(0))
         self.told: list[Instruction] = []
-        self.tell(Started(sessions, [Held(6, "OfType", {"etype": "fire"}, "", 100)], 100, 0.0))
+        self.tell(Started(sessions, [BackendHold(6, "OfType", {"etype": "fire"}, "", 100)], 100, 0.0))
 
     def tell(self, event: Event) -> None:
         self.told = self._state.handle(event)
@@ -64,7 +64,7 @@ class _Broker:
         self.tell(SessionFetched("ann/d", session, is_certain=True, now_s=0.0))
 
     def acquire_floods(self) -> None:
-        self.tell(BackendsAcquired([(_FLOOD, Held(7, "OfType", {"etype": "flood"}, "", 100))], [], 1, 0.0))
+        self.tell(BackendsAcquired([(_FLOOD, BackendHold(7, "OfType", {"etype": "flood"}, "", 100))], [], 1, 0.0))
 
     def report(self) -> Report:
         self.tell(ReportDue())
@@ -124,7 +124,7 @@ def test_what_was_brought_is_carried_on_though_its_subscriber_was_not_welcomed()
     broker.acquire_floods()
     assert broker.all_of(Acquire) == [Acquire([_STORM])]
     assert broker.report().claims == []
-    broker.tell(BackendsAcquired([(_STORM, Held(8, "OfType", {"etype": "storm"}, "", 100))], [], 1, 0.0))
+    broker.tell(BackendsAcquired([(_STORM, BackendHold(8, "OfType", {"etype": "storm"}, "", 100))], [], 1, 0.0))
     assert broker.report().claims == ["ann/d"]
     broker.tell(Claimed({"ann/d": 3}))
     broker.fetched(KeptSession("ann/d", 3, []))

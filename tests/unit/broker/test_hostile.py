@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.core.events import Ask, Claimed, Delivery, Kept, KeptSession, ResultsPulled, StoreSubscription
+from tocsin.broker.core.events import Claimed, Delivery, Kept, KeptSession, ResultsPulled, StoreSubscription
 from tocsin.broker.shell.coordinator_link import to_wire
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_FAILED, CLOSE_IDLE, Error, Pong, Subscribed, Welcome
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from unit.broker.nodes import Broker, Cluster, Coordinator, Line
 
 _SUBSCRIBE = '{"type":"subscribe","channel":"C","request":3}'
@@ -53,8 +54,8 @@ async def test_what_the_store_can_not_take_ends_one_connection(broker: Broker) -
     await broker.say(ann, _SUBSCRIBE)
     await broker.say(eve, _SUBSCRIBE)
 
-    def poisoned(subscriber: str, ask: Ask, position: Position) -> StoreSubscription:
-        return StoreSubscription(subscriber, ask, Position(position.epoch, 1 << 63))
+    def poisoned(subscriber: str, key: SubscriptionKey, position: Position) -> StoreSubscription:
+        return StoreSubscription(subscriber, key, Position(position.epoch, 1 << 63))
 
     with patch("tocsin.broker.core.subscribing.StoreSubscription", poisoned):
         await broker.say(eve, _SUBSCRIBE.replace("C", "D"))
@@ -104,7 +105,7 @@ async def test_a_mistake_with_what_hello_brought_ends_that_connection(broker: Br
     """Also when the coordinator, or the cluster, had to answer before anybody was let in."""
     ann = await broker.line("ann")
     await broker.say(ann, _SUBSCRIBE)
-    kept = KeptSession("eve/d", 1, [Kept(Ask.of("D", {}, ""), Position(2, 90))]) if is_kept else None
+    kept = KeptSession("eve/d", 1, [Kept(SubscriptionKey.of("D", {}, ""), Position(2, 90))]) if is_kept else None
     eve = Line(broker.node.next_connection())
     broker.node.opened(eve)
     with (

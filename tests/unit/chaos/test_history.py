@@ -264,13 +264,13 @@ def test_the_last_wave_reaches_every_channel() -> None:
     """Else a channel that stopped could hide."""
     history = clean()
     history.stored[EVENTS] = Stored([record for one in last_wave("s") for record in one.records])
-    asks: dict[str, Row] = {
+    wanted: dict[str, Row] = {
         "OfTopic": {"topic": TOPIC},
         "ForMember": {"member": MEMBER},
         "OfTeam": {"team": TEAM, "level": 1},
         "TopicTotals": {"topic": TOPIC},
     }
-    for channel, parameters in asks.items():
+    for channel, parameters in wanted.items():
         history.subscriptions = {1: Subscription(1, channel, parameters, 1)}
         assert expected_results(history)[1].total() > 0
 

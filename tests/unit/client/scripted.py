@@ -126,8 +126,8 @@ class ScriptedBroker:
                 for number, (_, _, sequence) in self.kept.items():
                     self._sent[socket][number] = sequence
                     self._follow(number)
-                for ask in message.subscriptions:
-                    await self._subscribe(socket, ask)
+                for subscribe in message.subscriptions:
+                    await self._subscribe(socket, subscribe)
             case messages.Subscribe():
                 await self._subscribe(socket, message)
             case messages.Unsubscribe(number, request):
@@ -139,17 +139,19 @@ class ScriptedBroker:
             case messages.Ack():
                 pass
 
-    async def _subscribe(self, socket: ServerConnection, ask: messages.Subscribe) -> None:
-        if (error := self.objection(ask)) is not None:
+    async def _subscribe(self, socket: ServerConnection, subscribe: messages.Subscribe) -> None:
+        if (error := self.objection(subscribe)) is not None:
             await socket.send(messages.encode(error), text=True)
             return
-        number = self.results.id_of(ask.channel, ask.parameters)
+        number = self.results.id_of(subscribe.channel, subscribe.parameters)
         after, recovered = self.results.sequence, True
-        if ask.position:
-            position = messages.parse_position(ask.position)
+        if subscribe.position:
+            position = messages.parse_position(subscribe.position)
             recovered = position.epoch == number
             after = position.sequence if recovered else after
-        answer = messages.Subscribed(number, ask.channel, ask.parameters, f"{number}-{after}", recovered, ask.request)
+        answer = messages.Subscribed(
+            number, subscribe.channel, subscribe.parameters, f"{number}-{after}", recovered, subscribe.request
+        )
         await socket.send(messages.encode(answer), text=True)
         self._sent[socket][number] = after
         self._follow(number)

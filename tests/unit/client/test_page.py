@@ -134,6 +134,6 @@ async def test_follows_through_losses_and_moves(script: Path) -> None:
 async def test_shows_what_is_refused(script: Path) -> None:
     """Errors are shown as such."""
     async with scripted(Results()) as broker:
-        broker.objection = lambda ask: messages.Error("not_found", "no channel C", request=ask.request)
+        broker.objection = lambda message: messages.Error("not_found", "no channel C", request=message.request)
         async with opened(script, broker.url, "C") as page:
             assert (await shown(page, text="not_found: no channel C"))["part"] == "errors"

@@ -116,8 +116,8 @@ class World(RuleBasedStateMachine):
                 ]
                 link.to_client.append(messages.Welcome("ann/phone", "phone", link.url, kept))
                 link.sent = dict(self.kept)
-                for ask in message.subscriptions:
-                    self.serve(link, ask)
+                for subscribe in message.subscriptions:
+                    self.serve(link, subscribe)
             case messages.Subscribe():
                 self.serve(link, message)
             case messages.Unsubscribe(number, request):
@@ -133,18 +133,20 @@ class World(RuleBasedStateMachine):
             case messages.Ping():
                 link.to_client.append(messages.Pong())
 
-    def serve(self, link: ModelLink, ask: messages.Subscribe) -> None:
-        number = self.backend(ask.channel)
+    def serve(self, link: ModelLink, subscribe: messages.Subscribe) -> None:
+        number = self.backend(subscribe.channel)
         recovered = True
-        if ask.position and Position.parse(ask.position).epoch == number:
-            self.kept[number] = link.sent[number] = Position.parse(ask.position).sequence
+        if subscribe.position and Position.parse(subscribe.position).epoch == number:
+            self.kept[number] = link.sent[number] = Position.parse(subscribe.position).sequence
         else:
-            recovered = not ask.position
+            recovered = not subscribe.position
             if number not in self.kept:
                 self.kept[number] = self.sequence
                 link.sent[number] = self.sequence
         position = f"{number}-{self.kept[number]}"
-        link.to_client.append(messages.Subscribed(number, ask.channel, {}, position, recovered, ask.request))
+        link.to_client.append(
+            messages.Subscribed(number, subscribe.channel, {}, position, recovered, subscribe.request)
+        )
 
     def broker_sends(self, link: ModelLink, at_most: int) -> None:
         """Push results on: the broker decides when."""

@@ -101,7 +101,7 @@ async def test_stays_when_a_move_fails(results: Results, broker: ScriptedBroker)
     """A broker that can't be reached, or refuses, is no reason to leave the one that serves."""
     async with scripted(results, "b2") as other, Subscriber(broker=broker.url, token="t") as me:
         subscription = await me.subscribe("C")
-        other.objection = lambda ask: messages.Error("not_found", "no channel C", request=ask.request)
+        other.objection = lambda message: messages.Error("not_found", "no channel C", request=message.request)
         await broker.send(messages.Move(other.url, "b2"))
         await other.until(lambda: bool(other.hellos))
         await broker.send(messages.Move("http://127.0.0.1:1", "b3"))
@@ -257,8 +257,10 @@ async def test_unsubscribing_while_away(results: Results, broker: ScriptedBroker
 
 async def test_refusals_are_raised(broker: ScriptedBroker) -> None:
     """What can't be subscribed to is said with its own error, and the connection lives on."""
-    broker.objection = lambda ask: (
-        messages.Error("not_found", f"no channel {ask.channel}", request=ask.request) if ask.channel != "C" else None
+    broker.objection = lambda message: (
+        messages.Error("not_found", f"no channel {message.channel}", request=message.request)
+        if message.channel != "C"
+        else None
     )
     async with Subscriber(broker=broker.url, token="t") as me:
         with pytest.raises(NotFound, match="no channel Nope"):
@@ -283,7 +285,7 @@ async def test_a_subscription_that_can_not_be_carried_on(results: Results, broke
     """When a channel is dropped, whoever iterates is told."""
     async with Subscriber(broker=broker.url, token="t") as me:
         subscription = await me.subscribe("C")
-        broker.objection = lambda ask: messages.Error("not_found", "no channel C", request=ask.request)
+        broker.objection = lambda message: messages.Error("not_found", "no channel C", request=message.request)
         await broker.live.close(1001)
         with pytest.raises(NotFound, match="no channel C"):
             await take(subscription, 1)

@@ -34,15 +34,15 @@ from tocsin.coordinator.registry.instructions import (
     StoreStoppedEvacuations,
 )
 from tocsin.coordinator.registry.machine import CoordinatorState, Limits
-from tocsin.coordinator.registry.records import BrokerRecord, Held, SessionRecord
+from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord, SessionSubscription
 from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.subscription_keys import KeyText
 
 _Wanted = TypeVar("_Wanted")
 
 
-def held(*names: str, position: str = "1-0") -> tuple[Held, ...]:
-    return tuple(Held(KeyText(name), position) for name in names)
+def held(*names: str, position: str = "1-0") -> tuple[SessionSubscription, ...]:
+    return tuple(SessionSubscription(KeyText(name), position) for name in names)
 
 
 class Network:

@@ -10,9 +10,10 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tocsin.broker.core.events import Acquire, Ask, Held, Instruction, Release
+from tocsin.broker.core.events import Acquire, BackendHold, Instruction, Release
 from tocsin.broker.core.sessions import Backend, Session
 from tocsin.model.position import Position
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: What one call takes; the cluster takes 100,000.
 _MAX_PER_CALL = 5_000
@@ -42,9 +43,9 @@ class Holdings:
     def __init__(self, out: list[Instruction]) -> None:
         self._out = out
         self._backends: dict[int, Backend] = {}
-        self._ids: dict[Ask, int] = {}
-        self._wanted: dict[Ask, list[Waiter]] = {}
-        self._asked: dict[Ask, list[Waiter]] = {}
+        self._ids: dict[SubscriptionKey, int] = {}
+        self._wanted: dict[SubscriptionKey, list[Waiter]] = {}
+        self._asked: dict[SubscriptionKey, list[Waiter]] = {}
         self._unwanted: dict[int, Backend] = {}
         #: The unwanted by when they may be released, as a heap, so that no event looks at all of them. An entry is out
         #: of date when its backend is wanted again or has got another time; the number decides between equal times.
@@ -61,44 +62,44 @@ class Holdings:
     def get(self, subscription: int) -> Backend | None:
         return self._backends.get(subscription)
 
-    def find(self, ask: Ask) -> Backend | None:
-        found = self._ids.get(ask)
+    def find(self, key: SubscriptionKey) -> Backend | None:
+        found = self._ids.get(key)
         return None if found is None else self._backends[found]
 
-    def want(self, ask: Ask, waiter: Waiter) -> None:
-        (self._asked if ask in self._asked else self._wanted).setdefault(ask, []).append(waiter)
+    def want(self, key: SubscriptionKey, waiter: Waiter) -> None:
+        (self._asked if key in self._asked else self._wanted).setdefault(key, []).append(waiter)
 
-    def want_for_later(self, ask: Ask) -> None:
+    def want_for_later(self, key: SubscriptionKey) -> None:
         """Nobody waits for it, but somebody will."""
-        if ask not in self._asked:
-            self._wanted.setdefault(ask, [])
+        if key not in self._asked:
+            self._wanted.setdefault(key, [])
 
-    def add(self, held: Held, next_pull: int) -> Backend:
+    def add(self, held: BackendHold, next_pull: int) -> Backend:
         """The cluster holds this one for us."""
         backend = self._backends.get(held.id)
         if backend is None:
-            ask = Ask.of(held.channel, held.parameters, held.permission, held.filled)
-            backend = Backend(held.id, ask, held.parameters, held.sequence, next_pull)
+            key = SubscriptionKey.of(held.channel, held.parameters, held.permission, held.filled)
+            backend = Backend(held.id, key, held.parameters, held.sequence, next_pull)
             self._backends[held.id] = backend
-            self.spell(backend, ask)
+            self.spell(backend, key)
         backend.failure = backend.failure or held.failure
         return backend
 
-    def spell(self, backend: Backend, ask: Ask) -> None:
-        """`ask` is another way to ask for `backend`."""
-        backend.spellings.add(ask)
-        self._ids[ask] = backend.id
+    def spell(self, backend: Backend, key: SubscriptionKey) -> None:
+        """`key` is another way to ask for `backend`."""
+        backend.spellings.add(key)
+        self._ids[key] = backend.id
 
     def unspell(self, backend: Backend) -> None:
         """Whoever asks for the same gets it anew from the cluster; those who have `backend` keep it until they go."""
-        for ask in backend.spellings:
-            if self._ids.get(ask) == backend.id:
-                del self._ids[ask]
+        for key in backend.spellings:
+            if self._ids.get(key) == backend.id:
+                del self._ids[key]
 
-    def answered(self, asks: Iterable[Ask]) -> dict[Ask, list[Waiter]]:
+    def answered(self, keys: Iterable[SubscriptionKey]) -> dict[SubscriptionKey, list[Waiter]]:
         """The cluster has answered for these; returns who waited for each."""
         self._busy = False
-        return {ask: self._asked.pop(ask, []) for ask in asks}
+        return {key: self._asked.pop(key, []) for key in keys}
 
     def released(self) -> None:
         self._busy = False
@@ -122,9 +123,9 @@ class Holdings:
         """A connection that is gone does not wait for answers any more; what it carries on still comes to its session,
         unless that is over."""
         for waiting in (self._wanted, self._asked):
-            for ask, waiters in waiting.items():
+            for key, waiters in waiting.items():
                 left = [one if one.session is not session else one.left_alone() for one in waiters]
-                waiting[ask] = [
+                waiting[key] = [
                     one for one in left if one is not None and not (is_session_over and one.session is session)
                 ]
 
@@ -133,10 +134,10 @@ class Holdings:
         if self._busy:
             return []
         if self._wanted:
-            asks = list(self._wanted)[:_MAX_PER_CALL]
-            self._asked = {ask: self._wanted.pop(ask) for ask in asks}
+            keys = list(self._wanted)[:_MAX_PER_CALL]
+            self._asked = {key: self._wanted.pop(key) for key in keys}
             self._busy = True
-            self._out.append(Acquire(asks))
+            self._out.append(Acquire(keys))
             return []
         due = self._take_due(now_s)
         if due:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.cache import ResultCache
 from tocsin.broker.core.events import (
-    Ask,
     CursorLost,
     Deliver,
     Delivery,
@@ -31,6 +30,7 @@ from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session
 from tocsin.model.position import Position
 from tocsin.protocol.messages import HistoryGone
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _REMOVED = "results before this position are gone: they were kept for as long as the cluster keeps results"
 _REWOUND = "the cluster was started from a back-up: what it found since that was made is gone, and may come again"
@@ -137,11 +137,11 @@ class DeliveryDesk:
             self.park(session)
         return too_much
 
-    def pulled_bytes(self) -> dict[Ask, int]:
+    def pulled_bytes(self) -> dict[SubscriptionKey, int]:
         """How much has come for each, under every spelling of it, since this was last asked."""
         pulled, self._pulled_bytes = self._pulled_bytes, {}
         known = ((self._holdings.get(subscription), size) for subscription, size in pulled.items())
-        return {ask: size for backend, size in known if backend is not None for ask in backend.spellings}
+        return {key: size for backend, size in known if backend is not None for key in backend.spellings}
 
     def lose_cursor(self, event: CursorLost) -> list[Frontend]:
         """Go on from another cursor; returns those who were live and miss some, or got what is gone, and tells them."""

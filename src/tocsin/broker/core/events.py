@@ -5,55 +5,25 @@ Events are facts, instructions are orders. Times are monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-
-import msgspec
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tocsin.errors import TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.location import Location
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker, Subscribe
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: One subscriber's open connection; never used again.
 ConnectionId = int
 #: USER/DEVICE
 SubscriberId = str
 Parameters = Mapping[str, ParameterValue]
-#: Metres.
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What makes two subscriptions the same, as far as a broker can tell before it has asked the cluster.
-
-    `parameters` is JSON with sorted names: as Python values, 1, 1.0 and true would be equal.
-    """
-
-    channel: str
-    parameters: str
-    permission: str
-    #: The parameters that were filled in with who has connected, in lower case and sorted. What somebody has given
-    #: themselves is never the same as what was filled in, so that nobody gets another's by naming them.
-    filled: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(channel: str, parameters: Parameters, permission: str, filled: Iterable[str] = ()) -> Ask:
-        names = tuple(sorted(name.lower() for name in filled))
-        return Ask(channel, msgspec.json.encode(parameters, order="sorted").decode(), permission, names)
-
-    def stored(self) -> Ask:
-        """As it is written down, and told to others: what was filled in is found out anew."""
-        return replace(self, filled=())
-
-    def parameter_values(self) -> dict[str, ParameterValue]:
-        values: dict[str, ParameterValue] = msgspec.json.decode(self.parameters)
-        return values
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
+class BackendHold:
     """A backend subscription that this broker holds at the cluster. Its results come after `sequence`."""
 
     id: int
@@ -71,7 +41,7 @@ class Held:
 class Kept:
     """A frontend subscription as it is stored: acknowledged up to `position`."""
 
-    ask: Ask
+    key: SubscriptionKey
     position: Position
 
 
@@ -108,7 +78,7 @@ class Started:
     """The broker is registered: what it had stored, what it holds at the cluster, and where live results begin."""
 
     sessions: Sequence[KeptSession]
-    held: Sequence[Held]
+    held: Sequence[BackendHold]
     cursor: int
     now_s: float
 
@@ -196,8 +166,8 @@ class ConnectionFlushed:
 class BackendsAcquired:
     """The cluster holds these for us. `next_pull` is the number of the first pull that is certain to know of it."""
 
-    acquired: Sequence[tuple[Ask, Held]]
-    refused: Sequence[tuple[Ask, TocsinError]]
+    acquired: Sequence[tuple[SubscriptionKey, BackendHold]]
+    refused: Sequence[tuple[SubscriptionKey, TocsinError]]
     next_pull: int
     now_s: float
 
@@ -276,7 +246,7 @@ class Ordered:
     """What the coordinator wants done for its plans; it may want the same again."""
 
     #: Hold what these subscribers hold: they may be told to come.
-    prepare: Mapping[SubscriberId, Sequence[Ask]]
+    prepare: Mapping[SubscriberId, Sequence[SubscriptionKey]]
     #: Take over what is kept for these, who are away.
     adopt: Sequence[SubscriberId]
     #: Send these to another broker, with its address.
@@ -312,7 +282,7 @@ class NotStored:
     """
 
     subscribers: Sequence[SubscriberId]
-    positions: Sequence[tuple[SubscriberId, Ask, Position]]
+    positions: Sequence[tuple[SubscriberId, SubscriptionKey, Position]]
     presence: Sequence[SubscriberId]
     error: TocsinError
     request: int
@@ -408,7 +378,7 @@ class Close:
 class Acquire:
     """Hold these at the cluster; answer BackendsAcquired."""
 
-    asks: Sequence[Ask]
+    keys: Sequence[SubscriptionKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,19 +429,19 @@ class ForgetSession:
 @dataclass(frozen=True, slots=True)
 class StoreSubscription:
     subscriber: SubscriberId
-    ask: Ask
+    key: SubscriptionKey
     position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetSubscription:
     subscriber: SubscriberId
-    ask: Ask
+    key: SubscriptionKey
 
 
 @dataclass(frozen=True, slots=True)
 class StorePositions:
-    positions: Sequence[tuple[SubscriberId, Ask, Position]]
+    positions: Sequence[tuple[SubscriberId, SubscriptionKey, Position]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +462,7 @@ class Report:
     claims: Sequence[SubscriberId]
     changed: Mapping[SubscriberId, tuple[int, bool, KeptSession]]
     ended: Sequence[SubscriberId]
-    pulled_bytes: Mapping[Ask, int]
+    pulled_bytes: Mapping[SubscriptionKey, int]
     prepared: Sequence[SubscriberId] = ()
     places: Mapping[SubscriberId, Location] = field(default_factory=dict)
 

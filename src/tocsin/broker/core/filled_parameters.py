@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tocsin.broker.core.events import Ask
 from tocsin.errors import Forbidden
 from tocsin.model.catalogue import FilledBy
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Channels that are remembered; a forgotten one costs a refusal and a second call.
 _MAX_CHANNELS = 10_000
@@ -28,28 +28,28 @@ class Filling:
             del self._channels[next(iter(self._channels))]
         self._channels[channel.lower()] = dict(filled)
 
-    def fill(self, ask: Ask, user: str) -> Ask:
-        """`ask` as it is asked for `user`. Raises Forbidden if it names somebody else.
+    def fill(self, key: SubscriptionKey, user: str) -> SubscriptionKey:
+        """`key` as it is asked for `user`. Raises Forbidden if it names somebody else.
 
         >>> filling = Filling()
         >>> filling.learn("NearMe", {"user_id": "USER"})
-        >>> filling.fill(Ask.of("NearMe", {}, ""), "eve").parameters
+        >>> filling.fill(SubscriptionKey.of("NearMe", {}, ""), "eve").parameters
         '{"user_id":"eve"}'
-        >>> filling.fill(Ask.of("NearMe", {"user_id": "bob"}, ""), "eve")
+        >>> filling.fill(SubscriptionKey.of("NearMe", {"user_id": "bob"}, ""), "eve")
         Traceback (most recent call last):
         tocsin.errors.Forbidden: NearMe: user_id is your own name, 'eve'; leave it out
         """
-        filled = self._channels.get(ask.channel.lower())
-        if not filled and not ask.filled:
-            return ask
-        values = {name: value for name, value in ask.parameter_values().items() if name.lower() not in ask.filled}
+        filled = self._channels.get(key.channel.lower())
+        if not filled and not key.filled:
+            return key
+        values = {name: value for name, value in key.parameter_values().items() if name.lower() not in key.filled}
         for name, source in (filled or {}).items():
-            own = user if source == FilledBy.USER else ask.permission
+            own = user if source == FilledBy.USER else key.permission
             given = [spelt for spelt in values if spelt.lower() == name.lower()]
             if any(values[spelt] != own for spelt in given):
                 what = "name" if source == FilledBy.USER else "permission class"
-                raise Forbidden(f"{ask.channel}: {name} is your own {what}, {own!r}; leave it out")
+                raise Forbidden(f"{key.channel}: {name} is your own {what}, {own!r}; leave it out")
             for spelt in given:
                 del values[spelt]
             values[name] = own
-        return Ask.of(ask.channel, values, ask.permission, filled or ())
+        return SubscriptionKey.of(key.channel, values, key.permission, filled or ())

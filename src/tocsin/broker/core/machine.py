@@ -418,7 +418,7 @@ class BrokerState:
         self._connections[arrival.connection] = session
         self._quotas.count_connection(session.user, 1)
         for frontend in list(session.frontends.values()):
-            if frontend.ask.permission != arrival.permission:
+            if frontend.key.permission != arrival.permission:
                 self._subscriptions.detach(frontend, self._now_s)  # What one may see has changed since.
             else:
                 frontend.sent = frontend.acked
@@ -512,10 +512,10 @@ class BrokerState:
                 if session.connection is not None:
                     self._out.append(Send(session.connection, error_message(event.error, event.request)))
                 self._set_back(session, event.error.message)
-        for subscriber, ask, position in event.positions:
+        for subscriber, key, position in event.positions:
             known = self._sessions.get(subscriber)
             frontend = None if known is None else known.frontends.get(position.epoch)
-            if frontend is not None and frontend.ask == ask:
+            if frontend is not None and frontend.key == key:
                 self._acked[frontend] = None
         self._presence.update((one, None) for one in event.presence if one in self._sessions)
 
@@ -647,8 +647,8 @@ class BrokerState:
                     self._refuse(session, CLOSE_REFUSED, "the token has been revoked")
 
     def _ordered(self, event: Ordered) -> None:
-        for subscriber, asks in event.prepare.items():
-            self._relocation.prepare(subscriber, asks, event.now_s)
+        for subscriber, keys in event.prepare.items():
+            self._relocation.prepare(subscriber, keys, event.now_s)
         for subscriber in event.adopt:
             if subscriber not in self._sessions and subscriber not in self._adopting:
                 self._adopting.add(subscriber)
@@ -690,7 +690,7 @@ class BrokerState:
                 self._reports.moved_on(frontend.session)
             self._out.append(
                 StorePositions(
-                    [(one.session.subscriber, one.ask, Position(one.backend.id, one.acked)) for one in acked]
+                    [(one.session.subscriber, one.key, Position(one.backend.id, one.acked)) for one in acked]
                 )
             )
         if self._presence:

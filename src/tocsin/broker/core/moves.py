@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tocsin.broker.core.backend_holds import Holdings
-from tocsin.broker.core.events import Ask, BackendsAcquired, Instruction, Send, SubscriberId
+from tocsin.broker.core.events import BackendsAcquired, Instruction, Send, SubscriberId
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.sessions import Session
 from tocsin.errors import FilledOtherwise, Forbidden
 from tocsin.protocol.messages import Move
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: What was prepared is held for this long; if nobody has come by then, nobody will.
 _KEPT_FOR_S = 60.0
@@ -32,45 +33,45 @@ class RelocationDesk:
         self._filling = filling
         self._out = out
         #: For whom what is not held yet.
-        self._missing: dict[SubscriberId, set[Ask]] = {}
+        self._missing: dict[SubscriberId, set[SubscriptionKey]] = {}
         self._prepared: dict[SubscriberId, None] = {}
         self._leaving: dict[SubscriberId, _Leaving] = {}
 
     # Those who are to come
 
-    def prepare(self, subscriber: SubscriberId, asks: Sequence[Ask], now_s: float) -> None:
-        missing = {ask for one in asks if (ask := self._lacking(subscriber, one, now_s)) is not None}
+    def prepare(self, subscriber: SubscriberId, keys: Sequence[SubscriptionKey], now_s: float) -> None:
+        missing = {key for one in keys if (key := self._lacking(subscriber, one, now_s)) is not None}
         if missing:
             self._missing[subscriber] = missing
         else:
             self._prepared[subscriber] = None
 
-    def _lacking(self, subscriber: SubscriberId, ask: Ask, now_s: float) -> Ask | None:
+    def _lacking(self, subscriber: SubscriberId, key: SubscriptionKey, now_s: float) -> SubscriptionKey | None:
         """What has to be asked for, and is; None if it is held, or not theirs to have."""
         try:
-            ask = self._filling.fill(ask, subscriber.partition("/")[0])
+            key = self._filling.fill(key, subscriber.partition("/")[0])
         except Forbidden:
             return None
-        if self._keep(ask, now_s):
+        if self._keep(key, now_s):
             return None
-        self._holdings.want_for_later(ask)
-        return ask
+        self._holdings.want_for_later(key)
+        return key
 
     def acquired(self, event: BackendsAcquired) -> None:
         """The cluster has answered. What it will not have held can't be waited for."""
         if not self._missing:
             return
-        answered = {ask for ask, _ in event.acquired} | {ask for ask, error in event.refused if not error.temporary}
-        for ask, error in event.refused:
-            if error.temporary and any(ask in missing for missing in self._missing.values()):
-                self._holdings.want_for_later(ask)
-        otherwise = {ask for ask, error in event.refused if isinstance(error, FilledOtherwise)}
+        answered = {key for key, _ in event.acquired} | {key for key, error in event.refused if not error.temporary}
+        for key, error in event.refused:
+            if error.temporary and any(key in missing for missing in self._missing.values()):
+                self._holdings.want_for_later(key)
+        otherwise = {key for key, error in event.refused if isinstance(error, FilledOtherwise)}
         for subscriber, missing in list(self._missing.items()):
-            for ask in missing & answered:
-                self._keep(ask, event.now_s)
-            refilled = {self._lacking(subscriber, ask, event.now_s) for ask in missing & otherwise}
+            for key in missing & answered:
+                self._keep(key, event.now_s)
+            refilled = {self._lacking(subscriber, key, event.now_s) for key in missing & otherwise}
             missing.difference_update(answered)
-            missing.update(ask for ask in refilled - answered if ask is not None)
+            missing.update(key for key in refilled - answered if key is not None)
             if not missing:
                 del self._missing[subscriber]
                 self._prepared[subscriber] = None
@@ -83,9 +84,9 @@ class RelocationDesk:
         for subscriber in subscribers:
             self._prepared.pop(subscriber, None)
 
-    def _keep(self, ask: Ask, now_s: float) -> bool:
+    def _keep(self, key: SubscriptionKey, now_s: float) -> bool:
         """Hold it for a while, if it is held; whether it is."""
-        backend = self._holdings.find(ask)
+        backend = self._holdings.find(key)
         if backend is None:
             return False
         backend.keep_until_s = max(backend.keep_until_s, now_s + _KEPT_FOR_S)

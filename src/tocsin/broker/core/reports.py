@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 
-from tocsin.broker.core.events import Ask, KeptSession, Report, SubscriberId
+from tocsin.broker.core.events import KeptSession, Report, SubscriberId
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Sessions in one report, and among them those of which only positions changed.
 _MAX_PER_REPORT = 5_000
@@ -66,7 +67,7 @@ class ReportDesk:
 
     def next_report(
         self,
-        pulled_bytes: Mapping[Ask, int],
+        pulled_bytes: Mapping[SubscriptionKey, int],
         prepared: Sequence[SubscriberId] = (),
         places: Mapping[SubscriberId, Location] = MappingProxyType({}),
     ) -> Report:
@@ -83,7 +84,7 @@ class ReportDesk:
                 break
             kept = session.kept()
             changed[session.subscriber] = (session.version, session.connection is not None, kept)
-            left -= sum(_characters(one.ask) for one in kept.subscriptions)
+            left -= sum(_characters(one.key) for one in kept.subscriptions)
         return Report(
             claims=list(self._claims)[:_MAX_PER_REPORT],
             changed=changed,
@@ -108,16 +109,16 @@ def _can_report(session: Session) -> bool:
     return session.state.is_owned and session.state.is_confirmed
 
 
-def _fitting(pulled_bytes: Mapping[Ask, int]) -> dict[Ask, int]:
-    fitting: dict[Ask, int] = {}
+def _fitting(pulled_bytes: Mapping[SubscriptionKey, int]) -> dict[SubscriptionKey, int]:
+    fitting: dict[SubscriptionKey, int] = {}
     left = _MAX_CHARACTERS_PER_REPORT
-    for ask, size_bytes in islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT):
+    for key, size_bytes in islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT):
         if left <= 0:
             break
-        fitting[ask] = size_bytes
-        left -= _characters(ask)
+        fitting[key] = size_bytes
+        left -= _characters(key)
     return fitting
 
 
-def _characters(ask: Ask) -> int:
-    return len(ask.channel) + len(ask.parameters) + len(ask.permission) + _CHARACTERS_BESIDE
+def _characters(key: SubscriptionKey) -> int:
+    return len(key.channel) + len(key.parameters) + len(key.permission) + _CHARACTERS_BESIDE

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tocsin.broker.core.events import Ask, ConnectionId, Kept, KeptSession, Parameters, SubscriberArrived, SubscriberId
+from tocsin.broker.core.events import ConnectionId, Kept, KeptSession, Parameters, SubscriberArrived, SubscriberId
 from tocsin.broker.core.session_table import Presence, SessionFact, SessionState, next_state
 from tocsin.model.position import Position
 from tocsin.model.story import InvalidTransition, Story
 from tocsin.protocol.messages import Subscribed
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Devices that the broker made up begin with this; their subscriptions are kept for a short while only.
 NAMELESS = "~"
@@ -20,7 +21,7 @@ class Backend:
     """A backend subscription that this broker holds, shared by all its frontend subscriptions."""
 
     id: int
-    ask: Ask
+    key: SubscriptionKey
     parameters: Parameters
     #: Its results come after this sequence.
     begin: int
@@ -30,7 +31,7 @@ class Backend:
     #: Those who get each result as it comes.
     live: dict[ConnectionId, Session] = field(default_factory=dict)
     #: Every spelling under which it was asked for.
-    spellings: set[Ask] = field(default_factory=set)
+    spellings: set[SubscriptionKey] = field(default_factory=set)
     #: When nobody wants it any more: from when on it may be released.
     release_at_s: float | None = None
     #: Not before this: somebody who has gone elsewhere may not be served there yet, or somebody is about to come.
@@ -51,7 +52,7 @@ class Frontend:
 
     session: Session
     backend: Backend
-    ask: Ask
+    key: SubscriptionKey
     acked: int
     sent: int
     live: bool = False
@@ -74,10 +75,10 @@ class Session:
     frontends: dict[int, Frontend] = field(default_factory=dict)
     #: Subscriptions that are being carried on and that the cluster has not answered for yet. Until it has, nothing is
     #: claimed and nobody is welcomed.
-    restoring: dict[Ask, Position] = field(default_factory=dict)
+    restoring: dict[SubscriptionKey, Position] = field(default_factory=dict)
     #: Those that the subscriber itself has brought, with how far it had got. It is welcomed, but until the cluster has
     #: answered for them, here or after it has gone again, nothing is claimed: whoever kept them keeps them.
-    brought: dict[Ask, Position] = field(default_factory=dict)
+    brought: dict[SubscriptionKey, Position] = field(default_factory=dict)
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None
@@ -108,13 +109,13 @@ class Session:
         """Whether all that it is known to hold is held here."""
         return not self.restoring and not self.brought
 
-    def lacks(self, ask: Ask) -> bool:
+    def lacks(self, key: SubscriptionKey) -> bool:
         """Whether it holds this, and we do not hold it yet."""
-        return ask in self.restoring or ask in self.brought
+        return key in self.restoring or key in self.brought
 
-    def found(self, ask: Ask) -> Position | None:
+    def found(self, key: SubscriptionKey) -> Position | None:
         """It lacks this no longer; returns how far it had got, if it did."""
-        positions = (self.brought.pop(ask, None), self.restoring.pop(ask, None))
+        positions = (self.brought.pop(key, None), self.restoring.pop(key, None))
         return next((one for one in positions if one is not None), None)
 
     @property
@@ -140,9 +141,9 @@ class Session:
 
     def kept(self) -> KeptSession:
         """The session as another broker could carry it on, with what is not held here yet."""
-        held = {one.ask: Position(one.backend.id, one.acked) for one in self.frontends.values()}
+        held = {one.key: Position(one.backend.id, one.acked) for one in self.frontends.values()}
         positions = {**self.restoring, **self.brought, **held}
-        return KeptSession(self.subscriber, self.generation, [Kept(ask, at) for ask, at in positions.items()])
+        return KeptSession(self.subscriber, self.generation, [Kept(key, at) for key, at in positions.items()])
 
     def described(self) -> list[Subscribed]:
         return [describe(one) for one in self.frontends.values()]
@@ -152,7 +153,7 @@ def describe(frontend: Frontend, request: int = 0) -> Subscribed:
     backend = frontend.backend
     return Subscribed(
         subscription=backend.id,
-        channel=backend.ask.channel,
+        channel=backend.key.channel,
         parameters=dict(backend.parameters),
         position=str(Position(backend.id, frontend.acked)),
         recovered=frontend.recovered,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tocsin.broker.core.events import (
-    Ask,
     ForgetSession,
     ForgetSubscription,
     KeptSession,
@@ -24,6 +23,7 @@ from tocsin.broker.core.events import (
 )
 from tocsin.errors import TocsinError, Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
 
@@ -41,7 +41,7 @@ class Unkept:
 
     error: Exception
     subscribers: dict[SubscriberId, None] = field(default_factory=dict)
-    positions: list[tuple[SubscriberId, Ask, Position]] = field(default_factory=list)
+    positions: list[tuple[SubscriberId, SubscriptionKey, Position]] = field(default_factory=list)
     presence: list[SubscriberId] = field(default_factory=list)
 
     @property
@@ -85,10 +85,10 @@ class Keeper:
                     session = None
                 case StoreSession(whose, generation) if whose == subscriber and session is not None:
                     session = replace(session, generation=generation)
-                case ForgetSubscription(whose, ask) if whose == subscriber and session is not None:
+                case ForgetSubscription(whose, key) if whose == subscriber and session is not None:
                     session = replace(
                         session,
-                        subscriptions=[one for one in session.subscriptions if one.ask.stored() != ask.stored()],
+                        subscriptions=[one for one in session.subscriptions if one.key.stored() != key.stored()],
                     )
         return session
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tocsin.broker.core.backend_holds import Holdings, Waiter
 from tocsin.broker.core.delivery import DeliveryDesk
 from tocsin.broker.core.events import (
-    Ask,
     BackendsAcquired,
     ForgetSubscription,
     Instruction,
@@ -39,6 +38,7 @@ from tocsin.protocol.messages import (
     error_message,
     parse_position,
 )
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: A position that is further ahead of us than this was never given out. A cluster that is started again skips 200
 #: numbers for each second since it was started before, so that some years of it are so many.
@@ -72,40 +72,40 @@ class SubscriptionDesk:
 
     def restore(self, session: Session, kept: KeptSession, *, is_stored: bool = False) -> None:
         """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
-        known = {one.ask for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
+        known = {one.key for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
         for one in kept.subscriptions:
             try:
-                ask = self._filling.fill(one.ask, session.user)
+                key = self._filling.fill(one.key, session.user)
             except Forbidden:
                 # It was never theirs, or the channel has become another.
-                self._out.append(ForgetSubscription(session.subscriber, one.ask))
+                self._out.append(ForgetSubscription(session.subscriber, one.key))
                 continue
-            if ask in known:
+            if key in known:
                 continue
             if is_stored:
-                self._store_as(session, one.ask, ask, one.position)
+                self._store_as(session, one.key, key, one.position)
             backend = self._holdings.get(one.position.epoch)
-            if backend is not None and ask in backend.spellings:
-                self._carry_on(session, backend, ask, one.position, is_stored=is_stored)
+            if backend is not None and key in backend.spellings:
+                self._carry_on(session, backend, key, one.position, is_stored=is_stored)
             else:
-                session.restoring[ask] = one.position
-                self._holdings.want(ask, Waiter(session, one.position, 0, restoring=True, is_stored=True))
+                session.restoring[key] = one.position
+                self._holdings.want(key, Waiter(session, one.position, 0, restoring=True, is_stored=True))
                 if not is_stored:
                     # Before the cluster has answered: a session that is ours is taken for whole when we start again.
-                    self._out.append(StoreSubscription(session.subscriber, ask, one.position))
+                    self._out.append(StoreSubscription(session.subscriber, key, one.position))
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
         assert session.arrival is not None
-        ask = Ask.of(message.channel, message.parameters, session.arrival.permission)
+        key = SubscriptionKey.of(message.channel, message.parameters, session.arrival.permission)
         try:
             _check_channel(message.channel)
             position = parse_position(message.position) if message.position else None
             self._check_reach(position)
-            ask = self._filling.fill(ask, session.user)
+            key = self._filling.fill(key, session.user)
         except (InvalidValue, Forbidden) as exc:
             self._tell(session, error_message(exc, message.request))
             return
-        backend = self._holdings.find(ask)
+        backend = self._holdings.find(key)
         if backend is not None and (failure := _refusal(backend, position)) is not None:
             self._tell(session, error_message(failure, message.request))
             return
@@ -116,12 +116,12 @@ class SubscriptionDesk:
         elif backend is None:
             session.waiting += 1
             self._quotas.count_subscription(session.user, 1)
-            self._holdings.want(ask, Waiter(session, position, message.request, restoring=False))
+            self._holdings.want(key, Waiter(session, position, message.request, restoring=False))
             if position is not None:
-                session.brought[ask] = position
-                self._out.append(StoreSubscription(session.subscriber, ask, position))
+                session.brought[key] = position
+                self._out.append(StoreSubscription(session.subscriber, key, position))
         else:
-            self._subscribed(self._attach(session, backend, ask, position), message.request)
+            self._subscribed(self._attach(session, backend, key, position), message.request)
 
     def carry_on_brought(self, session: Session, messages: Sequence[Subscribe], permission: str) -> None:
         """What somebody brought who has left before `welcome` is carried on as if it had been kept."""
@@ -135,8 +135,8 @@ class SubscriptionDesk:
             except InvalidValue:
                 continue  # As it would have been told.
             if position is not None:
-                ask = Ask.of(message.channel, message.parameters, permission)
-                brought.append(Kept(ask, position))
+                key = SubscriptionKey.of(message.channel, message.parameters, permission)
+                brought.append(Kept(key, position))
         self.restore(session, KeptSession(session.subscriber, session.generation, brought))
 
     def refuse_change(self) -> TocsinError | None:
@@ -171,47 +171,47 @@ class SubscriptionDesk:
 
     def acquired(self, event: BackendsAcquired) -> dict[Session, None]:
         """The cluster has answered; returns the sessions that waited."""
-        asks = [ask for ask, _ in event.acquired] + [ask for ask, _ in event.refused]
-        waiting = self._holdings.answered(asks)
+        keys = [key for key, _ in event.acquired] + [key for key, _ in event.refused]
+        waiting = self._holdings.answered(keys)
         woken: dict[Session, None] = {}
-        for ask, held in event.acquired:
+        for key, held in event.acquired:
             self._filling.learn(held.channel, held.filled)
             is_new = self._holdings.get(held.id) is None
             backend = self._holdings.add(held, event.next_pull)
-            self._holdings.spell(backend, ask)
+            self._holdings.spell(backend, key)
             if is_new:
                 self._deliveries.open(backend)
-            for waiter in waiting[ask]:
-                self._serve(waiter, ask, backend)
+            for waiter in waiting[key]:
+                self._serve(waiter, key, backend)
                 woken[waiter.session] = None
             if not backend.frontends:
                 self._holdings.let_go(backend, event.now_s)
-        for ask, error in event.refused:
+        for key, error in event.refused:
             if isinstance(error, FilledOtherwise):
-                self._filling.learn(ask.channel, error.filled)
-            for waiter in waiting[ask]:
-                if not isinstance(error, FilledOtherwise) or not self._ask_anew(waiter, ask):
-                    self._refuse(waiter, ask, error)
+                self._filling.learn(key.channel, error.filled)
+            for waiter in waiting[key]:
+                if not isinstance(error, FilledOtherwise) or not self._ask_anew(waiter, key):
+                    self._refuse(waiter, key, error)
                 woken[waiter.session] = None
         return woken
 
-    def _ask_anew(self, waiter: Waiter, ask: Ask) -> bool:
+    def _ask_anew(self, waiter: Waiter, key: SubscriptionKey) -> bool:
         """Ask with the parameters filled in that the cluster has named; False if these were filled in already."""
         session = waiter.session
         try:
-            anew = self._filling.fill(ask, session.user)
+            anew = self._filling.fill(key, session.user)
         except Forbidden as exc:
-            self._refuse(waiter, ask, exc)
+            self._refuse(waiter, key, exc)
             return True
-        if anew == ask:
+        if anew == key:
             return False
-        if waiter.restoring and not session.lacks(ask):
+        if waiter.restoring and not session.lacks(key):
             return True  # The session has ended meanwhile, or somebody has asked for it anew.
         for positions in (session.brought, session.restoring):
-            if (position := positions.pop(ask, None)) is not None:
+            if (position := positions.pop(key, None)) is not None:
                 positions.setdefault(anew, position)
                 if waiter.is_stored or positions is session.brought:
-                    self._store_as(session, ask, anew, position)
+                    self._store_as(session, key, anew, position)
         backend = self._holdings.find(anew)
         if backend is None:
             self._holdings.want(anew, waiter)
@@ -219,11 +219,11 @@ class SubscriptionDesk:
             self._serve(waiter, anew, backend)
         return True
 
-    def _store_as(self, session: Session, before: Ask, ask: Ask, position: Position) -> None:
-        """What is stored as `before` is stored as `ask`, if that is written differently."""
-        if before.stored() != ask.stored():
+    def _store_as(self, session: Session, before: SubscriptionKey, key: SubscriptionKey, position: Position) -> None:
+        """What is stored as `before` is stored as `key`, if that is written differently."""
+        if before.stored() != key.stored():
             self._out.append(ForgetSubscription(session.subscriber, before))
-            self._out.append(StoreSubscription(session.subscriber, ask, position))
+            self._out.append(StoreSubscription(session.subscriber, key, position))
 
     def detach(self, frontend: Frontend, release_at_s: float, *, is_session_over: bool = False) -> None:
         """End a frontend subscription. Its backend subscription goes at `release_at_s` at the earliest, and not while
@@ -237,8 +237,8 @@ class SubscriptionDesk:
         self._quotas.count_subscription(session.user, -1)
         if not is_session_over:
             # One that has ended may have a successor, which is stored in its place.
-            if all(one.ask != frontend.ask for one in session.frontends.values()):
-                self._out.append(ForgetSubscription(session.subscriber, frontend.ask))
+            if all(one.key != frontend.key for one in session.frontends.values()):
+                self._out.append(ForgetSubscription(session.subscriber, frontend.key))
             self._reports.changed(session)
         if not backend.frontends:
             self._holdings.let_go(backend, release_at_s)
@@ -250,32 +250,32 @@ class SubscriptionDesk:
             self._quotas.count_subscription(session.user, -session.waiting)
             session.waiting = 0
 
-    def _serve(self, waiter: Waiter, ask: Ask, backend: Backend) -> None:
+    def _serve(self, waiter: Waiter, key: SubscriptionKey, backend: Backend) -> None:
         session = waiter.session
         if not waiter.restoring and (refusal := self.refuse_change()) is not None:
             # It asks again; until then what it has brought is not ours.
             self._send_back(waiter, refusal)
             return
         if waiter.restoring:
-            if session.lacks(ask):  # else the session has ended meanwhile, or somebody has asked for it anew
-                self._carry_on(session, backend, ask, waiter.position, is_stored=waiter.is_stored)
+            if session.lacks(key):  # else the session has ended meanwhile, or somebody has asked for it anew
+                self._carry_on(session, backend, key, waiter.position, is_stored=waiter.is_stored)
             return
         if (failure := _refusal(backend, waiter.position)) is not None:
-            self._refuse(waiter, ask, failure)
+            self._refuse(waiter, key, failure)
             return
         session.waiting -= 1
         self._quotas.count_subscription(session.user, -1)
-        self._subscribed(self._attach(session, backend, ask, waiter.position), waiter.request)
+        self._subscribed(self._attach(session, backend, key, waiter.position), waiter.request)
 
-    def _refuse(self, waiter: Waiter, ask: Ask, error: TocsinError) -> None:
+    def _refuse(self, waiter: Waiter, key: SubscriptionKey, error: TocsinError) -> None:
         """Whoever carries something on waits for as long as the cluster may still say yes: to go on without it would
         take it from those who keep it."""
         session = waiter.session
-        if session.lacks(ask) and error.temporary:
-            self._holdings.want(ask, waiter)
+        if session.lacks(key) and error.temporary:
+            self._holdings.want(key, waiter)
             return
-        if session.found(ask) is not None:
-            self._out.append(ForgetSubscription(session.subscriber, ask))
+        if session.found(key) is not None:
+            self._out.append(ForgetSubscription(session.subscriber, key))
         if not waiter.restoring:
             self._send_back(waiter, error)
 
@@ -285,29 +285,35 @@ class SubscriptionDesk:
         self._tell(waiter.session, error_message(error, waiter.request))
 
     def _carry_on(
-        self, session: Session, backend: Backend, ask: Ask, position: Position | None, *, is_stored: bool
+        self, session: Session, backend: Backend, key: SubscriptionKey, position: Position | None, *, is_stored: bool
     ) -> None:
         """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
-        if session.arrival is not None and session.arrival.permission != ask.permission:
-            session.found(ask)
-            self._out.append(ForgetSubscription(session.subscriber, ask))
+        if session.arrival is not None and session.arrival.permission != key.permission:
+            session.found(key)
+            self._out.append(ForgetSubscription(session.subscriber, key))
             return
-        frontend = self._attach(session, backend, ask, position, is_stored=is_stored)
+        frontend = self._attach(session, backend, key, position, is_stored=is_stored)
         if session.is_welcomed:
             self._subscribed(frontend, 0)
 
     def _attach(
-        self, session: Session, backend: Backend, ask: Ask, position: Position | None, *, is_stored: bool = False
+        self,
+        session: Session,
+        backend: Backend,
+        key: SubscriptionKey,
+        position: Position | None,
+        *,
+        is_stored: bool = False,
     ) -> Frontend:
         """Make `session` hold `backend`, after `position` if that lies in its history, else from now on."""
         self._holdings.keep(backend)
-        carried = session.found(ask)
+        carried = session.found(key)
         position = carried if position is None else position
         frontend = session.frontends.get(backend.id)
         is_known = frontend is not None
         if frontend is None:
             now = max(backend.begin, self._deliveries.through)
-            frontend = Frontend(session, backend, ask, acked=now, sent=now)
+            frontend = Frontend(session, backend, key, acked=now, sent=now)
             session.frontends[backend.id] = frontend
             backend.frontends[session.subscriber] = frontend
             self._quotas.count_subscription(session.user, 1)
@@ -323,7 +329,7 @@ class SubscriptionDesk:
             self.not_resumed += 1
         reached = Position(backend.id, frontend.acked)
         if not is_stored and not (is_known and self.unwritable):
-            self._out.append(StoreSubscription(session.subscriber, frontend.ask, reached))
+            self._out.append(StoreSubscription(session.subscriber, frontend.key, reached))
         elif reached != position or is_known:
             self._moved_on[frontend] = None
         self._reports.changed(session)
@@ -348,4 +354,4 @@ def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed 
     """Why a subscription can't be had: it has failed. Who held it before may carry it on, to be told so."""
     if not backend.failure or (position is not None and position.epoch == backend.id):
         return None
-    return SubscriptionFailed(f"channel {backend.ask.channel} can't be run with these values: {backend.failure}")
+    return SubscriptionFailed(f"channel {backend.key.channel} can't be run with these values: {backend.failure}")

@@ -10,12 +10,11 @@ from typing import TypeVar
 import structlog
 
 from tocsin.broker.core.events import (
-    Ask,
+    BackendHold,
     BackendsAcquired,
     BackendsReleased,
     CursorLost,
     Event,
-    Held,
     HistoryLost,
     HistoryPulled,
     PlacesPublished,
@@ -38,6 +37,7 @@ from tocsin.errors import (
     WrongEntries,
 )
 from tocsin.model.location import Location
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -116,8 +116,8 @@ class ClusterCalls:
             raise NotFound(f"the cluster holds {len(lost)} subscriptions no more that we had, such as {min(lost)}")
         self._run = run
 
-    async def acquire(self, asks: Sequence[Ask]) -> None:
-        acquired, refused = await self._acquire_or_split(list(asks), self._now_s() + _ACQUIRE_PATIENCE_S)
+    async def acquire(self, keys: Sequence[SubscriptionKey]) -> None:
+        acquired, refused = await self._acquire_or_split(list(keys), self._now_s() + _ACQUIRE_PATIENCE_S)
         self._happened(BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
 
     async def release(self, ids: Sequence[int]) -> None:
@@ -162,40 +162,40 @@ class ClusterCalls:
             self._happened(PlacesPublished(is_done=True))
 
     async def _acquire_or_split(
-        self, asks: list[Ask], deadline_s: float
-    ) -> tuple[list[tuple[Ask, Held]], list[tuple[Ask, TocsinError]]]:
+        self, keys: list[SubscriptionKey], deadline_s: float
+    ) -> tuple[list[tuple[SubscriptionKey, BackendHold]], list[tuple[SubscriptionKey, TocsinError]]]:
         """Hold all that can be held: the cluster takes all or none and says which are wrong. Where it doesn't, for it
         refuses the call as a whole, they are found by halving."""
         pause_s = _FIRST_PAUSE_S
-        refused: list[tuple[Ask, TocsinError]] = []
-        while asks:
+        refused: list[tuple[SubscriptionKey, TocsinError]] = []
+        while keys:
             try:
-                held = await self._link.acquire(asks)
-                return list(zip(asks, held, strict=True)), refused
+                held = await self._link.acquire(keys)
+                return list(zip(keys, held, strict=True)), refused
             except WrongEntries as exc:
-                wrong = {at: error for at, error in exc.wrong.items() if 0 <= at < len(asks)}
+                wrong = {at: error for at, error in exc.wrong.items() if 0 <= at < len(keys)}
                 if not wrong:
                     break
-                refused += [(asks[at], error) for at, error in wrong.items()]
-                asks = [ask for at, ask in enumerate(asks) if at not in wrong]
+                refused += [(keys[at], error) for at, error in wrong.items()]
+                keys = [key for at, key in enumerate(keys) if at not in wrong]
             except (NotRegistered, *ENDING):
                 raise  # It is about us: what was asked for may be right, and must not be given up.
             except (NotFound, InvalidValue, NotGranted) as exc:
-                if len(asks) == 1:
-                    return [], [*refused, (asks[0], exc)]
+                if len(keys) == 1:
+                    return [], [*refused, (keys[0], exc)]
                 break
             except TocsinError as exc:
-                if not isinstance(exc, Unavailable) and len(asks) > 1:
+                if not isinstance(exc, Unavailable) and len(keys) > 1:
                     break  # It may be too much for one call.
                 if self._now_s() >= deadline_s:
-                    return [], [*refused, *((ask, _for_now(exc)) for ask in asks)]
+                    return [], [*refused, *((key, _for_now(exc)) for key in keys)]
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
-        if not asks:
+        if not keys:
             return [], refused
-        middle = len(asks) // 2
-        first = await self._acquire_or_split(asks[:middle], deadline_s)
-        second = await self._acquire_or_split(asks[middle:], deadline_s)
+        middle = len(keys) // 2
+        first = await self._acquire_or_split(keys[:middle], deadline_s)
+        second = await self._acquire_or_split(keys[middle:], deadline_s)
         return first[0] + second[0], refused + first[1] + second[1]
 
     async def _until_answered(self, call: Callable[[], Awaitable[_Answer]], what: str) -> _Answer:

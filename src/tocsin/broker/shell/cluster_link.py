@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import structlog
 
-from tocsin.broker.core.events import Ask, Delivery, Held
+from tocsin.broker.core.events import BackendHold, Delivery
 from tocsin.broker.shell.credentials import bearing
 from tocsin.broker.shell.name_conflicts import conflict_of
 from tocsin.errors import (
@@ -38,6 +38,7 @@ from tocsin.protocol.messages import (
     notification_of,
 )
 from tocsin.protocol.paths import path_part
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 log = structlog.get_logger(__name__)
 
@@ -66,9 +67,9 @@ class ClusterLink:
         self._http.headers[incarnations.HEADER] = str(answer["incarnation"])
         return int(answer["cursor"])
 
-    async def held(self) -> list[Held]:
+    async def held(self) -> list[BackendHold]:
         """All that this broker holds."""
-        found: list[Held] = []
+        found: list[BackendHold] = []
         while True:
             after = found[-1].id if found else 0
             answer = await self._call("GET", f"{self._path}/subscriptions", params={"after": after, "limit": _PAGE})
@@ -77,17 +78,17 @@ class ClusterLink:
             if len(page) < _PAGE:
                 return found
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+    async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         """Hold all of these, or, if one is wrong, none."""
         body = {
             "subscriptions": [
                 {
-                    "channel": ask.channel,
-                    "parameters": ask.parameter_values(),
-                    "permission": ask.permission,
-                    "filled": ask.filled,
+                    "channel": key.channel,
+                    "parameters": key.parameter_values(),
+                    "permission": key.permission,
+                    "filled": key.filled,
                 }
-                for ask in asks
+                for key in keys
             ]
         }
         answer = await self._call("POST", f"{self._path}/subscriptions", json=body)
@@ -158,11 +159,11 @@ def _refusal(error: dict[str, Any]) -> TocsinError:
     return kinds.get(error["code"], RequestError)(message)
 
 
-def _held(one: dict[str, Any]) -> Held:
+def _held(one: dict[str, Any]) -> BackendHold:
     sequence = Position.parse(one["position"]).sequence
     failure = one.get("failure", "")
     filled = one.get("filled", {})
-    return Held(one["id"], one["channel"], one["parameters"], one["permission"], sequence, failure, filled)
+    return BackendHold(one["id"], one["channel"], one["parameters"], one["permission"], sequence, failure, filled)
 
 
 def _deliveries(lines: bytes) -> list[Delivery]:

@@ -148,7 +148,7 @@ class Coordination:
                 **self._metrics.rates(self._clock.monotonic_s()),
                 changed=[to_wire(one, connected=connected) for _, connected, one in report.changed.values()],
                 ended=list(report.ended),
-                pulled=[to_wire_pulled(ask, size_bytes) for ask, size_bytes in report.pulled_bytes.items()],
+                pulled=[to_wire_pulled(key, size_bytes) for key, size_bytes in report.pulled_bytes.items()],
                 revocations_seen=self._revocations_seen,
                 keys_seen=keys_version(self._stored_keys),
                 draining=self.is_draining,

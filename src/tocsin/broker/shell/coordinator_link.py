@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from tocsin.broker.core.events import Ask, Kept, KeptSession, Ordered
+from tocsin.broker.core.events import Kept, KeptSession, Ordered
 from tocsin.broker.shell.credentials import bearing
 from tocsin.broker.shell.name_conflicts import conflict_of
 from tocsin.errors import NotFound, RequestError, Superseded, Unavailable
@@ -22,14 +22,15 @@ from tocsin.protocol.coordination import (
     HandoverAnswer,
     Heartbeat,
     HeartbeatAnswer,
-    HeldSubscription,
     PulledSubscription,
+    ReportedSubscription,
     Session,
     SessionsAnswer,
     SessionsRequest,
 )
 from tocsin.protocol.incarnations import HEADER
 from tocsin.protocol.paths import path_part
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Everything goes on without the coordinator, so nobody waits for it for long.
 _TIMEOUT_S = 5.0
@@ -99,7 +100,7 @@ def from_wire(session: Session) -> KeptSession:
         session.subscriber,
         session.generation,
         [
-            Kept(Ask.of(one.channel, one.parameters, one.permission), Position.parse(one.position))
+            Kept(SubscriptionKey.of(one.channel, one.parameters, one.permission), Position.parse(one.position))
             for one in session.subscriptions
         ],
     )
@@ -111,10 +112,10 @@ def to_wire(session: KeptSession, *, connected: bool) -> Session:
         generation=session.generation,
         connected=connected,
         subscriptions=[
-            HeldSubscription(
-                channel=one.ask.channel,
-                parameters=one.ask.parameter_values(),
-                permission=one.ask.permission,
+            ReportedSubscription(
+                channel=one.key.channel,
+                parameters=one.key.parameter_values(),
+                permission=one.key.permission,
                 position=str(one.position),
             )
             for one in session.subscriptions
@@ -125,7 +126,9 @@ def to_wire(session: KeptSession, *, connected: bool) -> Session:
 def to_orders(answer: HeartbeatAnswer, now_s: float) -> Ordered:
     return Ordered(
         {
-            one.subscriber: [Ask.of(held.channel, held.parameters, held.permission) for held in one.subscriptions]
+            one.subscriber: [
+                SubscriptionKey.of(held.channel, held.parameters, held.permission) for held in one.subscriptions
+            ]
             for one in answer.prepare
         },
         answer.adopt,
@@ -134,7 +137,7 @@ def to_orders(answer: HeartbeatAnswer, now_s: float) -> Ordered:
     )
 
 
-def to_wire_pulled(ask: Ask, size_bytes: int) -> PulledSubscription:
+def to_wire_pulled(key: SubscriptionKey, size_bytes: int) -> PulledSubscription:
     return PulledSubscription(
-        channel=ask.channel, parameters=ask.parameter_values(), permission=ask.permission, size_bytes=size_bytes
+        channel=key.channel, parameters=key.parameter_values(), permission=key.permission, size_bytes=size_bytes
     )

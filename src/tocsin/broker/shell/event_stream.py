@@ -40,7 +40,7 @@ class EventStream:
         self,
         connection: ConnectionId,
         listener: Listener,
-        asks: int,
+        count: int,
         *,
         max_queued_bytes: int,
         cut: Callable[[], None] = lambda: None,
@@ -58,7 +58,7 @@ class EventStream:
         self._is_open = True
         self._wake = asyncio.Event()
         #: The position of each subscription that was asked for; which one a backend subscription is.
-        self._positions = [_NOTHING] * asks
+        self._positions = [_NOTHING] * count
         self._places: dict[int, int] = {}
 
     # From the node

@@ -299,8 +299,8 @@ class BrokerNode:
     def _ask_others(self, instruction: Instruction) -> None:
         """What the cluster or the coordinator is asked for; they answer with events."""
         match instruction:
-            case Acquire(asks):
-                self._spawn(self._cluster.acquire(asks))
+            case Acquire(keys):
+                self._spawn(self._cluster.acquire(keys))
             case Release(ids):
                 self._spawn(self._cluster.release(ids))
             case FetchHistory(after):

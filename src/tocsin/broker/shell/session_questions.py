@@ -14,11 +14,11 @@ from tocsin.errors import TocsinError
 _MAX_PER_CALL = 1_000
 
 #: Asks about some; returns what is known of each (None: nothing is), and of whom to ask again.
-Ask = Callable[[Sequence[str]], Awaitable[tuple[dict[str, KeptSession | None], list[str]]]]
+AskCoordinator = Callable[[Sequence[str]], Awaitable[tuple[dict[str, KeptSession | None], list[str]]]]
 
 
 class SessionQuestions:
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: AskCoordinator) -> None:
         self._ask = ask
         self._waiting: dict[str, asyncio.Future[KeptSession | None]] = {}
         self._asking: asyncio.Task[None] | None = None

@@ -16,7 +16,6 @@ from pathlib import Path
 import structlog
 
 from tocsin.broker.core.events import (
-    Ask,
     ForgetSession,
     ForgetSubscription,
     Kept,
@@ -29,6 +28,7 @@ from tocsin.broker.core.events import (
 from tocsin.broker.core.storing import Change
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime import digests
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import make_private
@@ -94,7 +94,7 @@ class SessionStore:
             f"SELECT subscriber, channel, parameters, permission, epoch, sequence FROM subscription {condition}", values
         )
         for subscriber, channel, parameters, permission, epoch, sequence in rows:
-            one = Kept(Ask(channel, parameters, permission), Position(epoch, sequence))
+            one = Kept(SubscriptionKey(channel, parameters, permission), Position(epoch, sequence))
             kept.setdefault(subscriber, []).append(one)
         found = self._db.execute(f"SELECT subscriber, generation, left_at_us FROM session {condition}", values)
         now_us = self._now_us()
@@ -178,21 +178,21 @@ class SessionStore:
             case ForgetSession(subscriber):
                 self._db.execute("DELETE FROM session WHERE subscriber = ?", (subscriber,))
                 self._db.execute("DELETE FROM subscription WHERE subscriber = ?", (subscriber,))
-            case StoreSubscription(subscriber, ask, position):
+            case StoreSubscription(subscriber, key, position):
                 self._db.execute(
                     "INSERT OR REPLACE INTO subscription "
                     "(subscriber, channel, parameters, permission, epoch, sequence) VALUES (?, ?, ?, ?, ?, ?)",
-                    (subscriber, ask.channel, ask.parameters, ask.permission, position.epoch, position.sequence),
+                    (subscriber, key.channel, key.parameters, key.permission, position.epoch, position.sequence),
                 )
-            case ForgetSubscription(subscriber, ask):
-                values = (subscriber, ask.channel, ask.parameters, ask.permission)
+            case ForgetSubscription(subscriber, key):
+                values = (subscriber, key.channel, key.parameters, key.permission)
                 self._db.execute(f"DELETE FROM subscription WHERE {_SAME_ASK}", values)
             case StorePositions(positions):
                 self._db.executemany(
                     f"UPDATE subscription SET epoch = ?, sequence = ? WHERE {_SAME_ASK}",
                     [
-                        (at.epoch, at.sequence, subscriber, ask.channel, ask.parameters, ask.permission)
-                        for subscriber, ask, at in positions
+                        (at.epoch, at.sequence, subscriber, key.channel, key.parameters, key.permission)
+                        for subscriber, key, at in positions
                     ],
                 )
             case StorePresence(away_s):

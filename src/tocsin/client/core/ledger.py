@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tocsin.client.core import events as ev
+from tocsin.client.core.client_subscription import ClientSubscription
 from tocsin.client.core.failures import error_of
-from tocsin.client.core.held_subscription import Held, Key, key_of
 from tocsin.client.core.links import Link, LinkState
 from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed
 from tocsin.model.position import Position
 from tocsin.protocol import messages
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Acknowledgements are gathered this long before the first is sent, and sent no more often than this.
 ACK_GATHER_S = 0.2
@@ -29,9 +30,9 @@ class Ledger:
     """Writes what is to be sent into the links' outboxes, and what is to be told into `out`."""
 
     def __init__(self) -> None:
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, ClientSubscription] = {}
         #: Unsubscribed from and not confirmed; whatever a broker kept of it must go.
-        self._leaving: dict[int, frozenset[Key]] = {}
+        self._leaving: dict[int, frozenset[SubscriptionKey]] = {}
         self._unsent_acks: set[int] = set()
         self._acked_s = -ACK_EVERY_S
         self.ack_due_s: float | None = None
@@ -41,11 +42,11 @@ class Ledger:
 
     def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
         """`link` is asked now; without one, the next link will be."""
-        key = key_of(asked.channel, asked.parameters)
+        key = SubscriptionKey.folded(asked.channel, asked.parameters)
         if any(key in held.keys for held in self._held.values()):
             self.out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
             return
-        held = Held(asked.request, asked.channel, asked.parameters)
+        held = ClientSubscription(asked.request, asked.channel, asked.parameters)
         if asked.position:
             try:
                 held.received = held.acked = messages.parse_position(asked.position)
@@ -53,7 +54,7 @@ class Ledger:
                 self.out.append(ev.TellRefused(asked.request, error))
                 return
         elif link is not None:
-            same = [kept for kept in link.kept.values() if key_of(kept.channel, kept.parameters) == key]
+            same = [kept for kept in link.kept.values() if SubscriptionKey.folded(kept.channel, kept.parameters) == key]
             if same:
                 held.received = held.acked = messages.parse_position(same[0].position)
         for request in [request for request, left in self._leaving.items() if key in left]:
@@ -114,7 +115,7 @@ class Ledger:
         leaving = {key: request for request, keys in self._leaving.items() for key in keys}
         for one in kept:
             link.mentioned.add(one.subscription)
-            key = key_of(one.channel, one.parameters)
+            key = SubscriptionKey.folded(one.channel, one.parameters)
             if key in leaving:
                 self._unsubscribe_from(link, one.subscription, leaving[key])
             else:
@@ -150,7 +151,7 @@ class Ledger:
         """What the broker kept for this device and nobody has asked for."""
         ours = {key for held in self._held.values() for key in held.keys}
         kept = link.kept.values() if link is not None else ()
-        return [one for one in kept if key_of(one.channel, one.parameters) not in ours]
+        return [one for one in kept if SubscriptionKey.folded(one.channel, one.parameters) not in ours]
 
     # ── What brokers say ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,7 +204,7 @@ class Ledger:
             if request in self._leaving and message.subscription not in link.requests:
                 self._unsubscribe_from(link, message.subscription, request)
             return
-        held.answered = key_of(message.channel, message.parameters)
+        held.answered = SubscriptionKey.folded(message.channel, message.parameters)
         if asked_after is None:
             return
         if link.requests.get(message.subscription, request) != request:
@@ -242,7 +243,7 @@ class Ledger:
             del self._held[error.request]
             self.out.append(ev.TellRefused(error.request, error_of(error.code, error.message)))
 
-    def _ask(self, link: Link, held: Held) -> None:
+    def _ask(self, link: Link, held: ClientSubscription) -> None:
         link.asked[held.request] = held.after
         link.outbox.append(_subscribe_message(held))
 
@@ -256,7 +257,7 @@ class Ledger:
             self.out.append(ev.TellUnsubscribed(request))
 
 
-def _subscribe_message(held: Held) -> messages.Subscribe:
+def _subscribe_message(held: ClientSubscription) -> messages.Subscribe:
     return messages.Subscribe(held.channel, dict(held.parameters), held.after, held.request)
 
 

@@ -264,10 +264,10 @@ class Driver:
         else:
             self.tell(ev.TokenGiven(token))
 
-    async def _ask_for_broker(self, ask: ev.Place) -> None:
+    async def _ask_for_broker(self, wanted: ev.Place) -> None:
         assert self._accounts is not None
         try:
-            placement = await self._accounts.place(ask.token, ask.device, ask.place, ask.avoid)
+            placement = await self._accounts.place(wanted.token, wanted.device, wanted.place, wanted.avoid)
         except (httpx.TransportError, httpx.InvalidURL) as exc:
             self.tell(ev.PlacementFailed(str(exc) or type(exc).__name__))
         except TocsinError as exc:

@@ -75,15 +75,15 @@ class Forgotten(BaseModel):
     ended: int = Field(description="Subscriptions that nobody holds any more")
 
 
-class Ask(BaseModel):
+class WantedSubscription(BaseModel):
     channel: str
     parameters: dict[str, _Value | None] = {}
     permission: str = Field("", max_length=255, description="Only subscriptions of one permission class are shared")
     filled: list[str] = Field([], max_length=100, description="The parameters that the broker has filled in")
 
 
-class Asks(BaseModel):
-    subscriptions: list[Ask] = Field(max_length=100_000)
+class WantedSubscriptions(BaseModel):
+    subscriptions: list[WantedSubscription] = Field(max_length=100_000)
 
 
 class SubscriptionAnswer(BaseModel):
@@ -148,7 +148,9 @@ def forget(broker: str, cluster: ReadyCluster) -> Response:
 @router.post(
     "/brokers/{broker}/subscriptions", response_model=SubscriptionsAnswer, tags=["brokers"], dependencies=[OwnName]
 )
-def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
+def subscribe(
+    broker: str, body: WantedSubscriptions, cluster: ReadyCluster, incarnation: IncarnationHeader = 0
+) -> Response:
     """Hold backend subscriptions for a broker; all of them, or, if some are wrong, none. The error then lists all that
     are, so that the rest can be asked for at once."""
     cluster.registry.check_registered(broker)
@@ -159,25 +161,25 @@ def subscribe(broker: str, body: Asks, cluster: ReadyCluster, incarnation: Incar
     with cluster.subscription_lock:
         cluster.incarnations.check(broker, incarnation)
         wrong: dict[int, TocsinError] = {}
-        for at, ask in enumerate(body.subscriptions):
+        for at, wanted in enumerate(body.subscriptions):
             try:
-                cluster.catalogue.channel(ask.channel)  # Its error lists what there is.
-                channel = cluster.channel_at_work(ask.channel).channel
-                check_filled(channel, ask.filled)
-                values = check_values(channel, ask.parameters)
-                check_class(channel, values, ask.permission)
-                cluster.grants.check_subscribe(channel.name, ask.permission)
+                cluster.catalogue.channel(wanted.channel)  # Its error lists what there is.
+                channel = cluster.channel_at_work(wanted.channel).channel
+                check_filled(channel, wanted.filled)
+                values = check_values(channel, wanted.parameters)
+                check_class(channel, values, wanted.permission)
+                cluster.grants.check_subscribe(channel.name, wanted.permission)
             except (NotFound, InvalidValue, NotGranted) as exc:
                 wrong[at] = exc
                 continue
             channels[channel.name] = channel
-            by_group.setdefault((channel.name, ask.permission), []).append((at, values))
+            by_group.setdefault((channel.name, wanted.permission), []).append((at, values))
         _refuse_wrong(wrong, len(body.subscriptions))
         position = cluster.results.last_sequence
-        for (name, permission), asks in by_group.items():
-            done = cluster.subscribe(broker, name, [values for _, values in asks], permission)
+        for (name, permission), many in by_group.items():
+            done = cluster.subscribe(broker, name, [values for _, values in many], permission)
             failures = cluster.registry.failures(name)
-            for (at, values), one in zip(asks, done.ids, strict=True):
+            for (at, values), one in zip(many, done.ids, strict=True):
                 failure = failures.get(one, "")
                 answers[at] = _described(channels[name], one, values, permission, position, failure)
     return reply({"subscriptions": answers})

@@ -1,6 +1,6 @@
 """Brokers, backend subscriptions and who holds which, in the catalogue's database.
 
-Identical subscriptions are one, also across brokers: the first broker that asks makes it, the last one that
+Identical subscriptions are one, also across brokers: the first broker that wanted makes it, the last one that
 leaves ends it. An id is given once and never again, so it can serve as the epoch of positions.
 """
 
@@ -30,9 +30,9 @@ subscription_table = sa.Table(
     metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
     sa.Column("channel", sa.String, nullable=False),
-    #: The values and the permission class as JSON: what makes two subscriptions the same.
-    sa.Column("ask", sa.Text, nullable=False),
-    sa.Index("subscription_ask", "channel", "ask", unique=True),
+    #: The permission class and the values as JSON: with the channel, what makes two subscriptions the same.
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Index("subscription_key", "channel", "key", unique=True),
 )
 _holds = sa.Table(
     "hold",
@@ -132,17 +132,17 @@ class SubscriptionRegistry:
     # Subscriptions
 
     def subscribe(
-        self, broker: str, channel: str, asks: Sequence[tuple[ParameterValue, ...]], permission: str = ""
+        self, broker: str, channel: str, wanted: Sequence[tuple[ParameterValue, ...]], permission: str = ""
     ) -> Subscribed:
-        """Hold a subscription to `channel` for each of `asks` (checked values, in declared order)."""
+        """Hold a subscription to `channel` for each of `wanted` (checked values, in declared order)."""
         self.check_registered(broker)
-        keys = [ask_key(values, permission) for values in asks]
+        keys = [_key_of(values, permission) for values in wanted]
         with self._lock, self._engine.begin() as connection:
-            known = _ids_by_ask(connection, channel, list(dict.fromkeys(keys)))
+            known = _ids_by_key(connection, channel, list(dict.fromkeys(keys)))
             next_id = self._last_id
             created: list[BackendSubscription] = []
             rows: list[tuple[int, str, str]] = []
-            for key, values in zip(keys, asks, strict=True):
+            for key, values in zip(keys, wanted, strict=True):
                 if key not in known:
                     next_id += 1
                     known[key] = next_id
@@ -187,12 +187,12 @@ class SubscriptionRegistry:
     def naming(self, text: str) -> Ended:
         """The subscriptions that were asked for with this text as one of their values, by channel."""
         query = sa.select(subscription_table).where(
-            subscription_table.c.ask.contains(_encode(text).decode(), autoescape=True), ~_has_ended
+            subscription_table.c.key.contains(_encode(text).decode(), autoescape=True), ~_has_ended
         )
         found: Ended = {}
         with self._engine.connect() as connection:
             for row in connection.execute(query):
-                if text in _subscription(row.id, row.channel, row.ask).values:
+                if text in _subscription(row.id, row.channel, row.key).values:
                     found.setdefault(row.channel, []).append(row.id)
         return found
 
@@ -202,7 +202,7 @@ class SubscriptionRegistry:
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(ids):
                 mine = subscription_table.c.id.in_(chunk)
-                connection.execute(subscription_table.update().where(mine).values(channel=ended, ask=ask_key((), "")))
+                connection.execute(subscription_table.update().where(mine).values(channel=ended, key=_key_of((), "")))
                 connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
 
     def forget_ended(self, broker: str) -> None:
@@ -246,7 +246,7 @@ class SubscriptionRegistry:
         with self._engine.connect() as connection:
             for chunk in in_chunks(ids):
                 rows = connection.execute(sa.select(subscription_table).where(subscription_table.c.id.in_(chunk)))
-                found.update({row.id: _subscription(row.id, row.channel, row.ask) for row in rows})
+                found.update({row.id: _subscription(row.id, row.channel, row.key) for row in rows})
         return found
 
     def of_channel(self, channel: str) -> Iterator[list[BackendSubscription]]:
@@ -254,7 +254,7 @@ class SubscriptionRegistry:
         last = 0
         while True:
             query = (
-                sa.select(subscription_table.c.id, subscription_table.c.ask)
+                sa.select(subscription_table.c.id, subscription_table.c.key)
                 .where(subscription_table.c.channel == channel, subscription_table.c.id > last)
                 .order_by(subscription_table.c.id)
                 .limit(_READ_CHUNK)
@@ -264,7 +264,7 @@ class SubscriptionRegistry:
             if not rows:
                 return
             last = rows[-1].id
-            yield [_subscription(row.id, channel, row.ask) for row in rows]
+            yield [_subscription(row.id, channel, row.key) for row in rows]
 
     def held_by(self, broker: str, after: int = 0, limit: int = 1000) -> list[BackendSubscription]:
         """A broker's subscriptions by id, a page at a time."""
@@ -276,7 +276,7 @@ class SubscriptionRegistry:
             .limit(limit)
         )
         with self._engine.connect() as connection:
-            return [_subscription(row.id, row.channel, row.ask) for row in connection.execute(query)]
+            return [_subscription(row.id, row.channel, row.key) for row in connection.execute(query)]
 
     def held_among(self, broker: str, ids: Sequence[int]) -> list[int]:
         """Which of `ids` a broker holds."""
@@ -294,7 +294,7 @@ class SubscriptionRegistry:
             return {row[0]: int(row[1]) for row in connection.execute(query)}
 
 
-def ask_key(values: Sequence[ParameterValue], permission: str) -> str:
+def _key_of(values: Sequence[ParameterValue], permission: str) -> str:
     """What makes two subscriptions to a channel the same."""
     return _encode([permission, *values]).decode()
 
@@ -303,18 +303,18 @@ def _is_registered(connection: sa.Connection, broker: str) -> bool:
     return connection.execute(sa.select(_brokers).where(_brokers.c.name == broker)).first() is not None
 
 
-def _subscription(one: int, channel: str, ask: str) -> BackendSubscription:
-    permission, *values = _decode(ask)
+def _subscription(one: int, channel: str, key: str) -> BackendSubscription:
+    permission, *values = _decode(key)
     return BackendSubscription(one, channel, tuple(values), permission)
 
 
-def _ids_by_ask(connection: sa.Connection, channel: str, keys: list[str]) -> dict[str, int]:
+def _ids_by_key(connection: sa.Connection, channel: str, keys: list[str]) -> dict[str, int]:
     known: dict[str, int] = {}
     for chunk in in_chunks(keys):
-        query = sa.select(subscription_table.c.ask, subscription_table.c.id).where(
-            subscription_table.c.channel == channel, subscription_table.c.ask.in_(chunk)
+        query = sa.select(subscription_table.c.key, subscription_table.c.id).where(
+            subscription_table.c.channel == channel, subscription_table.c.key.in_(chunk)
         )
-        known.update({row.ask: row.id for row in connection.execute(query)})
+        known.update({row.key: row.id for row in connection.execute(query)})
     return known
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tocsin.coordinator.moves.execution import PlanRun
 from tocsin.coordinator.moves.table import MoveRecord
-from tocsin.coordinator.registry.records import Held
+from tocsin.coordinator.registry.records import SessionSubscription
 from tocsin.model.location import Location
 from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.subscription_keys import KeyText
@@ -33,7 +33,7 @@ class ReportedSession:
     subscriber: str
     generation: int
     connected: bool = False
-    subscriptions: tuple[Held, ...] = ()
+    subscriptions: tuple[SessionSubscription, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class BrokerRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SessionSubscription:
     """One subscription of a subscriber, acknowledged up to `position`."""
 
     key: KeyText
@@ -43,7 +43,7 @@ class SessionRecord:
     owner: str
     generation: int
     connected: bool = False
-    subscriptions: tuple[Held, ...] = ()
+    subscriptions: tuple[SessionSubscription, ...] = ()
     former: frozenset[str] = frozenset()
 
 

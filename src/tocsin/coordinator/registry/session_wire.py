@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from tocsin.coordinator.registry.events import Counted, ReportedSession, Traffic
 from tocsin.coordinator.registry.instructions import BrokerOrders
-from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import BackendSubscription, Heartbeat, Session
-from tocsin.protocol.subscription_keys import KeyText
+from tocsin.protocol.coordination import Heartbeat, Session, SubscriptionKeyBody
+from tocsin.protocol.subscription_keys import KeyText, key_fields, key_text
 
 _MAX_INT = (1 << 63) - 1
 #: What the sessions in one answer may take, and what a subscription takes beside its key: names, its position.
@@ -22,20 +19,17 @@ _MAX_ANSWER_CHARACTERS = 4 << 20
 _CHARACTERS_BESIDE = 120
 
 
-def key_of(held: BackendSubscription) -> KeyText:
-    """Equal ones are one object: a hundred thousand sessions that hold the same share its text."""
+def key_of(held: SubscriptionKeyBody) -> KeyText:
     for name, value in held.parameters.items():
         if (isinstance(value, float) and not math.isfinite(value)) or (
             isinstance(value, int) and abs(value) > _MAX_INT
         ):
             raise InvalidValue(f"parameter {name} of channel {held.channel} is out of range")
-    parameters = dict(sorted(held.parameters.items()))
-    text = msgspec.json.encode([held.channel, parameters, held.permission]).decode()
-    return KeyText(sys.intern(text))
+    return key_text(held.channel, held.parameters, held.permission)
 
 
 def reported(session: Session) -> ReportedSession:
-    subscriptions = tuple(Held(key_of(held), held.position) for held in session.subscriptions)
+    subscriptions = tuple(SessionSubscription(key_of(held), held.position) for held in session.subscriptions)
     return ReportedSession(session.subscriber, session.generation, session.connected, subscriptions)
 
 
@@ -90,10 +84,10 @@ def fitting_bodies(sessions: Iterable[SessionRecord]) -> list[dict[str, Any]]:
     return bodies
 
 
-def _held_body(held: Held) -> dict[str, Any]:
+def _held_body(held: SessionSubscription) -> dict[str, Any]:
     return {**_backend_body(held.key), "position": held.position}
 
 
 def _backend_body(key: KeyText) -> dict[str, Any]:
-    channel, parameters, permission = msgspec.json.decode(key)
+    channel, parameters, permission = key_fields(key)
     return {"channel": channel, "parameters": parameters, "permission": permission}

@@ -28,7 +28,7 @@ from tocsin.coordinator.registry.instructions import (
     StoreStoppedEvacuations,
     Storing,
 )
-from tocsin.coordinator.registry.records import BrokerRecord, Held, SessionRecord
+from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord, SessionSubscription
 from tocsin.coordinator.store import tables
 from tocsin.coordinator.store.plan_store import PlanStore
 from tocsin.errors import AlreadyExists, NotFound
@@ -243,7 +243,7 @@ def _broker_row(broker: BrokerRecord) -> Mapping[str, Any]:
 def _session(row: Any) -> SessionRecord:
     subscriptions = tuple(
         # Each key once, however many sessions share it.
-        Held(KeyText(sys.intern(key)), position)
+        SessionSubscription(KeyText(sys.intern(key)), position)
         for key, position in json.loads(row.subscriptions)
     )
     former = frozenset(json.loads(row.former))

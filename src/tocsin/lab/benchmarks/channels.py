@@ -109,9 +109,9 @@ class Workload:
         ]
         self._publish("users", lines)
 
-    def subscribe(self, channel: str, asks: list[tuple[Any, ...]]) -> None:
-        for start in range(0, len(asks), _CHUNK):
-            self.cluster.subscribe("bench", channel, asks[start : start + _CHUNK])
+    def subscribe(self, channel: str, wanted: list[tuple[Any, ...]]) -> None:
+        for start in range(0, len(wanted), _CHUNK):
+            self.cluster.subscribe("bench", channel, wanted[start : start + _CHUNK])
             progress.print(f"  {channel}: {start + _CHUNK:,} subscriptions", end="\r")
 
     def new_reports(self, channel: str) -> pa.Table:
@@ -158,8 +158,8 @@ def run(
 
 
 def _equality(work: Workload, count: int) -> dict[str, Any]:
-    asks = _asks(range(count))
-    subscribing_s = seconds(lambda: work.subscribe("OfTypeInZone", asks))
+    wanted = _wanted(range(count))
+    subscribing_s = seconds(lambda: work.subscribe("OfTypeInZone", wanted))
     base = work.cached(
         "equality",
         pa.table(
@@ -290,7 +290,7 @@ def churn(work: Workload, count: int, duration_s: int) -> dict[str, Any]:
     Times of subscribing count from the moment when the call was due: what holds one up holds up those behind it.
     """
     channel = "OfTypeInZone"
-    subscribing_s = seconds(lambda: work.subscribe(channel, _asks(range(count))))
+    subscribing_s = seconds(lambda: work.subscribe(channel, _wanted(range(count))))
     work.publish_reports(_NEW_RECORDS)
     progress.print(f"  first run: {seconds(lambda: work.run(channel)):.1f} s")
     for _ in range(_WARM_RUNS):
@@ -301,7 +301,7 @@ def churn(work: Workload, count: int, duration_s: int) -> dict[str, Any]:
     def newcomers() -> None:
         begin = time.perf_counter()
         for at in at_pace(_NEWCOMERS_PER_S, duration_s * _NEWCOMERS_PER_S):
-            work.cluster.subscribe("bench", channel, _asks([count + at]))
+            work.cluster.subscribe("bench", channel, _wanted([count + at]))
             waited_s.append(time.perf_counter() - begin - at / _NEWCOMERS_PER_S)
 
     run_s = []
@@ -324,7 +324,7 @@ def churn(work: Workload, count: int, duration_s: int) -> dict[str, Any]:
     }
 
 
-def _asks(numbers: Iterable[int]) -> list[tuple[Any, ...]]:
+def _wanted(numbers: Iterable[int]) -> list[tuple[Any, ...]]:
     return [(at % _TYPES, at // _TYPES) for at in numbers]
 
 

@@ -57,11 +57,11 @@ def run(seed: int = 0, subscriptions: int = 100_000, warm_s: float = 30.0, measu
             client.sql(_CHANNEL)
             client.register_broker("bench")
             for first in range(0, subscriptions, _BULK):
-                asks = [
+                wanted = [
                     {"channel": "OfTypeInZone", "parameters": {"etype": at % _TYPES, "zone": at // _TYPES}}
                     for at in range(first, first + _BULK)
                 ]
-                client.subscribe("bench", asks)
+                client.subscribe("bench", wanted)
             progress.print(f"Tocsin, over HTTP, with a continuous channel of {subscriptions:,} subscriptions")
             _flood(cluster, client, warm_s / 2, seed)
             joined = _flood(cluster, client, measure_s, seed)

@@ -51,11 +51,11 @@ def run(
             client.sql(_SCHEMA)
             cursor = client.register_broker("bench")
             for first in range(0, subscriptions, _BULK):
-                asks = [
+                wanted = [
                     {"channel": "OfTypeInZone", "parameters": {"etype": at % _TYPES, "zone": at // _TYPES}}
                     for at in range(first, first + _BULK)
                 ]
-                client.subscribe("bench", asks)
+                client.subscribe("bench", wanted)
             total_s = warm_s + measure_s
             publisher = _Publisher(cluster.url, seed, zones, rate_per_s, total_s)
             publisher.start()

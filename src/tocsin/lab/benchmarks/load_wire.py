@@ -198,11 +198,11 @@ class TocsinConnection(LoadConnection):
             self._fail(f"no upgrade: {bytes(_whole[at:end]).decode(errors='replace')[:300]}")
             return end
         self._upgraded = True
-        asks = [
+        wanted = [
             Subscribe(self._channel, {"topic": topic}, request=number)
             for number, topic in enumerate(self.seat.topics, 1)
         ]
-        self.say(Hello(self._token, self.seat.device, asks))
+        self.say(Hello(self._token, self.seat.device, wanted))
         return stop + 4
 
     def _take_other(self, opcode: int, body: bytes) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tocsin.broker.core import backend_holds as module
 from tocsin.broker.core.backend_holds import Holdings
-from tocsin.broker.core.events import Held, Instruction, Release
+from tocsin.broker.core.events import BackendHold, Instruction, Release
 from tocsin.broker.core.sessions import Backend
 
 
@@ -17,7 +17,7 @@ def holding(count: int) -> tuple[Holdings, list[Instruction]]:
     out: list[Instruction] = []
     holdings = Holdings(out)
     for one in range(count):
-        holdings.add(Held(one, "C", {"n": one}, "", 0), next_pull=0)
+        holdings.add(BackendHold(one, "C", {"n": one}, "", 0), next_pull=0)
     return holdings, out
 
 

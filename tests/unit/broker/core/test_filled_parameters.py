@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.core.events import Ask
 from tocsin.broker.core.filled_parameters import _MAX_CHANNELS, Filling
 from tocsin.errors import Forbidden
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _NAMES = st.text(min_size=1, max_size=8)
 
@@ -19,16 +19,16 @@ def test_whatever_is_given_the_filled_values_are_ones_own(user: str, permission:
     filling = Filling()
     filling.learn("nearme", {"user_id": "USER", "Class": "CLASS"})
     try:
-        ask = filling.fill(Ask.of("NearMe", given, permission), user)
+        key = filling.fill(SubscriptionKey.of("NearMe", given, permission), user)
     except Forbidden:
         own = {"user_id": user, "class": permission}
         assert any(own.get(name.lower(), value) != value for name, value in given.items())
         return
-    values = ask.parameter_values()
+    values = key.parameter_values()
     assert values == {"user_id": user, "Class": permission} | ({"topic": given["topic"]} if "topic" in given else {})
-    assert ask.filled == ("class", "user_id")
-    assert filling.fill(ask, user) == ask, "to fill in twice changes nothing"
-    assert filling.fill(ask.stored(), user) == ask, "as it is carried on from a store, or by another broker"
+    assert key.filled == ("class", "user_id")
+    assert filling.fill(key, user) == key, "to fill in twice changes nothing"
+    assert filling.fill(key.stored(), user) == key, "as it is carried on from a store, or by another broker"
 
 
 def test_what_was_carried_on_must_be_ones_own() -> None:
@@ -36,18 +36,18 @@ def test_what_was_carried_on_must_be_ones_own() -> None:
     filling = Filling()
     filling.learn("NearMe", {"user_id": "USER"})
     with pytest.raises(Forbidden, match="your own name, 'eve'"):
-        filling.fill(Ask.of("NearMe", {"user_id": "bob"}, ""), "eve")
+        filling.fill(SubscriptionKey.of("NearMe", {"user_id": "bob"}, ""), "eve")
 
 
 def test_what_was_filled_in_for_another_channel_of_that_name_is_taken_out() -> None:
     """The channel was dropped, and made anew with other parameters."""
     filling = Filling()
     filling.learn("NearMe", {"user_id": "USER"})
-    before = filling.fill(Ask.of("NearMe", {"radius_m": 5}, ""), "eve")
+    before = filling.fill(SubscriptionKey.of("NearMe", {"radius_m": 5}, ""), "eve")
     filling.learn("NearMe", {"owner": "USER"})
     assert filling.fill(before, "eve").parameter_values() == {"radius_m": 5, "owner": "eve"}
     filling.learn("NearMe", {})
-    assert filling.fill(before, "eve") == Ask.of("NearMe", {"radius_m": 5}, "")
+    assert filling.fill(before, "eve") == SubscriptionKey.of("NearMe", {"radius_m": 5}, "")
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tocsin.broker.core.events import (
     Acknowledged,
     Acquire,
-    Ask,
+    BackendHold,
     BackendsAcquired,
     BackendsReleased,
     Claimed,
@@ -30,7 +30,6 @@ from tocsin.broker.core.events import (
     ForgetSession,
     ForgetSubscription,
     HandoverPlaced,
-    Held,
     HistoryLost,
     HistoryPulled,
     Instruction,
@@ -73,9 +72,10 @@ from tocsin.protocol.messages import (
     Unsubscribed,
     Welcome,
 )
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _Kind = TypeVar("_Kind")
-_FLOOD = Ask.of("OfType", {"etype": "flood"}, "")
+_FLOOD = SubscriptionKey.of("OfType", {"etype": "flood"}, "")
 
 
 class Broker:
@@ -120,7 +120,10 @@ class Broker:
     def acquired(self, **ids: int) -> None:
         """The cluster holds these for us; the next pull knows of them."""
         pairs = [
-            (Ask.of("OfType", {"etype": etype}, ""), Held(one, "OfType", {"etype": etype}, "", self.state.through))
+            (
+                SubscriptionKey.of("OfType", {"etype": etype}, ""),
+                BackendHold(one, "OfType", {"etype": etype}, "", self.state.through),
+            )
             for etype, one in ids.items()
         ]
         self.tell(BackendsAcquired(pairs, [], self.pulls + 1, self.now_s))
@@ -549,7 +552,9 @@ def test_a_report_is_no_larger_than_the_coordinator_takes() -> None:
     text = "x" * 60_000
     kept = [
         KeptSession(
-            f"user{number}/d", 1, [Kept(Ask.of("C", {"text": text}, str(at)), Position(at, 1)) for at in range(10)]
+            f"user{number}/d",
+            1,
+            [Kept(SubscriptionKey.of("C", {"text": text}, str(at)), Position(at, 1)) for at in range(10)],
         )
         for number in range(20)
     ]
@@ -559,7 +564,7 @@ def test_a_report_is_no_larger_than_the_coordinator_takes() -> None:
         broker.tell(ReportDue())
         (report,) = broker.all_of(Report)
         assert (
-            sum(len(held.ask.parameters) for _, _, one in report.changed.values() for held in one.subscriptions) < 8e6
+            sum(len(held.key.parameters) for _, _, one in report.changed.values() for held in one.subscriptions) < 8e6
         )
         reported += report.changed
         versions = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
@@ -626,7 +631,7 @@ def test_nobody_is_let_in_to_less_than_was_kept() -> None:
 
 def test_what_was_never_claimed_is_claimed_with_what_others_added() -> None:
     """A session from our store that we had not claimed may have gone on elsewhere: that is taken in first."""
-    fire = Ask.of("OfType", {"etype": "fire"}, "")
+    fire = SubscriptionKey.of("OfType", {"etype": "fire"}, "")
     broker = Broker(sessions=[KeptSession("ann/d", 0, [Kept(fire, Position(6, 90))])])
     assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
     assert broker.all_of(Acquire) == [Acquire([fire])]
@@ -648,12 +653,12 @@ def test_nothing_comes_unannounced() -> None:
     broker.tell(SubscriberArrived(1, "ann", "d", "", 0, 1e9, [message], 0.0))
     broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
     broker.acquired(fire=8)
-    secret = Ask.of("OfType", {"etype": "secret"}, "staff")
+    secret = SubscriptionKey.of("OfType", {"etype": "secret"}, "staff")
     kept = KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 90)), Kept(secret, Position(9, 90))])
     broker.tell(SessionFetched("ann/d", kept, is_certain=True, now_s=0.0))
     pairs = [
-        (_FLOOD, Held(7, "OfType", {"etype": "flood"}, "", 100)),
-        (secret, Held(9, "OfType", {"etype": "secret"}, "staff", 100)),
+        (_FLOOD, BackendHold(7, "OfType", {"etype": "flood"}, "", 100)),
+        (secret, BackendHold(9, "OfType", {"etype": "secret"}, "staff", 100)),
     ]
     broker.tell(BackendsAcquired(pairs, [], 1, 0.0))
     assert [(one.subscription, one.position, one.request) for one in broker.messages(Subscribed)] == [(7, "7-90", 0)]
@@ -851,7 +856,7 @@ def test_what_has_failed_at_the_cluster_is_refused_here() -> None:
     broker = Broker()
     broker.arrive(1)
     broker.subscribe(1, "flood")
-    held = Held(7, "OfType", {"etype": "flood"}, "", 100, "no such zone")
+    held = BackendHold(7, "OfType", {"etype": "flood"}, "", 100, "no such zone")
     broker.tell(BackendsAcquired([(_FLOOD, held)], [], 1, 0.0))
     assert [one.code for one in broker.messages(Error)] == ["subscription_failed"]
     broker.tell(Ticked(1.0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tocsin.broker.core.events import (
     Acquire,
-    Ask,
     Close,
     ConnectionLost,
     FetchSession,
@@ -20,9 +19,10 @@ from tocsin.broker.core.events import (
 )
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_MOVED, Move, Subscribe, Welcome
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from unit.broker.core.test_machine import Broker
 
-_FLOOD = Ask.of("OfType", {"etype": "flood"}, "")
+_FLOOD = SubscriptionKey.of("OfType", {"etype": "flood"}, "")
 
 
 def _prepared(broker: Broker) -> list[str]:

@@ -9,13 +9,12 @@ from typing import cast
 import pytest
 
 from tocsin.broker.core.events import (
-    Ask,
+    BackendHold,
     BackendsAcquired,
     BackendsReleased,
     CursorLost,
     Delivery,
     Event,
-    Held,
     ResultsPulled,
     Started,
 )
@@ -32,6 +31,7 @@ from tocsin.errors import (
     TocsinError,
     WrongEntries,
 )
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime.clock import SystemClock
 
 
@@ -48,18 +48,18 @@ class Cluster:
             raise NotFound(f"subscription {missing[0]} is not held")
         self.ids -= set(ids)
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+    async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         self.calls += 1
         wrong: dict[int, TocsinError] = {
-            at: InvalidValue(f"{ask.parameters} is no number") for at, ask in enumerate(asks) if ask.channel == "Wrong"
+            at: InvalidValue(f"{key.parameters} is no number") for at, key in enumerate(keys) if key.channel == "Wrong"
         }
         if wrong:
             raise WrongEntries(f"{len(wrong)} are wrong", wrong)
-        return [Held(at, ask.channel, {}, "", 0) for at, ask in enumerate(asks)]
+        return [BackendHold(at, key.channel, {}, "", 0) for at, key in enumerate(keys)]
 
-    async def held(self) -> list[Held]:
+    async def held(self) -> list[BackendHold]:
         self.calls += 1
-        return [Held(one, "Channel", {}, "", 0) for one in sorted(self.ids)]
+        return [BackendHold(one, "Channel", {}, "", 0) for one in sorted(self.ids)]
 
 
 class Restarted(Cluster):
@@ -151,16 +151,16 @@ async def test_what_has_ended_by_itself_keeps_nothing_else_held() -> None:
 async def test_wrong_ones_among_many_cost_one_more_call() -> None:
     """Whoever asks for something wrong is told why, and delays nobody: the cluster says which ones are wrong."""
     cluster = Cluster()
-    asks = [Ask("Wrong" if number % 100 == 7 else "Right", f"[{number}]", "") for number in range(1_000)]
+    keys = [SubscriptionKey("Wrong" if number % 100 == 7 else "Right", f"[{number}]", "") for number in range(1_000)]
     happened: list[Event] = []
     calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
-    await calls.acquire(asks)
+    await calls.acquire(keys)
     (event,) = happened
     assert isinstance(event, BackendsAcquired)
     assert cluster.calls == 2
-    assert [ask for ask, _ in event.acquired] == [ask for ask in asks if ask.channel == "Right"]
-    assert {ask.parameters: str(error) for ask, error in event.refused} == {
-        ask.parameters: f"{ask.parameters} is no number" for ask in asks if ask.channel == "Wrong"
+    assert [key for key, _ in event.acquired] == [key for key in keys if key.channel == "Right"]
+    assert {key.parameters: str(error) for key, error in event.refused} == {
+        key.parameters: f"{key.parameters} is no number" for key in keys if key.channel == "Wrong"
     }
 
 
@@ -171,7 +171,7 @@ class Refusing(Cluster):
         super().__init__(1)
         self.error = error
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[Held]:
+    async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         self.calls += 1
         raise self.error
 
@@ -188,7 +188,7 @@ async def test_a_cluster_that_does_not_know_us_refuses_no_subscription(count: in
     happened: list[Event] = []
     calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
     with pytest.raises(NotRegistered):
-        await calls.acquire([Ask("C", f"[{number}]", "") for number in range(count)])
+        await calls.acquire([SubscriptionKey("C", f"[{number}]", "") for number in range(count)])
     with pytest.raises(NotRegistered):
         await calls.release([1])
     assert happened == []
@@ -201,7 +201,7 @@ async def test_a_token_that_the_cluster_does_not_take_ends_no_subscription(monke
     cluster = Refusing(RequestError("give the API token as a bearer token"))
     happened: list[Event] = []
     calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
-    await calls.acquire([Ask("C", f"[{number}]", "") for number in range(3)])
+    await calls.acquire([SubscriptionKey("C", f"[{number}]", "") for number in range(3)])
     (event,) = happened
     assert isinstance(event, BackendsAcquired)
     assert len(event.refused) == 3

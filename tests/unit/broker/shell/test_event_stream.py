@@ -46,9 +46,9 @@ def notification(subscription: int, sequence: int, text: str = "") -> bytes:
     return text_frame(b'{"type":"notification",' + line.encode()[1:])
 
 
-def stream(asks: int = 2, *, max_queued_bytes: int = 10_000) -> tuple[EventStream, Listener]:
+def stream(count: int = 2, *, max_queued_bytes: int = 10_000) -> tuple[EventStream, Listener]:
     listener = Listener()
-    return EventStream(1, listener, asks, max_queued_bytes=max_queued_bytes), listener
+    return EventStream(1, listener, count, max_queued_bytes=max_queued_bytes), listener
 
 
 async def test_a_failure_is_an_event_of_its_own() -> None:
@@ -127,7 +127,7 @@ async def test_who_is_closed_and_does_not_read_is_cut(monkeypatch: pytest.Monkey
 
 async def test_a_gap_among_results_is_told_as_what_it_is() -> None:
     """A result that was too large to be sent has a gap in its place, and the id goes on after it."""
-    events, _ = stream(asks=1)
+    events, _ = stream(count=1)
     events.send(Subscribed(7, "C", {}, "7-3", request=1))
     gap = in_place_of(decode_result(text_of(notification(7, 8))), 1 << 30)
     events.deliver([text_frame(gap), notification(7, 9)])

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tocsin.broker.core.events import (
-    Ask,
     ForgetSession,
     ForgetSubscription,
     Kept,
@@ -20,9 +19,10 @@ from tocsin.broker.core.events import (
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
-_FLOOD = Ask.of("OfType", {"etype": "flood"}, "")
-_FIRE = Ask.of("OfType", {"etype": "fire"}, "staff")
+_FLOOD = SubscriptionKey.of("OfType", {"etype": "flood"}, "")
+_FIRE = SubscriptionKey.of("OfType", {"etype": "fire"}, "staff")
 
 
 @pytest.fixture

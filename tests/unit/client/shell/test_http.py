@@ -79,8 +79,8 @@ def test_a_name_is_one_part_of_the_path(asked: list[httpx.Request], name: str) -
         for call in _cluster_calls(name):
             call(cluster)
     with CoordinatorClient("http://c") as coordinator:
-        for ask in _coordinator_calls(name):
-            ask(coordinator)
+        for call in _coordinator_calls(name):
+            call(coordinator)
 
     async def from_asyncio() -> None:
         publisher = AsyncPublisher("http://c", name)

@@ -1,4 +1,4 @@
-"""The registry: identical asks are one subscription, held by brokers, ended by the last, and never numbered twice."""
+"""The registry: equal keys are one subscription, held by brokers, ended by the last, and never numbered twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def registry(path: Path) -> SubscriptionRegistry:
     return found
 
 
-def test_the_same_ask_is_one_subscription(registry: SubscriptionRegistry) -> None:
+def test_equal_keys_are_one_subscription(registry: SubscriptionRegistry) -> None:
     """Values, channel and permission class make it; brokers share it, and asking again changes nothing."""
     first = registry.subscribe("a", "C", [(1, "x"), (2, "x"), (1, "x")])
     assert first.ids == (1, 2, 1)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.coordinator.registry.session_wire import fitting_bodies, key_of, reported, session_body, traffic
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import Heartbeat, HeldSubscription, Session
+from tocsin.protocol.coordination import Heartbeat, ReportedSubscription, Session
 from tocsin.protocol.subscription_keys import KeyText
 
 
 def test_a_session_comes_back_as_it_was_reported() -> None:
     """Values keep their types: 1, 1.0 and true are three."""
     parameters = {"b": 1, "a": 1.0, "c": True, "d": "ünï\n", "e": (1 << 63) - 1}
-    held = [HeldSubscription(channel="C", parameters=parameters, permission="medic", position="7-9")]
+    held = [ReportedSubscription(channel="C", parameters=parameters, permission="medic", position="7-9")]
     session = Session(subscriber="ann/phone", generation=3, connected=True, subscriptions=held)
     there = reported(session)
     record = SessionRecord(there.subscriber, "a", there.generation, there.connected, there.subscriptions)
@@ -27,7 +27,7 @@ def test_a_session_comes_back_as_it_was_reported() -> None:
 
 def test_an_answer_holds_as_many_sessions_as_fit() -> None:
     """The others are asked for one by one; none is cut in the middle."""
-    large = tuple(Held(KeyText(f'["C",{{"text":"{at:01000d}"}},""]'), "1-1") for at in range(1000))
+    large = tuple(SessionSubscription(KeyText(f'["C",{{"text":"{at:01000d}"}},""]'), "1-1") for at in range(1000))
     sessions = [SessionRecord(f"ann/{at}", "a", 1, True, large) for at in range(10)]
     bodies = fitting_bodies(sessions)
     assert [one["subscriber"] for one in bodies] == ["ann/0", "ann/1", "ann/2"]
@@ -39,7 +39,7 @@ def test_the_same_subscription_is_one_key() -> None:
 
     def key(parameters: dict[str, object], channel: str = "C", permission: str = "") -> str:
         held = {"channel": channel, "parameters": parameters, "permission": permission, "position": "1-1"}
-        return key_of(HeldSubscription.model_validate(held))
+        return key_of(ReportedSubscription.model_validate(held))
 
     assert key({"a": 1, "b": 2}) is key({"b": 2, "a": 1})
     different = [
@@ -56,7 +56,7 @@ def test_the_same_subscription_is_one_key() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1 << 63, -(1 << 64)])
 def test_values_that_no_channel_takes_are_refused(value: float) -> None:
     with pytest.raises(InvalidValue, match="parameter x of channel C"):
-        key_of(HeldSubscription(channel="C", parameters={"x": value}, position="1-1"))
+        key_of(ReportedSubscription(channel="C", parameters={"x": value}, position="1-1"))
 
 
 def test_figures_are_finite() -> None:

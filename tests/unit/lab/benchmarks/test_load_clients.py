@@ -29,9 +29,9 @@ async def _broker(connection: ServerConnection) -> None:
     assert hello["token"] == "secret"
     device = hello["device"]
     await connection.send(json.dumps({"type": "welcome", "subscriber": f"u/{device}", "device": device, "broker": "b"}))
-    for ask in hello["subscriptions"]:
+    for subscribe in hello["subscriptions"]:
         answer = {"type": "subscribed", "subscription": 1, "position": "1-0"}
-        await connection.send(json.dumps(ask | answer, separators=(",", ":")))
+        await connection.send(json.dumps(subscribe | answer, separators=(",", ":")))
     for number, _ in enumerate(2 * hello["subscriptions"]):
         payload = {"number": number, "sent_us": 1}
         await connection.send(json.dumps({"type": "notification", "payload": payload}, separators=(",", ":")))

@@ -216,12 +216,12 @@ class RunningCity:
         prepare(network, self._statements, self._workload.shelters(self._scenario.shelters), self._workload.locations())
         with ClusterClient(network.cluster.url) as client:
             cursor = client.register_broker(_AUDITOR)
-            asks = [
+            wanted = [
                 subscription_of(one.user, one.channel, one.parameters)
                 for one in self._interactions
                 if one.action == "subscribe"
             ]
-            held = client.subscribe(_AUDITOR, asks)
+            held = client.subscribe(_AUDITOR, wanted)
         return sorted({int(one["id"]) for one in held}), cursor
 
     async def _balance(self, network: Network) -> None:

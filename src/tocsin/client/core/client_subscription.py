@@ -7,24 +7,11 @@ from dataclasses import dataclass
 
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
-
-#: What tells subscriptions of a device apart: channel and parameters, whatever way they are written.
-Key = tuple[str, frozenset[tuple[str, bool, ParameterValue]]]
-
-
-def key_of(channel: str, parameters: Mapping[str, ParameterValue]) -> Key:
-    """Names don't differ by case, nor 5 from 5.0; but true is not 1.
-
-    >>> key_of("C", {"a": 5}) == key_of("c", {"A": 5.0})
-    True
-    """
-    # Python has True == 1, and they would be one member of a set.
-    values = ((name.lower(), isinstance(value, bool), value) for name, value in parameters.items())
-    return channel.lower(), frozenset(values)
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
 @dataclass(slots=True)
-class Held:
+class ClientSubscription:
     """`received` is the last notification handed on to the application, `acked` the last it has taken care of.
 
     A link that is opened later begins after `acked`: whoever answers for the subscription then still has everything
@@ -41,12 +28,12 @@ class Held:
     #: Whether the application knows that it is subscribed.
     is_told: bool = False
     #: With the parameters that brokers name, among them those that are filled in for the subscriber.
-    answered: Key | None = None
+    answered: SubscriptionKey | None = None
 
     @property
-    def keys(self) -> frozenset[Key]:
+    def keys(self) -> frozenset[SubscriptionKey]:
         """As it was asked for, and as brokers speak of it."""
-        asked = key_of(self.channel, self.parameters)
+        asked = SubscriptionKey.folded(self.channel, self.parameters)
         return frozenset([asked] if self.answered is None else [asked, self.answered])
 
     @property

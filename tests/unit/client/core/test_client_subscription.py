@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from tocsin.client.core.client_subscription import ClientSubscription
 from tocsin.client.core.failures import error_of
-from tocsin.client.core.held_subscription import Held, key_of
 from tocsin.errors import Forbidden
 from tocsin.model.position import Position
+from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
 def test_a_history_that_was_rewound_counts_even_if_it_goes_back() -> None:
     """What comes after the position that the broker names is new, whatever was got before; the application is told."""
-    held = Held(1, "C", {})
+    held = ClientSubscription(1, "C", {})
     held.carry_on(Position(7, 100), recovered=True)
     assert held.take(Position(7, 300))
     assert not held.carry_on(Position(7, 200), recovered=False)  # It was got long ago.
@@ -24,7 +25,7 @@ def test_a_history_that_was_rewound_counts_even_if_it_goes_back() -> None:
 def test_a_history_is_rewound_once_whoever_says_it() -> None:
     """During a move the other broker, which was asked with the position from before, tells it too: what has come since
     is not new again."""
-    held = Held(1, "C", {})
+    held = ClientSubscription(1, "C", {})
     held.carry_on(Position(7, 300), recovered=True)
     assert held.carry_on(Position(7, 5000), recovered=False, rewound=True)
     assert held.take(Position(7, 5001))
@@ -35,10 +36,13 @@ def test_a_history_is_rewound_once_whoever_says_it() -> None:
 
 def test_what_was_filled_in_is_known_again() -> None:
     """A broker speaks of a subscription with the parameters that it has filled in; it is the one that was asked for."""
-    held = Held(1, "NearMe", {"radius_m": 5})
-    assert held.keys == {key_of("NearMe", {"radius_m": 5})}
-    held.answered = key_of("nearme", {"radius_m": 5.0, "user_id": "eve"})
-    assert {key_of("NearMe", {"radius_m": 5}), key_of("NearMe", {"user_id": "eve", "radius_m": 5})} == held.keys
+    held = ClientSubscription(1, "NearMe", {"radius_m": 5})
+    assert held.keys == {SubscriptionKey.folded("NearMe", {"radius_m": 5})}
+    held.answered = SubscriptionKey.folded("nearme", {"radius_m": 5.0, "user_id": "eve"})
+    assert {
+        SubscriptionKey.folded("NearMe", {"radius_m": 5}),
+        SubscriptionKey.folded("NearMe", {"user_id": "eve", "radius_m": 5}),
+    } == held.keys
 
 
 def test_a_channel_that_is_not_granted_is_forbidden() -> None:

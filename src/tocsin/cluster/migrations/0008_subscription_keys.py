@@ -1,0 +1,12 @@
+"""What makes two subscriptions the same is called their key."""
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    op.drop_index("subscription_ask", "subscription")
+    op.alter_column("subscription", "ask", new_column_name="key")
+    op.create_index("subscription_key", "subscription", ["channel", "key"], unique=True)
