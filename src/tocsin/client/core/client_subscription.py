@@ -20,14 +20,14 @@ class ClientSubscription:
 
     request: int
     channel: str
-    parameters: Mapping[str, ParameterValue]
+    parameters: dict[str, ParameterValue]
     received: Position | None = None
     acked: Position | None = None
     #: Where history goes on that was rewound. Another link, asked before, says the same again.
     rewound_to: Position | None = None
     #: Whether the application knows that it is subscribed.
     is_told: bool = False
-    #: With the parameters that brokers name, among them those that are filled in for the subscriber.
+    #: With the parameters that brokers name, if those differ: some are filled in for the subscriber.
     answered: SubscriptionKey | None = None
 
     @property
@@ -39,6 +39,14 @@ class ClientSubscription:
     @property
     def after(self) -> str:
         return "" if self.acked is None else str(self.acked)
+
+    def answer(self, channel: str, parameters: Mapping[str, ParameterValue]) -> None:
+        """A broker speaks of it with these parameters."""
+        is_same = channel == self.channel and parameters == self.parameters
+        self.answered = None if is_same else SubscriptionKey.folded(channel, parameters)
+
+    def is_called(self, key: SubscriptionKey) -> bool:
+        return self.channel.lower() == key.channel and key in self.keys
 
     def take(self, position: Position) -> bool:
         """Whether a notification is new. Of another epoch than agreed on, it is a straggler of an old history."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tocsin.errors import TocsinError
@@ -81,7 +80,7 @@ class SubscribeAsked:
 
     request: int
     channel: str
-    parameters: Mapping[str, ParameterValue]
+    parameters: dict[str, ParameterValue]
     position: str = ""
 
 

@@ -25,6 +25,8 @@ class Whereabouts:
         return tuple(self._failed)
 
     def remember(self, url: str, broker: str) -> None:
+        if next(iter(self._known.items()), None) == (url, broker):
+            return
         others = [(known, name) for known, name in self._known.items() if known != url]
         self._known = {url: broker, **dict(others[: MAX_KNOWN - 1])}
 

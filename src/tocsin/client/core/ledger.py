@@ -29,29 +29,29 @@ MAX_HELLO_BYTES = 40 << 10
 class Ledger:
     """Writes what is to be sent into the links' outboxes, and what is to be told into `out`."""
 
-    def __init__(self) -> None:
+    def __init__(self, out: list[ev.Instruction]) -> None:
         self._held: dict[int, ClientSubscription] = {}
         #: Unsubscribed from and not confirmed; whatever a broker kept of it must go.
         self._leaving: dict[int, frozenset[SubscriptionKey]] = {}
-        self._unsent_acks: set[int] = set()
+        self._unsent_acks: dict[int, None] = {}
         self._acked_s = -ACK_EVERY_S
         self.ack_due_s: float | None = None
-        self.out: list[ev.Instruction] = []
+        self._out = out
 
     # ── What the application wants ──────────────────────────────────────────────────────────────────────────────────
 
     def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
         """`link` is asked now; without one, the next link will be."""
         key = SubscriptionKey.folded(asked.channel, asked.parameters)
-        if any(key in held.keys for held in self._held.values()):
-            self.out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
+        if any(held.is_called(key) for held in self._held.values()):
+            self._out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
             return
         held = ClientSubscription(asked.request, asked.channel, asked.parameters)
         if asked.position:
             try:
                 held.received = held.acked = messages.parse_position(asked.position)
             except InvalidValue as error:
-                self.out.append(ev.TellRefused(asked.request, error))
+                self._out.append(ev.TellRefused(asked.request, error))
                 return
         elif link is not None:
             same = [kept for kept in link.kept.values() if SubscriptionKey.folded(kept.channel, kept.parameters) == key]
@@ -60,14 +60,14 @@ class Ledger:
         for request in [request for request, left in self._leaving.items() if key in left]:
             self._left(request)
         self._held[asked.request] = held
-        if link is not None:
-            self.ask_for_all(link)
+        if link is not None and link.state is LinkState.LIVE:
+            self._ask(link, held)
 
     def unsubscribe(self, request: int, links: Sequence[Link]) -> None:
         held = self._held.pop(request, None)
         if held is None:
             return
-        self._unsent_acks.discard(request)
+        self._unsent_acks.pop(request, None)
         self._leaving[request] = held.keys
         for link in links:
             link.retry_s.pop(request, None)
@@ -77,7 +77,7 @@ class Ledger:
     def acknowledge(self, request: int, position: Position, now_s: float) -> None:
         held = self._held.get(request)
         if held is not None and held.acknowledge(position):
-            self._unsent_acks.add(request)
+            self._unsent_acks[request] = None
             self.plan_acks(now_s)
 
     def plan_acks(self, now_s: float) -> None:
@@ -91,7 +91,8 @@ class Ledger:
             return
         bound = sorted(request for request in self._unsent_acks if request in link.numbers)
         positions = [self._held[request].after for request in bound]
-        self._unsent_acks.difference_update(bound)
+        for request in bound:
+            del self._unsent_acks[request]
         self._acked_s = now_s
         for start in range(0, len(positions), MAX_ACKS_PER_MESSAGE):
             link.outbox.append(messages.Ack(positions[start : start + MAX_ACKS_PER_MESSAGE]))
@@ -114,7 +115,7 @@ class Ledger:
         """`kept` is what the broker has for this device."""
         leaving = {key: request for request, keys in self._leaving.items() for key in keys}
         for one in kept:
-            link.mentioned.add(one.subscription)
+            link.mentioned[one.subscription] = None
             key = SubscriptionKey.folded(one.channel, one.parameters)
             if key in leaving:
                 self._unsubscribe_from(link, one.subscription, leaving[key])
@@ -163,11 +164,11 @@ class Ledger:
             return
         position = messages.parse_position(message.position)
         if held.take(position):
-            self.out.append(ev.Deliver(held.request, position, message))
+            self._out.append(ev.Deliver(held.request, position, message))
         elif position == held.acked:
             # A broker believes no acknowledgement of what it has not sent, so it may not have believed the one we sent
             # before this repeat.
-            self._unsent_acks.add(held.request)
+            self._unsent_acks[held.request] = None
             self.plan_acks(now_s)
 
     def failed(self, link: Link, message: messages.Failed) -> None:
@@ -179,10 +180,10 @@ class Ledger:
         if message.code == NotFound.code:
             del self._held[held.request]
             self._unsubscribe_from(link, message.subscription, held.request)
-            self.out.append(ev.TellRefused(held.request, NotFound(message.reason)))
+            self._out.append(ev.TellRefused(held.request, NotFound(message.reason)))
         else:
             error = SubscriptionFailed(f"channel {held.channel} can't be run with these values: {message.reason}")
-            self.out.append(ev.TellRefused(held.request, error))
+            self._out.append(ev.TellRefused(held.request, error))
 
     def history_gone(self, link: Link, message: messages.HistoryGone) -> None:
         held = self._held.get(link.requests.get(message.subscription, 0))
@@ -191,26 +192,26 @@ class Ledger:
         position = messages.parse_position(message.position)
         link.bind(position.epoch, held.request)
         if held.carry_on(position, recovered=False, rewound=message.rewound):
-            self.out.append(ev.TellGap(held.request, position, message.message))
+            self._out.append(ev.TellGap(held.request, position, message.message))
 
     def subscribed(self, link: Link, message: messages.Subscribed) -> None:
         request, position = message.request, messages.parse_position(message.position)
         asked_after = link.asked.pop(request, None)
         is_known = message.subscription in link.mentioned
-        link.mentioned.add(message.subscription)
+        link.mentioned[message.subscription] = None
         held = self._held.get(request)
         if held is None:
             # Left before it was answered; unless the same goes on under another request.
             if request in self._leaving and message.subscription not in link.requests:
                 self._unsubscribe_from(link, message.subscription, request)
             return
-        held.answered = SubscriptionKey.folded(message.channel, message.parameters)
+        held.answer(message.channel, message.parameters)
         if asked_after is None:
             return
         if link.requests.get(message.subscription, request) != request:
             # Two ways to write the same: only the cluster knows.
             del self._held[request]
-            self.out.append(ev.TellRefused(request, _twice(held.channel)))
+            self._out.append(ev.TellRefused(request, _twice(held.channel)))
             return
         link.kept.pop(message.subscription, None)
         if not asked_after:
@@ -223,13 +224,15 @@ class Ledger:
                 return
         link.bind(message.subscription, request)
         if held.carry_on(position, recovered=message.recovered):
-            self.out.append(ev.TellGap(request, position, "results are past retention, or the subscription began anew"))
+            self._out.append(
+                ev.TellGap(request, position, "results are past retention, or the subscription began anew")
+            )
         if not held.is_told:
             held.is_told = True
-            self.out.append(ev.TellSubscribed(request, position))
+            self._out.append(ev.TellSubscribed(request, position))
 
     def unsubscribed(self, link: Link, request: int) -> None:
-        link.leaving.discard(request)
+        link.leaving.pop(request, None)
         self._left(request)
 
     def refused(self, link: Link, error: messages.Error, retry_at_s: float) -> None:
@@ -241,24 +244,24 @@ class Ledger:
             link.retry_s[error.request] = retry_at_s
         else:
             del self._held[error.request]
-            self.out.append(ev.TellRefused(error.request, error_of(error.code, error.message)))
+            self._out.append(ev.TellRefused(error.request, error_of(error.code, error.message)))
 
     def _ask(self, link: Link, held: ClientSubscription) -> None:
         link.asked[held.request] = held.after
         link.outbox.append(_subscribe_message(held))
 
     def _unsubscribe_from(self, link: Link, number: int, request: int) -> None:
-        link.leaving.add(request)
+        link.leaving[request] = None
         link.kept.pop(number, None)
         link.outbox.append(messages.Unsubscribe(number, request))
 
     def _left(self, request: int) -> None:
         if self._leaving.pop(request, None) is not None:
-            self.out.append(ev.TellUnsubscribed(request))
+            self._out.append(ev.TellUnsubscribed(request))
 
 
 def _subscribe_message(held: ClientSubscription) -> messages.Subscribe:
-    return messages.Subscribe(held.channel, dict(held.parameters), held.after, held.request)
+    return messages.Subscribe(held.channel, held.parameters, held.after, held.request)
 
 
 def _twice(channel: str) -> AlreadyExists:

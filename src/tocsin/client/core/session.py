@@ -12,7 +12,7 @@ There are at most two links: `current`, and during a move the `candidate` beside
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -49,7 +49,8 @@ _RETRY_ATTEMPT = 4
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """`brokers` are known from the start; `has_coordinator` and `can_renew` say what the shell can be asked for."""
+    """`brokers` are known from the start; `has_coordinator` and `can_renew` say what the shell can be asked for.
+    `ping_after_s` is infinite where a connection can't be lost without anybody noticing."""
 
     device: str = ""
     token: str = field(default="", repr=False)
@@ -58,6 +59,7 @@ class SessionOptions:
     can_renew: bool = False
     place: tuple[float, float] | None = None
     backoff: Backoff = field(default_factory=Backoff)
+    ping_after_s: float = PING_AFTER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,13 @@ class Session:
         self._refused_since_s: float | None = None
         self._device = options.device
         self._place = options.place
-        self._ledger = Ledger()
+        self._out: list[ev.Instruction] = []
+        self._ledger = Ledger(self._out)
         self._current: Link | None = None
         self._candidate: Link | None = None
         self._target: _Target | None = None
-        self._moves_s: deque[float] = deque(maxlen=MAX_MOVES)
+        #: When it was last told to move.
+        self._moves_s: tuple[float, ...] = ()
         self._whereabouts = Whereabouts(options.brokers, options.backoff, chance)
         self._retry_s: float | None = None
         #: Whether the coordinator has been asked for something and has not answered.
@@ -94,7 +98,6 @@ class Session:
         self._ended = False
         self._links_made = 0
         self._now_s = 0.0
-        self._out: list[ev.Instruction] = []
         #: The latest reason for not being connected, for people.
         self.trouble = ""
 
@@ -102,12 +105,13 @@ class Session:
         if self._ended:
             return []
         self._now_s = now_s
-        out: list[ev.Instruction] = []
-        self._out = self._ledger.out = out
         self._decide(event)
-        for link in self._links():
-            self._pump(link)
-        return out
+        for link in (self._current, self._candidate):
+            if link is not None and link.outbox:
+                self._pump(link)
+        instructions = self._out[:]
+        self._out.clear()
+        return instructions
 
     def kept(self) -> list[messages.Subscribed]:
         """What the broker kept for this device and nobody has asked for."""
@@ -127,9 +131,11 @@ class Session:
             if link.outbox:
                 times.append(self._now_s + 0.1)
             if not self._paused:
-                times.append(link.pinged_s + PONG_WITHIN_S if link.pinged_s else link.heard_s + PING_AFTER_S)
+                ping_s = link.heard_s + self._options.ping_after_s
+                times.append(link.pinged_s + PONG_WITHIN_S if link.pinged_s else ping_s)
             times.extend(link.retry_s.values())
-        return min((time for time in times if time is not None), default=None)
+        at_s = min((time for time in times if time is not None), default=math.inf)
+        return None if at_s == math.inf else at_s
 
     # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -401,7 +407,7 @@ class Session:
                 self._asking = True
                 self._out.append(ev.Place(self._token, self._device, (), self._place))
             return
-        self._moves_s.append(self._now_s)
+        self._moves_s = (*self._moves_s, self._now_s)[-MAX_MOVES:]
         self._target = _Target(message.to, message.broker, self._now_s + self._chance() * message.after_ms / 1000)
         if self._target.at_s <= self._now_s:
             self._follow()
@@ -438,7 +444,7 @@ class Session:
                 self._lost(link, 0, reason, disconnect=True)
                 continue
             self._ledger.ask_again(link, self._now_s)
-            silent = link.state is LinkState.LIVE and self._now_s >= link.heard_s + PING_AFTER_S
+            silent = link.state is LinkState.LIVE and self._now_s >= link.heard_s + self._options.ping_after_s
             if silent and not self._paused and not link.pinged_s:
                 link.pinged_s = self._now_s
                 link.outbox.append(messages.Ping())
@@ -455,7 +461,7 @@ class Session:
         return None
 
     def _pump(self, link: Link) -> None:
-        if link.outbox and link.state is LinkState.LIVE:
+        if link.state is LinkState.LIVE:
             self._out.extend(ev.Send(link.number, message) for message in link.sendable(self._now_s))
 
     def _fail(self, error: TocsinError) -> None:
