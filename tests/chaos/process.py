@@ -16,7 +16,7 @@ import httpx
 import psutil
 
 from tocsin.client.cluster import ClusterClient, ServerError
-from tocsin.testing.processes import free_port
+from tocsin.runtime.ports import free_port
 
 TESTS = Path(__file__).resolve().parents[1]
 #: What `tocsin cluster` exits with when it can't go on; whoever runs it starts it again.

@@ -20,7 +20,7 @@ from disk.cuts import CutReport
 from disk.recording import Disk, Witness, build_recorder, environment, read_recording
 from disk.workload import BROKER, KINDS, Told, note
 from tocsin.client.cluster import ClusterClient, ServerError
-from tocsin.testing.processes import free_port
+from tocsin.runtime.ports import free_port
 
 _STATEMENTS = """
 CREATE ACTIVE DATASET Records (id BIGINT, k BIGINT, PRIMARY KEY (id));

@@ -15,7 +15,7 @@ import pytest
 
 from e2e.terminal import Terminal
 from tocsin.client import CoordinatorClient, SyncSubscriber
-from tocsin.testing.processes import free_port
+from tocsin.runtime.ports import free_port
 
 _BROKERS = 3
 _READY_TIMEOUT_S = 180.0

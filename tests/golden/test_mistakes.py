@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from tocsin.cli.terminal import describe_failure
+from tocsin.cli.connecting import describe_failure
 from tocsin.cluster.channels.compiler.compile import compile_channel, compile_select
 from tocsin.cluster.channels.compiler.parameters import check_values
 from tocsin.cluster.channels.compiler.parse import parse_script, read_script

@@ -14,7 +14,8 @@ import pytest
 from websockets.sync.client import connect
 
 from integration.live import PATIENCE_S, wait_until
-from tocsin.testing.processes import free_port, stop
+from tocsin.runtime.ports import free_port
+from tocsin.testing.processes import stop
 from unit.runtime.certificates import write_certificate
 
 

@@ -29,8 +29,9 @@ from tocsin.client import CoordinatorClient, ServerError
 from tocsin.coordinator.accounts import passwords
 from tocsin.coordinator.server import make_app, serve
 from tocsin.errors import InvalidValue
+from tocsin.runtime.ports import free_port
 from tocsin.settings import CoordinatorSettings
-from tocsin.testing.processes import free_port, stop
+from tocsin.testing.processes import stop
 from unit.runtime.certificates import write_certificate
 from unit.runtime.test_tokens import ATTACKS
 

@@ -15,8 +15,8 @@ from playwright.async_api import Page, async_playwright
 
 from e2e.browser import find_browser
 from tocsin.broker.shell.server import make_app
+from tocsin.runtime.ports import free_port
 from tocsin.settings import BrokerSettings
-from tocsin.testing.processes import free_port
 from unit.broker.nodes import Broker
 
 pytestmark = pytest.mark.shell

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import typer
 
+from command_tree import commands_of
 from documentation import ROOT, blocks_of
 from tocsin import errors
 from tocsin.broker.api import router as broker_router
-from tocsin.cli.main import app
 from tocsin.cluster.channels.compiler import statements as st
 from tocsin.cluster.channels.compiler.parse import parse_script
 from tocsin.coordinator.load.stages import BalancingSettings
@@ -29,15 +28,7 @@ def test_every_command_is_there() -> None:
     """docs/reference/commands.md names each command, and no other."""
     rows = re.findall(r"^\| (`tocsin .*?) \|", (_REFERENCE / "commands.md").read_text(), re.MULTILINE)
     written = {name for row in rows for name in re.findall(r"`(tocsin [^`]+)`", row)}
-    assert written == set(_commands(typer.main.get_command(app), "tocsin"))
-
-
-def _commands(command: Any, path: str) -> Iterator[str]:
-    for name, sub in command.commands.items():
-        if hasattr(sub, "commands"):
-            yield from _commands(sub, f"{path} {name}")
-        else:
-            yield f"{path} {name}"
+    assert written == {path for path, _ in commands_of()}
 
 
 def test_every_statement_is_there() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
+from command_tree import commands_of
 from tocsin.cli.main import app
 from tocsin.errors import InvalidValue
 from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings, check_environment
@@ -72,16 +70,8 @@ def test_every_command_refuses_a_misspelt_variable() -> None:
 
 def test_commands_read_only_variables_that_are_known_and_on_the_page() -> None:
     """What a command's option may be given by is in `COMMANDS`, and docs/reference/settings.md says what it means."""
-    read = set(_variables(typer.main.get_command(app)))
+    read = {option.envvar for _, command in commands_of() for option in command.params if option.envvar}
     assert read <= set(COMMANDS)
     assert set(COMMANDS) - {RUN} <= read
     page = _PAGE.read_text()
     assert [name for name in COMMANDS if f"`{name}`" not in page] == []
-
-
-def _variables(command: Any) -> Iterator[str]:
-    for option in command.params:
-        names = option.envvar or []
-        yield from [names] if isinstance(names, str) else names
-    for sub in getattr(command, "commands", {}).values():
-        yield from _variables(sub)

@@ -18,8 +18,8 @@ from tocsin.broker.shell.node import BrokerNode
 from tocsin.broker.shell.requests import CUT
 from tocsin.errors import Forbidden, InvalidValue, Unauthorised
 from tocsin.protocol.calls import parse_call
-from tocsin.protocol.coordination import NAME_PATTERN
 from tocsin.protocol.messages import Hello, Subscribe
+from tocsin.protocol.subscribers import NAME_PATTERN
 from tocsin.runtime.http import ERRORS, reply
 from tocsin.settings import BrokerSettings
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
+from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
 from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
 
 Change = Annotated[list[str] | None, typer.Argument(help="What to change, as NAME=VALUE.", show_default=False)]

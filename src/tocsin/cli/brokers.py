@@ -9,7 +9,7 @@ import typer
 from rich.progress import Progress
 
 from tocsin.cli.balance import who
-from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
+from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
 from tocsin.client import CoordinatorClient
 

@@ -1,47 +1,15 @@
-"""`tocsin coordinator`: run the coordinator; and how other commands reach it."""
+"""`tocsin coordinator`: run the coordinator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import httpx
 import typer
 
-from tocsin import variables
 from tocsin.cli.terminal import fail
-from tocsin.client import CoordinatorClient
 from tocsin.errors import TocsinError
 from tocsin.settings import CoordinatorSettings
-
-CoordinatorUrl = Annotated[
-    str, typer.Option("--url", envvar=variables.COORDINATOR_URL, help="Address of the coordinator.")
-]
-OperatorToken = Annotated[
-    str,
-    typer.Option(
-        "--token",
-        envvar=variables.COORDINATOR_TOKEN,
-        help="The coordinator's API token.",
-        show_default=False,
-    ),
-]
-DEFAULT_COORDINATOR_URL = "http://127.0.0.1:8500"
-
-
-@contextmanager
-def coordinating(url: str, token: str) -> Iterator[CoordinatorClient]:
-    """A client of the coordinator; what goes wrong is told in one line, with exit code 1."""
-    try:
-        with CoordinatorClient(url, token=token) as client:
-            yield client
-    except (httpx.TransportError, httpx.InvalidURL) as exc:
-        start = "start one with `tocsin up` or `tocsin coordinator`"
-        fail(f"no coordinator answers at {url} ({exc}); {start}, or give --url")
-    except TocsinError as exc:
-        fail(str(exc))
 
 
 def run_coordinator(

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, fail, out, print_json
+from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
+from tocsin.cli.terminal import AsJson, fail, out, print_json
 from tocsin.client import ClusterClient
 
 app = typer.Typer(help="Records that did not fit: list, show, replay and discard them.", no_args_is_help=True)

@@ -16,7 +16,8 @@ import httpx
 import psutil
 import typer
 
-from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, out, print_json
+from tocsin.cli.connecting import DEFAULT_URL, Token, Url
+from tocsin.cli.terminal import AsJson, out, print_json
 from tocsin.client import ClusterClient, ServerError
 from tocsin.errors import TocsinError
 from tocsin.runtime.class_archive import archive_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from tocsin.client import ClusterClient
 from tocsin.errors import TocsinError
 from tocsin.runtime.class_archive import archive_of
 from tocsin.runtime.java import JavaHome, find_java
-from tocsin.testing.processes import running_cluster
+from tocsin.runtime.ports import free_port
+from tocsin.variables import variable_of
 
 #: A little of all that clusters do, so that its classes are loaded.
 _SCHEMA = """
@@ -40,15 +42,17 @@ _SUBSCRIPTIONS: list[Mapping[str, Any]] = [
 _BROKER = "prepare"
 _READY_TIMEOUT_S = 300.0
 _RESULTS_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 30.0
 #: Java writes the archive when it ends.
 _WRITE_TIMEOUT_S = 300.0
 
 
 def run_prepare(as_json: AsJson = False) -> None:
-    """Once after installing: compile what balancing computes with, try Spark out for a minute and archive its
-    classes. Clusters start faster from then on, and no first plan is waited for."""
-    # numba comes with it: no other command shall wait for that.
-    from tocsin.lab.benchmarks.balance import compile_loops
+    """Compile balancing's loops, archive Spark's classes, once after installing.
+
+    Spark is tried out for a minute. Clusters start faster from then on, and no first plan is waited for.
+    """
+    from tocsin.coordinator.load.compiling import compile_loops
 
     begin_s = time.monotonic()
     compile_loops()
@@ -97,13 +101,27 @@ def _settle(made: Path, target: Path) -> None:
 
 def _try_out(folder: Path, java_options: str) -> None:
     """A cluster's life in short, with real records and results. Returns when its Java has ended."""
-    with running_cluster(folder, {"spark_java_options": java_options}) as cluster, cluster.client() as client:
-        client.wait_ready(_READY_TIMEOUT_S)
-        processes = psutil.Process(cluster.process.pid).children(recursive=True)
-        client.sql(_SCHEMA)
-        client.sql("INSERT INTO Shelters VALUES ('s1', 0.0, 0.0)")
-        _run_channels(client)
-        client.sql("SELECT kind, count(*) AS reports FROM Reports GROUP BY kind")
+    port = free_port()
+    folder.mkdir()
+    command = [sys.executable, "-m", "tocsin", "cluster", "--data-dir", str(folder / "data"), "--port", str(port)]
+    environment = {**os.environ, variable_of("cluster", "spark_java_options"): java_options}
+    with (folder / "cluster.log").open("wb") as log:
+        cluster = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+    try:
+        with ClusterClient(f"http://127.0.0.1:{port}") as client:
+            client.wait_ready(_READY_TIMEOUT_S)
+            processes = psutil.Process(cluster.pid).children(recursive=True)
+            client.sql(_SCHEMA)
+            client.sql("INSERT INTO Shelters VALUES ('s1', 0.0, 0.0)")
+            _run_channels(client)
+            client.sql("SELECT kind, count(*) AS reports FROM Reports GROUP BY kind")
+    finally:
+        cluster.terminate()
+        try:
+            cluster.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            cluster.kill()
+            cluster.wait()
     _, alive = psutil.wait_procs(processes, timeout=_WRITE_TIMEOUT_S)
     if alive:
         raise TimeoutError(f"Java was not done after {_WRITE_TIMEOUT_S:g} s")

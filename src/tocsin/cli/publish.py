@@ -12,7 +12,8 @@ from typing import Annotated, Any, BinaryIO
 import typer
 from rich.progress import Progress
 
-from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, err, fail, out, print_json
+from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import ClusterClient, ServerError
 
 #: Well below the cluster's limit for a body, and large enough that requests cost nothing.

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, out, print_json
+from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
+from tocsin.cli.terminal import AsJson, out, print_json
 
 
 def run_results(

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.terminal import DEFAULT_URL, AsJson, Token, Url, connected, fail, out, print_json, print_rows
+from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
+from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
 
 
 def run_sql(

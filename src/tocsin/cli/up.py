@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL
+from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, DEFAULT_URL
 from tocsin.cli.system import Part, System, Wishes, parts_of
-from tocsin.cli.terminal import DEFAULT_URL, AsJson, err, fail, out, print_json
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.errors import ClusterFailure, TocsinError
 from tocsin.runtime.folders import check_usable, lock_folder
 from tocsin.runtime.ports import check_port

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tocsin import variables
-from tocsin.cli.coordinator import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
+from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
 from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
 
 app = typer.Typer(help="Register users, list and remove them, get tokens for them.", no_args_is_help=True)

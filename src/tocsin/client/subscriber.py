@@ -30,8 +30,8 @@ from tocsin.client.subscriptions import Handout, OnHistoryGone, Subscription
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
-from tocsin.protocol.coordination import NAME_PATTERN
 from tocsin.protocol.messages import MAX_COORDINATE_M
+from tocsin.protocol.subscribers import NAME_PATTERN
 
 #: About a second's worth for a busy subscriber, and no more memory than anyone would miss.
 _QUEUE_COUNT = 1000

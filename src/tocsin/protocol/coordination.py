@@ -1,11 +1,10 @@
 """What brokers and subscribers say to the coordinator over HTTP, and what it answers.
 
-Pydantic models: the coordinator's OpenAPI description is made from them, and brokers and clients use the same.
+Pydantic models: the coordinator's OpenAPI description is made from them, and brokers use the same.
 """
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,8 +13,7 @@ from pydantic import BaseModel, Field
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.latencies import BUCKETS
 from tocsin.protocol.messages import MAX_CHANNEL_LENGTH
-
-NAME_PATTERN = r"^[A-Za-z0-9_.@~-]{1,64}$"
+from tocsin.protocol.subscribers import NAME_PATTERN, Placement
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 #: USER/DEVICE
@@ -168,11 +166,6 @@ class PlacementRequest(BaseModel):
     avoid: list[str] = Field([], max_length=100, description="Brokers that could not be reached")
 
 
-class Placement(BaseModel):
-    broker: str
-    url: str
-
-
 class Handover(BaseModel):
     """Where a draining broker's subscribers go."""
 
@@ -181,8 +174,3 @@ class Handover(BaseModel):
 
 class HandoverAnswer(BaseModel):
     placements: dict[str, Placement]
-
-
-def is_name(text: str) -> bool:
-    """Whether this can name a user, a device or a broker."""
-    return re.fullmatch(NAME_PATTERN, text) is not None

@@ -1,15 +1,37 @@
-"""Ports: whether one is free, and who listens on it."""
+"""Ports: which one is free, and who listens on it."""
 
 from __future__ import annotations
 
 import errno
+import random
 import socket
+import threading
 
 import psutil
 
 from tocsin.errors import InvalidValue
 
 LAST_PORT = 65535
+#: Below those that systems give to outgoing connections: one of these could take a port between our look and its use.
+_PORTS = (20_000, 32_000)
+_picking = threading.Lock()
+_given: set[int] = set()
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and that nobody else in this process was given: servers start side by side."""
+    with _picking:
+        while True:
+            port = random.SystemRandom().randrange(*_PORTS)
+            if port in _given:
+                continue
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            _given.add(port)
+            return port
 
 
 def check_port(host: str, port: int, title: str, hint: str = "give another with --port") -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,14 +18,11 @@ import httpx
 
 from tocsin.client import ClusterClient
 from tocsin.client.shell.trust import usual_trust
+from tocsin.runtime.ports import free_port
 from tocsin.runtime.usage import usage
 from tocsin.variables import variable_of
 
 _STOP_TIMEOUT_S = 30
-#: Below those that systems give to outgoing connections: one of these could take a port between our look and its use.
-_PORTS = (20_000, 32_000)
-_picking = threading.Lock()
-_given: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +71,6 @@ class ClusterProcess(ServerProcess):
 
     def client(self) -> ClusterClient:
         return ClusterClient(self.url)
-
-
-def free_port() -> int:
-    """A port that nobody listens on, and that nobody else in this process was given: servers start side by side."""
-    with _picking:
-        while True:
-            port = random.SystemRandom().randrange(*_PORTS)
-            if port in _given:
-                continue
-            with socket.socket() as probe:
-                try:
-                    probe.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
-            _given.add(port)
-            return port
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from chaos.network.links import Link, LinkState, Relays
 from chaos.network.nodes import Server
 from chaos.network.plans import BROKERS, CLUSTER, COORDINATOR, How, Kill
 from chaos.process import ClusterProcess
-from tocsin.testing.processes import free_port
+from tocsin.runtime.ports import free_port
 
 #: By how much a wall clock is wrong at most.
 _MAX_SHIFT_S = 3600

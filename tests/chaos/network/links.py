@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from enum import StrEnum
 
-from tocsin.testing.processes import free_port
+from tocsin.runtime.ports import free_port
 
 _READ_BYTES = 1 << 16
 

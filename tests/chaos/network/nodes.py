@@ -18,7 +18,7 @@ import httpx
 
 from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved
 from tocsin.client.shell.trust import usual_trust
-from tocsin.testing.processes import free_port
+from tocsin.runtime.ports import free_port
 from tocsin.variables import variable_of
 
 READY_WITHIN_S = 90.0

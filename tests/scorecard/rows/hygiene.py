@@ -22,7 +22,8 @@ from audit.checks import locked_packages
 from documentation import ROOT
 from scorecard.row import Effort, Outcome, Row
 from scorecard.secured import CHANNEL, Secured, secured
-from tocsin.testing.processes import free_port, stop
+from tocsin.runtime.ports import free_port
+from tocsin.testing.processes import stop
 from unit.runtime.certificates import write_certificate
 
 _PASSWORD = "canary-password-2718281828"

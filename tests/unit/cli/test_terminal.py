@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from tocsin.cli import terminal
+from tocsin.cli.connecting import describe_failure
 
 COLUMNS = ["channel", "kind", "period_s", "parameters", "is_paused", "pause_reason", "subscriptions", "failed"]
 ROW = ["DelaysOnMyLine", "CONTINUOUS", None, "line STRING, min_delay_s INT MAX 36000", False, "", 12, 0]
@@ -46,12 +47,12 @@ def test_a_pipe_gets_whole_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_script_that_failed_says_what_it_did() -> None:
     """What was carried out, which statement failed at which line, and then why."""
     done = ["active dataset A created", "feed f created"]
-    shown = terminal.describe_failure("no dataset", {"statement": 3, "statements": 5, "line": 7, "done": done})
+    shown = describe_failure("no dataset", {"statement": 3, "statements": 5, "line": 7, "done": done})
     assert shown.splitlines() == [
         "statement 1 of 5: active dataset A created",
         "statement 2 of 5: feed f created",
         "statement 3 of 5, at line 7, failed; those after it were not carried out:",
         "no dataset",
     ]
-    shown = terminal.describe_failure("wrong", {"statement": 2, "statements": 2, "line": 3, "done": []})
+    shown = describe_failure("wrong", {"statement": 2, "statements": 2, "line": 3, "done": []})
     assert shown.splitlines() == ["nothing was carried out", "statement 2 of 2, at line 3, failed:", "wrong"]

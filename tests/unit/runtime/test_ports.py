@@ -1,14 +1,16 @@
-"""Ports: whether one is free, and who listens on it."""
+"""Ports: which one is free, and who listens on it."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tocsin.errors import InvalidValue
+from tocsin.runtime import ports
 from tocsin.runtime.ports import check_port, is_listening
 
 pytestmark = pytest.mark.shell
@@ -48,3 +50,20 @@ def test_an_answer_is_only_as_good_as_who_gives_it(busy: int) -> None:
     assert is_listening(os.getpid(), busy)
     assert not is_listening(os.getppid(), busy)
     assert not is_listening(2**22, busy)
+
+
+def test_no_port_is_given_twice() -> None:
+    """However many ask at once: the second of two would answer for the first, and the first would be gone."""
+    with ThreadPoolExecutor(16) as pool:
+        given = list(pool.map(lambda _: ports.free_port(), range(200)))
+    assert len(set(given)) == 200
+
+
+def test_a_port_that_somebody_listens_on_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(ports, "_PORTS", (port, port + 2))
+        monkeypatch.setattr(ports, "_given", set())
+        assert ports.free_port() != port

@@ -57,7 +57,6 @@ from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore
 from tocsin.broker.shell.store_watch import StoreWatch
 from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
-from tocsin.protocol.coordination import is_name
 from tocsin.protocol.messages import (
     CLOSE_FAILED,
     CLOSE_IDLE,
@@ -74,6 +73,7 @@ from tocsin.protocol.messages import (
     error_message,
     parse_position,
 )
+from tocsin.protocol.subscribers import is_name
 from tocsin.runtime.clock import Clock
 from tocsin.settings import BrokerSettings
 

@@ -33,7 +33,8 @@ from tocsin.broker.shell.requests import RequestProtocol
 from tocsin.broker.shell.store import SessionStore
 from tocsin.broker.shell.websocket import SubscriberSocket
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import BrokerRegistration, is_name
+from tocsin.protocol.coordination import BrokerRegistration
+from tocsin.protocol.subscribers import is_name
 from tocsin.runtime import exits
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import raise_open_files

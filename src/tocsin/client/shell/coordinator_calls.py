@@ -6,11 +6,12 @@ import ssl
 from typing import Any
 
 import httpx
+import msgspec
 
 from tocsin.client.core.failures import error_of
 from tocsin.client.shell.trust import usual_trust
 from tocsin.errors import AlreadyExists, TocsinError, Unavailable
-from tocsin.protocol.coordination import Placement
+from tocsin.protocol.subscribers import Placement
 
 _TIMEOUT_S = 10.0
 
@@ -40,7 +41,7 @@ class Accounts:
         body: dict[str, Any] = {"avoid": list(avoid)[:100]}
         body |= {"device": device} if device else {}
         body |= {"place": list(place)} if place is not None else {}
-        return Placement.model_validate(await self._post("/v1/placements", body, token))
+        return msgspec.convert(await self._post("/v1/placements", body, token), Placement)
 
     async def _post(self, path: str, body: dict[str, Any], token: str = "") -> Any:
         headers = {"Authorization": f"Bearer {token}"} if token else {}

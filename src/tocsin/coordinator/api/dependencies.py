@@ -13,8 +13,8 @@ from starlette.types import Scope
 
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.errors import Forbidden, Unauthorised
-from tocsin.protocol.coordination import NAME_PATTERN
 from tocsin.protocol.incarnations import IDENTITY_HEADER, check_identity
+from tocsin.protocol.subscribers import NAME_PATTERN
 from tocsin.runtime.tokens import Identity
 from tocsin.settings import CoordinatorSettings
 

@@ -12,7 +12,8 @@ from tocsin.coordinator.registry.events import PlacementAsked, PolicyChosen
 from tocsin.coordinator.registry.instructions import AnswerPlacement
 from tocsin.coordinator.registry.session_wire import session_body
 from tocsin.errors import NotFound
-from tocsin.protocol.coordination import Place, Placement, PlacementRequest, Session
+from tocsin.protocol.coordination import Place, PlacementRequest, Session
+from tocsin.protocol.subscribers import Placement
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)

@@ -11,7 +11,8 @@ from tocsin.coordinator.accounts.users import Issued
 from tocsin.coordinator.api.dependencies import IsOperator, NameInPath, Node, operator_only
 from tocsin.coordinator.registry.events import UserRemoved
 from tocsin.errors import Forbidden, Unauthorised
-from tocsin.protocol.coordination import NAME_PATTERN, Name
+from tocsin.protocol.coordination import Name
+from tocsin.protocol.subscribers import NAME_PATTERN
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS, tags=["users"])

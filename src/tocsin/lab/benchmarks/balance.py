@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from tocsin.balancing.assignment import AssignmentView
 from tocsin.balancing.bounds import lower_bound, optimum
-from tocsin.balancing.evacuation import evacuate
 from tocsin.balancing.load_table import LoadTable
 from tocsin.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.balancing.proposal import Goal
 from tocsin.balancing.shuffle import POLICIES as SHUFFLES
+from tocsin.coordinator.load.compiling import compile_loops
 from tocsin.coordinator.load.plan import Plan, make_plan, verify
 from tocsin.coordinator.load.stages import Stage
-from tocsin.errors import ClusterFailure, InvalidValue
+from tocsin.errors import ClusterFailure
 from tocsin.lab.benchmarks.balance_networks import communities, uniform, zipf
 from tocsin.lab.benchmarks.measuring import progress
 from tocsin.runtime.usage import peak_rss_mb
@@ -56,16 +55,6 @@ def run(seed: int, largest: int) -> dict[str, Any]:
         "growth": _growth(seed, largest),
         "million": _million(seed, largest),
     }
-
-
-def compile_loops() -> None:
-    """Those of all policies. They are compiled when they are first called and kept on disk, once for a machine: that is
-    not to be measured, nor waited for by people who want a plan."""
-    view = uniform(0, subscribers=100, subscriptions=20, brokers=3, each=3)
-    make_plan(view, Stage.EVACUATION, "", evacuate(view))
-    for policy in (*MIGRATIONS, *SHUFFLES):
-        with suppress(InvalidValue):  # One whose extra is not installed.
-            _plan(policy, view, _EVEN)
 
 
 def _quality(name: str, view: AssignmentView) -> dict[str, Any]:

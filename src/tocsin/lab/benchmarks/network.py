@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
-from tocsin.protocol.coordination import Placement
+from tocsin.protocol.subscribers import Placement
 from tocsin.testing.processes import (
     ClusterProcess,
     ServerProcess,
@@ -51,7 +52,7 @@ class Network:
                 where = {} if at is None else {"place": at[device]}
                 response = http.post("/v1/placements", json={"device": device, **where})
                 response.raise_for_status()
-                placement = Placement.model_validate_json(response.content)
+                placement = msgspec.json.decode(response.content, type=Placement)
                 known = self.brokers[placement.broker]
                 if urlsplit(placement.url).port != known.port:
                     raise RuntimeError(f"{device} was sent to {placement.url}; {placement.broker} is at {known.url}")

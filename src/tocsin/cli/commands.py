@@ -1,0 +1,95 @@
+"""The table of commands: where each is, and which extra it needs. A command is imported when it is called, so that the
+others work where its packages are not installed, and nobody waits for what they do not use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`target` is a function, or an app with commands of its own. Its docstring begins with `help`."""
+
+    target: str
+    help: str
+    #: Empty for what the plain installation has all packages of.
+    extra: str = ""
+
+
+_BROKERS = "tocsin.cli.brokers"
+COMMANDS = {
+    "up": Entry("tocsin.cli.up:run_up", "Run a data cluster, a coordinator and brokers", "cluster"),
+    "status": Entry("tocsin.cli.status:run_status", "Show what `tocsin up` runs in a folder", "server"),
+    "down": Entry("tocsin.cli.down:run_down", "End what `tocsin up` runs in a folder", "server"),
+    "cluster": Entry("tocsin.cli.cluster:run_cluster", "Run the data cluster", "cluster"),
+    "coordinator": Entry("tocsin.cli.coordinator:run_coordinator", "Run the coordinator", "server"),
+    "broker": Entry("tocsin.cli.broker:run_broker", "Run a broker", "server"),
+    "sql": Entry("tocsin.cli.sql:run_sql", "Carry out statements"),
+    "publish": Entry("tocsin.cli.publish:run_publish", "Publish records"),
+    "subscribe": Entry("tocsin.cli.subscribe:run_subscribe", "Subscribe to channels and print notifications"),
+    "results": Entry("tocsin.cli.results:run_results", "Show the results that were made for a broker's subscriptions"),
+    "dead-letters": Entry(
+        "tocsin.cli.dead_letters:app", "Records that did not fit: list, show, replay and discard them"
+    ),
+    "users": Entry("tocsin.cli.users:app", "Register users, list and remove them, get tokens for them"),
+    "brokers": Entry(f"{_BROKERS}:app", "List brokers, cordon and drain them, choose how newcomers are placed"),
+    "drain": Entry(f"{_BROKERS}:drain", "Empty a broker"),
+    "cordon": Entry(f"{_BROKERS}:cordon", "Send no newcomers to a broker"),
+    "uncordon": Entry(f"{_BROKERS}:uncordon", "Have a broker take newcomers again"),
+    "plan": Entry("tocsin.cli.plan:run_plan", "Show what could be moved to even out the load"),
+    "balance": Entry("tocsin.cli.balance:run_balance", "Show how even the load is and what is done about it by itself"),
+    "audit": Entry("tocsin.cli.balance:run_audit", "Show who did what and why, newest first"),
+    "doctor": Entry("tocsin.cli.doctor:run_doctor", "Check Python, Java, packages, memory, disk", "server"),
+    "prepare": Entry("tocsin.cli.prepare:run_prepare", "Compile balancing's loops, archive Spark's classes", "cluster"),
+    "simulate": Entry("tocsin.cli.simulate:run_simulate", "Simulate a network", "lab"),
+    "demo": Entry("tocsin.lab.commands.demo:run_demo", "Run the emergency application", "lab"),
+    "bench": Entry("tocsin.lab.commands.bench:app", "Measure: each figure beside a peer, in the same run", "lab"),
+    "reproduce": Entry("tocsin.lab.commands.reproduce:app", "Reproduce a paper's evaluation, claim by claim", "lab"),
+    "experiment": Entry("tocsin.lab.commands.experiment:app", "Live experiments, on processes of their own", "lab"),
+}
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command in the listing, and loads it when it is called."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(name, help=f"{entry.help}.")
+        self._entry = entry
+
+    def load(self) -> Any:
+        module, _, name = self._entry.target.partition(":")
+        target = getattr(import_module(module), name)
+        if isinstance(target, typer.Typer):
+            return typer.main.get_group(target)
+        app = typer.Typer(add_completion=False)
+        app.command(self.name)(target)
+        return typer.main.get_command(app)
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        return self.load().make_context(*arguments, **options)
+
+
+class CommandTable(TyperGroup):
+    """The commands of `COMMANDS`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, entry in COMMANDS.items():
+            self.add_command(LazyCommand(name, entry))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as exc:
+            command = str(ctx.invoked_subcommand)
+            extra, package = COMMANDS[command].extra, (exc.name or "").partition(".")[0]
+            if not extra or package == "tocsin":
+                raise
+            from tocsin.cli.terminal import fail
+
+            fail(f"`tocsin {command}` needs {package}, which is not installed: pip install 'tocsin[{extra}]'")

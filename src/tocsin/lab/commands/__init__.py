@@ -1,0 +1,1 @@
+"""Commands for benchmarks, demonstrations and experiments. `tocsin.cli` finds them by name."""
