@@ -11,7 +11,7 @@ from tocsin.balancing.proposal import Goal
 from tocsin.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.load.plan import make_plan
 from tocsin.coordinator.load.stages import Stage
-from tocsin.coordinator.registry.records import Held, SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.errors import InvalidValue
 from tocsin.protocol.subscription_keys import KeyText
 
@@ -37,6 +37,6 @@ def _small_assignment() -> AssignmentView:
     sessions = []
     for number in range(_SUBSCRIBERS):
         keys = {number % _KEYS, number * 7 % _KEYS, number**2 % _KEYS}
-        holds = tuple(Held(KeyText(str(key)), "0-0") for key in keys)
+        holds = tuple(SessionSubscription(KeyText(str(key)), "0-0") for key in keys)
         sessions.append(SessionRecord(f"s{number}", _BROKERS[number % len(_BROKERS)], 1, True, holds))
     return AssignmentView.of(map(AssignedBroker, sorted(set(_BROKERS))), sessions, lambda key: 1.0 + int(key))
