@@ -108,7 +108,7 @@ lock: setup ## Pin the newest versions that pyproject.toml allows
 	@$(PIP) install --quiet uv
 	@$(LOCK) --group build -o requirements-build.lock
 	@$(LOCK) --group audit -o requirements-audit.lock
-	@$(LOCK) pyproject.toml --extra java --extra hypergraph --group dev -c requirements-build.lock -o requirements.lock
+	@$(LOCK) pyproject.toml --extra all --group dev -c requirements-build.lock -o requirements.lock
 
 .PHONY: clean
 clean: ## Remove .venv and everything that tools leave behind

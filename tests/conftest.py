@@ -22,7 +22,7 @@ _TESTS = Path(__file__).parent
 
 # Compiled loops are kept on disk for the next run. numba looks only at the file that a loop is in, not at those of the
 # loops it calls, so a place of their own for every version of them all.
-_COMPILED = _TESTS.parent / "src" / "tocsin" / "coordinator" / "balancing"
+_COMPILED = _TESTS.parent / "src" / "tocsin" / "balancing"
 _VERSION = zlib.crc32(b"".join(path.read_bytes() for path in sorted(_COMPILED.rglob("*.py"))))
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_TESTS.parent / ".numba_cache" / f"{_VERSION:08x}"))
 

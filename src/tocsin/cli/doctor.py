@@ -67,7 +67,10 @@ def _java() -> dict[str, Any]:
 
 def _packages() -> dict[str, Any]:
     names = ("pyspark", "deltalake", "pyarrow", "sqlglot")
-    return _check("packages", True, ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names))
+    try:
+        return _check("packages", True, ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names))
+    except importlib.metadata.PackageNotFoundError as exc:
+        return _check("packages", False, f"{exc.name} is not installed: pip install 'tocsin[cluster]'")
 
 
 def _memory() -> dict[str, Any]:
