@@ -119,49 +119,49 @@ def _claim_in_part(substitute: Substitute) -> None:
 
 
 def _believe_old_copies(substitute: Substitute) -> None:
-    from tocsin.broker.core import machine
+    from tocsin.broker.core import arriving
 
-    substitute(machine, "brings_all", lambda _arrival: True)
+    substitute(arriving, "brings_all", lambda _arrival: True)
 
 
 def _forget_claims(substitute: Substitute) -> None:
-    from tocsin.broker.core import machine
+    from tocsin.broker.core.claiming import Claims
 
-    claimed = machine.BrokerState._claimed
+    claimed = Claims.claimed
 
     def of_those_who_are_here(self: Any, event: Any) -> None:
-        here = {one: generation for one, generation in event.generations.items() if one in self._sessions}
+        here = {one: generation for one, generation in event.generations.items() if one in self.sessions}
         claimed(self, replace(event, generations=here))
 
-    substitute(machine.BrokerState, "_claimed", of_those_who_are_here)
+    substitute(Claims, "claimed", of_those_who_are_here)
 
 
 def _report_too_early(substitute: Substitute) -> None:
-    from tocsin.broker.core import machine
+    from tocsin.broker.core.claiming import Claims
     from tocsin.broker.core.session_table import SessionFact
 
-    claimed = machine.BrokerState._claimed
+    claimed = Claims.claimed
 
     def without_a_look(self: Any, event: Any) -> None:
         claimed(self, event)
         for subscriber in event.generations:
-            if (session := self._sessions.get(subscriber)) is not None:
+            if (session := self.sessions.get(subscriber)) is not None:
                 session.learn(SessionFact.CONFIRMED)
 
-    substitute(machine.BrokerState, "_claimed", without_a_look)
+    substitute(Claims, "claimed", without_a_look)
 
 
 def _claim_before_holding(substitute: Substitute) -> None:
-    from tocsin.broker.core import machine
+    from tocsin.broker.core import claiming
 
     def claim(self: Any, session: Any) -> None:
-        if session.generation:
+        if session.state.is_owned:
             self._reports.changed(session)
         else:
             self._reports.claim(session)
 
-    substitute(machine, "_LINGER_S", 0.0)
-    substitute(machine.BrokerState, "_claim_when_whole", claim)
+    substitute(claiming, "_LINGER_S", 0.0)
+    substitute(claiming.Claims, "claim_when_whole", claim)
 
 
 def _keep_repeats(substitute: Substitute) -> None:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.broker.core import delivery, machine, subscribing
+from tocsin.broker.core import connecting, delivery, subscribing
 from worlds.broker_world import OWN_CHANNEL, BrokerWorld
 
 _CHANNELS = ("A", "B", "C", OWN_CHANNEL)
@@ -157,7 +157,7 @@ def test_every_result_once_through_mistakes_of_the_machine(seed: int) -> None:
         patch("tocsin.broker.core.subscribing.describe", now_and_then(subscribing.describe)),
         patch("tocsin.broker.core.subscribing.Waiter", now_and_then(subscribing.Waiter)),
         patch("tocsin.broker.core.subscribing.Unsubscribed", now_and_then(subscribing.Unsubscribed)),
-        patch("tocsin.broker.core.machine.Welcome", now_and_then(machine.Welcome)),
+        patch("tocsin.broker.core.connecting.Welcome", now_and_then(connecting.Welcome)),
         patch("tocsin.broker.core.delivery.Deliver", now_and_then(delivery.Deliver)),
     ):
         _live_through(world, 200, crash=1)

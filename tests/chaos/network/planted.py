@@ -131,23 +131,24 @@ def _forget_the_absent() -> None:
 
 def _claim_before_holding() -> None:
     """A newcomer's session is claimed before its subscriptions are held here, and who loses it lets go at once."""
-    from tocsin.broker.core import machine
+    from tocsin.broker.core import claiming
+    from tocsin.broker.core.arriving import Arrivals
     from tocsin.broker.shell.cluster_link import ClusterLink
 
-    substitute(machine, "_LINGER_S", 0.0)
+    substitute(claiming, "_LINGER_S", 0.0)
 
     def claim(self: Any, session: Any) -> None:
-        if session.generation:
+        if session.state.is_owned:
             self._reports.changed(session)
         else:
             self._reports.claim(session)
 
-    fetched = machine.BrokerState._session_fetched
+    fetched = Arrivals.session_fetched
 
     def hasty(self: Any, event: Any) -> None:
         fetched(self, event)
-        if (session := self._sessions.get(event.subscriber)) is not None:
-            claim(self, session)
+        if (session := self._claims.sessions.get(event.subscriber)) is not None:
+            claim(self._claims, session)
 
     acquire = ClusterLink.acquire
 
@@ -155,8 +156,8 @@ def _claim_before_holding() -> None:
         await asyncio.sleep(2)
         return await acquire(self, keys)
 
-    substitute(machine.BrokerState, "_claim_when_whole", claim)
-    substitute(machine.BrokerState, "_session_fetched", hasty)
+    substitute(claiming.Claims, "claim_when_whole", claim)
+    substitute(Arrivals, "session_fetched", hasty)
     substitute(ClusterLink, "acquire", slow)
 
 
@@ -253,14 +254,14 @@ def _acknowledge_on_arrival() -> None:
 
 def _adopt_from_now() -> None:
     """Who is adopted while away goes on from now, not from where it had acknowledged."""
-    from tocsin.broker.core.machine import BrokerState
+    from tocsin.broker.core.arriving import Arrivals
     from tocsin.model.position import Position
 
-    fetched = BrokerState._session_fetched
+    fetched = Arrivals.session_fetched
 
     def hasty(self: Any, event: Any) -> None:
-        if event.subscriber in self._adopting and event.session is not None:
-            now = self._deliveries.through
+        if event.subscriber in self._claims._adopting and event.session is not None:
+            now = self._claims._deliveries.through
             subscriptions = [
                 replace(one, position=Position(one.position.epoch, max(one.position.sequence, now)))
                 for one in event.session.subscriptions
@@ -268,7 +269,7 @@ def _adopt_from_now() -> None:
             event = replace(event, session=replace(event.session, subscriptions=subscriptions))
         fetched(self, event)
 
-    substitute(BrokerState, "_session_fetched", hasty)
+    substitute(Arrivals, "session_fetched", hasty)
 
 
 def _let_go_when_told() -> None:
@@ -283,11 +284,10 @@ def _let_go_when_told() -> None:
         self._relocation._prepared.update(dict.fromkeys(event.prepare))
         ordered(self, replace(event, prepare={}))
         for subscriber in event.move:
-            session = self._sessions.get(subscriber)
+            session = self._claims.sessions.get(subscriber)
             if session is not None and session.connection is not None and session.state.is_owned:
-                self._close(session, CLOSE_MOVED, "off you go")
-                self._reports.ended(session)
-                self._end(session, self._now_s)
+                self._connections.close(session, CLOSE_MOVED, "off you go")
+                self._claims.expire(session)
 
     substitute(BrokerState, "_ordered", hasty)
 

@@ -1,7 +1,7 @@
 """The broker's machine: what happened in, what to do out. It decides everything and touches nothing.
 
-A session is what is kept for a subscriber, connected or not. It is the broker's own from when the broker has taken over
-all of the session's subscriptions and claimed it, until it ends, or another broker claims it.
+Its parts: who comes (arriving), who is here (connecting), whose sessions these are (claiming), what they subscribe to
+(subscribing) and are sent (delivery), and who is moved elsewhere (moves). A session's states are in session_table.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.broker.core.admission import Door, brings_all
+from tocsin.broker.core.admission import Door
+from tocsin.broker.core.arriving import Arrivals
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.cache import ResultCache
+from tocsin.broker.core.claiming import Claims
+from tocsin.broker.core.connecting import Connections
 from tocsin.broker.core.delivery import DeliveryDesk
 from tocsin.broker.core.events import (
     Acknowledged,
@@ -27,8 +30,6 @@ from tocsin.broker.core.events import (
     DrainEnded,
     DrainStarted,
     Event,
-    FetchSession,
-    ForgetSession,
     HandoverPlaced,
     HistoryLost,
     HistoryPulled,
@@ -50,8 +51,6 @@ from tocsin.broker.core.events import (
     Started,
     StoreChecked,
     StorePositions,
-    StorePresence,
-    StoreSession,
     SubscribeAsked,
     SubscriberArrived,
     SubscriberId,
@@ -63,35 +62,21 @@ from tocsin.broker.core.limits import Limits, Quotas
 from tocsin.broker.core.locations import PlaceDesk
 from tocsin.broker.core.moves import RelocationDesk
 from tocsin.broker.core.reports import ReportDesk
-from tocsin.broker.core.session_table import SessionFact, first_state
 from tocsin.broker.core.sessions import Frontend, Session, behind
 from tocsin.broker.core.subscribing import SubscriptionDesk
-from tocsin.errors import InvalidValue, TocsinError, Unauthorised
 from tocsin.model.chance import Chance
 from tocsin.model.position import Position
 from tocsin.model.story import Story
-from tocsin.protocol.messages import (
-    CLOSE_DRAINING,
-    CLOSE_EXPIRED,
-    CLOSE_FAILED,
-    CLOSE_MOVED,
-    CLOSE_REFUSED,
-    CLOSE_REPLACED,
-    CLOSE_SLOW,
-    Move,
-    Welcome,
-    error_message,
-)
+from tocsin.protocol.messages import CLOSE_FAILED, error_message
 
-#: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
-#: other broker has somehow not taken it over yet, its history must not end.
-_LINGER_S = 30.0
 #: How often sessions and tokens are looked through for those whose time has come.
 _SWEEP_EVERY_S = 5.0
-#: Sessions that the coordinator is asked about with one report.
-_MAX_CONFIRMED = 200
 #: When draining, moves are spread over this part of the time there is.
 _MOVE_SPREAD = 0.5
+#: They happen all the time: what led to something strange would be pushed out of the story by them.
+_UNREMARKABLE = frozenset({Acknowledged, ConnectionFlushed, HistoryPulled, ReportDue, Reported, ResultsPulled, Ticked})
+#: Events that an error tells of.
+_TOLD_EVENTS = 20
 _FAILED = "something failed here; come back and carry on from your position"
 
 
@@ -130,41 +115,50 @@ class BrokerState:
         )
         self._relocation = RelocationDesk(self._holdings, self._filling, self._out)
         self._places = PlaceDesk(self._out, publishes=publishes_places)
-        #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
-        self._adopting: set[SubscriberId] = set()
-        #: Let go of while our claim was on its way, with its generation: their former broker lets go of them now, so
-        #: what was kept for them has to be carried on here.
-        self._orphans: dict[SubscriberId, int] = {}
-        self._sessions: dict[SubscriberId, Session] = {}
-        self._connections: dict[ConnectionId, Session] = {}
-        #: Whom the answer lets in that is being looked at.
-        self._let_in: ConnectionId | None = None
-        #: Since when.
-        self._congested: dict[Session, float] = {}
-        #: Who has come or gone since that was last stored.
-        self._presence: dict[SubscriberId, None] = {}
+        self._claims = Claims(
+            self._holdings,
+            self._subscriptions,
+            self._deliveries,
+            self._reports,
+            self._places,
+            self._quotas,
+            self._story,
+            self._out,
+        )
+        self._connections = Connections(
+            name,
+            self._claims,
+            self._subscriptions,
+            self._deliveries,
+            self._relocation,
+            self._places,
+            self._quotas,
+            self._acked,
+            self._story,
+            self._out,
+        )
+        self._arrivals = Arrivals(self._door, self._claims, self._connections, self._subscriptions, self._quotas)
         self._next_sweep_s = 0.0
-        self._has_unconfirmed = False
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Started: self._started,
-            SubscriberArrived: self._subscriber_arrived,
-            SessionFetched: self._session_fetched,
-            SubscribeAsked: self._subscribe_asked,
-            UnsubscribeAsked: self._unsubscribe_asked,
-            Acknowledged: self._acknowledged,
-            PlaceTold: self._place_told,
+            SubscriberArrived: self._arrivals.arrived,
+            SessionFetched: self._arrivals.session_fetched,
+            SubscribeAsked: self._connections.subscribe_asked,
+            UnsubscribeAsked: self._connections.unsubscribe_asked,
+            Acknowledged: self._connections.acknowledged,
+            PlaceTold: self._connections.place_told,
             PlacesPublished: lambda event: self._places.published(is_done=event.is_done),
-            ConnectionLost: self._connection_lost,
-            ConnectionCongested: self._connection_congested,
-            ConnectionFlushed: self._connection_flushed,
+            ConnectionLost: self._arrivals.lost,
+            ConnectionCongested: self._connections.congested,
+            ConnectionFlushed: self._connections.flushed,
             BackendsAcquired: self._backends_acquired,
             BackendsReleased: lambda _: self._holdings.released(),
             ResultsPulled: self._deliveries.take,
             CursorLost: self._cursor_lost,
-            HistoryPulled: self._history_pulled,
+            HistoryPulled: lambda event: self._deliveries.take_history(event, self._now_s),
             HistoryLost: self._history_lost,
             ReportDue: self._report_due,
-            Claimed: self._claimed,
+            Claimed: self._claims.claimed,
             Reported: self._reported,
             Ordered: self._ordered,
             DrainStarted: self._drain_started,
@@ -180,9 +174,12 @@ class BrokerState:
     def handle(self, event: Event) -> list[Instruction]:
         """Take note of what happened; returns what to do about it, in this order."""
         self._now_s = self._story.now_s = getattr(event, "now_s", self._now_s)
+        if type(event) not in _UNREMARKABLE:
+            self._story.note(self.name, type(event).__name__)
         try:
             self._handlers[type(event)](event)
         except Exception as exc:  # noqa: BLE001 it is noted, or raised again
+            exc.add_note("\n".join(self._story.of(self.name)[-_TOLD_EVENTS:]))
             self._set_back_who_failed(event, exc)
         self._deliveries.fetch()
         for backend in self._holdings.call(self._now_s):
@@ -196,16 +193,9 @@ class BrokerState:
 
         Nothing of what was begun is done: all of it is that session's. An error that is nobody's is raised again.
         """
-        connection: ConnectionId | None = getattr(event, "connection", None)
-        if isinstance(event, SessionFetched):
-            connection = self._let_in
+        connection, session = self._arrivals.concerned(event)
         if connection is None:
             raise error
-        session = self._connections.get(connection)
-        if session is None and isinstance(event, SubscriberArrived):
-            session = self._sessions.get(f"{event.user}/{event.device}")
-        elif session is None and isinstance(event, SessionFetched):
-            session = self._sessions.get(event.subscriber)
         self._undo(connection, session, error, 0)
 
     def _undo(self, connection: ConnectionId, session: Session | None, error: Exception, begin: int) -> None:
@@ -224,9 +214,8 @@ class BrokerState:
         """Forget what we made of a session, and go on with what the store has of it."""
         if session.connection is not None:
             self._out.append(Close(session.connection, CLOSE_FAILED, reason))
-            self._disconnect(session)
-        self._reports.forget(session)
-        self._drop(session, self._now_s + _LINGER_S)
+            self._connections.disconnect(session)
+        self._claims.drop(session, lingers=True)
         self._out.append(RecallSession(session.subscriber))
 
     # What others may look at
@@ -241,7 +230,7 @@ class BrokerState:
 
     @property
     def sessions(self) -> int:
-        return len(self._sessions)
+        return len(self._claims.sessions)
 
     @property
     def backends(self) -> int:
@@ -280,10 +269,10 @@ class BrokerState:
 
     def kept(self) -> list[KeptSession]:
         """What the store holds, once everything has been stored that was asked for."""
-        return [session.kept() for session in self._sessions.values()]
+        return [session.kept() for session in self._claims.sessions.values()]
 
     def connection_of(self, subscriber: SubscriberId) -> ConnectionId | None:
-        session = self._sessions.get(subscriber)
+        session = self._claims.sessions.get(subscriber)
         return None if session is None else session.connection
 
     def held(self) -> frozenset[int]:
@@ -298,309 +287,48 @@ class BrokerState:
         for held in event.held:
             self._filling.learn(held.channel, held.filled)
             self._deliveries.open(self._holdings.add(held, next_pull=0))
-        for kept in event.sessions:
-            self._claim_when_whole(self._take_from_store(kept))
-        # What was lingering when we were killed lingers anew: whose it was, nobody can tell any more.
-        for backend in self._holdings.backends():
-            if not backend.frontends:
-                self._holdings.let_go(backend, event.now_s + _LINGER_S)
+        self._claims.start(event.sessions)
 
-    def _take_from_store(self, kept: KeptSession) -> Session:
-        is_ours = kept.generation > 0
-        session = self._begin(
-            kept.subscriber, kept.generation, is_confirmed=is_ours, left_at_s=self._now_s - kept.away_s
-        )
-        self._subscriptions.restore(session, kept, is_stored=True)
-        if not is_ours:
-            self._out.append(FetchSession(session.subscriber))
-        return session
-
-    # Coming and going
-
-    def _subscriber_arrived(self, event: SubscriberArrived) -> None:
-        subscriber = f"{event.user}/{event.device}"
-        session = self._sessions.get(subscriber)
-        replaces = session is not None and session.connection is not None
-        if not self._door.admits(event, len(self._connections), replaces=replaces):
-            return
-        refusal = None if session is not None else self._subscriptions.refuse_change() or self._make_room(event.user)
-        if refusal is not None:
-            self._door.send_away(event, refusal)
-            return
-        if session is not None and brings_all(event):
-            self._door.turn_away_earlier(subscriber)
-            self._connect(session, event)
-        else:
-            # What we keep for it may be old: another broker may have carried it on since, and we not have heard of it.
-            self._door.keep_waiting(subscriber, event)
-
-    def _make_room(self, user: str) -> TocsinError | None:
-        """Why nothing can be kept for another device of a user; what is kept for none in particular gives way."""
-        refusal = self._quotas.refuse_session(user)
-        if refusal is None or (oldest := self._quotas.oldest_nameless(user)) is None:
-            return refusal
-        self._reports.ended(oldest)
-        self._end(oldest, self._now_s)
-        return None
-
-    def _begin(self, subscriber: SubscriberId, generation: int, *, is_confirmed: bool, left_at_s: float) -> Session:
-        state = first_state(is_owned=generation > 0, is_confirmed=is_confirmed)
-        session = Session(subscriber, self._story, state, generation, left_at_s=left_at_s)
-        self._story.note(subscriber, f"begun: {state}")
-        self._has_unconfirmed = self._has_unconfirmed or not is_confirmed
-        self._sessions[subscriber] = session
-        self._orphans.pop(subscriber, None)
-        self._quotas.hold_session(session)
-        self._presence[subscriber] = None
-        return session
-
-    def _session_fetched(self, event: SessionFetched) -> None:
-        known = self._sessions.get(event.subscriber)
-        arrival = self._door.take(event.subscriber, is_certain=event.is_certain or known is not None)
-        self._let_in = None if arrival is None else arrival.connection
-        is_old = known is not None and known.state.is_owned and _is_newer(event, known)
-        if known is not None and is_old and not self._subscriptions.unwritable:
-            self._lose(known)
-        elif known is not None and not is_old:
-            self._confirm(known, event)
-            if arrival is not None:
-                self._connect(known, arrival, is_doubtful=not event.is_certain and not brings_all(arrival))
-            return
-        if (refusal := self._subscriptions.refuse_change()) is not None:
-            self._adopting.discard(event.subscriber)
-            if arrival is not None:
-                self._door.send_away(arrival, refusal)
-            return
-        generation = self._orphaned(event)
-        is_adopted = event.subscriber in self._adopting and event.is_certain and event.session is not None
-        self._adopting.discard(event.subscriber)
-        if arrival is None and not is_adopted and not generation:
-            return
-        session = self._begin(event.subscriber, generation, is_confirmed=event.is_certain, left_at_s=event.now_s)
-        self._out.append(StoreSession(session.subscriber, session.generation))
-        if event.session is not None:
-            self._subscriptions.restore(session, event.session)
-        if arrival is not None:
-            self._connect(session, arrival)
-        else:
-            self._claim_when_whole(session)
-
-    def _orphaned(self, event: SessionFetched) -> int:
-        """The generation with which we own a session that we had let go of; 0 if we do not, or not any more."""
-        if not event.is_certain:
-            return 0  # Asked again with the next report.
-        generation = self._orphans.pop(event.subscriber, 0)
-        return generation if event.session is not None and event.session.generation == generation else 0
-
-    def _confirm(self, session: Session, event: SessionFetched) -> None:
-        """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
-        if session.state.is_confirmed or not event.is_certain or self._subscriptions.unwritable:
-            return  # Asked again with the next report.
-        session.learn(SessionFact.CONFIRMED)
-        if event.session is not None:
-            self._subscriptions.restore(session, event.session)
-        if session.state.is_owned:
-            self._out.append(StoreSession(session.subscriber, session.generation))
-        self._deliveries.bring_forward(session)
-        self._claim_when_whole(session)
-
-    def _connect(self, session: Session, arrival: SubscriberArrived, *, is_doubtful: bool = False) -> None:
-        if session.connection is not None:
-            self._out.append(Close(session.connection, CLOSE_REPLACED, "connected again elsewhere"))
-            self._disconnect(session)
-        self._presence[session.subscriber] = None
-        if is_doubtful:
-            session.learn(SessionFact.DOUBTED)
-            self._has_unconfirmed = True
-        session.learn(SessionFact.CONNECTED)
-        session.connection = arrival.connection
-        session.arrival = arrival
-        self._connections[arrival.connection] = session
-        self._quotas.count_connection(session.user, 1)
-        for frontend in list(session.frontends.values()):
-            if frontend.key.permission != arrival.permission:
-                self._subscriptions.detach(frontend, self._now_s)  # What one may see has changed since.
-            else:
-                frontend.sent = frontend.acked
-        if not session.restoring:
-            self._welcome(session)
-
-    def _welcome(self, session: Session) -> None:
-        assert session.connection is not None
-        assert session.arrival is not None
-        session.learn(SessionFact.WELCOMED)
-        welcome = Welcome(session.subscriber, session.device, self.name, session.described())
-        self._out.append(Send(session.connection, welcome))
-        for frontend in session.frontends.values():
-            frontend.recovered = True  # told once
-        for message in session.arrival.subscriptions:
-            self._subscriptions.subscribe(session, message)
-        self._deliveries.bring_forward(session)
-        self._claim_when_whole(session)
-
-    def _claim_when_whole(self, session: Session) -> None:
-        """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
-        if session.state.is_owned:
-            self._reports.changed(session)
-        elif session.connection is None and not session.frontends and session.is_whole:
-            # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
-            # subscriber holds elsewhere by then.
-            self._reports.forget(session)
-            self._end(session, self._now_s)
-        elif session.is_whole and not session.waiting and session.state.is_confirmed:
-            self._reports.claim(session)
-
-    def _connection_lost(self, event: ConnectionLost) -> None:
-        if (session := self._connections.get(event.connection)) is not None:
-            self._disconnect(session)
-            self._claim_when_whole(session)
-        else:
-            self._door.lose(event.connection)
-
-    def _disconnect(self, session: Session) -> None:
-        assert session.connection is not None
-        assert session.arrival is not None
-        unheard = () if session.is_welcomed else session.arrival.subscriptions
-        permission = session.arrival.permission
-        self._deliveries.park(session)
-        self._subscriptions.forget_waiting(session)
-        self._relocation.gone(session)
-        del self._connections[session.connection]
-        self._quotas.count_connection(session.user, -1)
-        self._congested.pop(session, None)
-        session.connection = None
-        session.arrival = None
-        session.learn(SessionFact.DISCONNECTED)
-        session.left_at_s = self._now_s
-        self._presence[session.subscriber] = None
-        self._subscriptions.carry_on_brought(session, unheard, permission)
-
-    def _close(self, session: Session, code: int, reason: str) -> None:
-        assert session.connection is not None
-        self._out.append(Close(session.connection, code, reason))
-        self._disconnect(session)
-        self._claim_when_whole(session)
-
-    def _lose(self, session: Session) -> None:
-        """Another broker has claimed it."""
-        if session.connection is not None:
-            self._close(session, CLOSE_MOVED, "carried on at another broker")
-        self._reports.forget(session)
-        self._end(session, self._now_s + _LINGER_S)
-
-    def _end(self, session: Session, release_at_s: float) -> None:
-        """Keep nothing for this subscriber any more."""
-        self._drop(session, release_at_s)
-        self._out.append(ForgetSession(session.subscriber))
-
-    def _drop(self, session: Session, release_at_s: float) -> None:
-        for frontend in list(session.frontends.values()):
-            self._subscriptions.detach(frontend, release_at_s, is_session_over=True)
-        if not session.is_whole:
-            session.restoring.clear()
-            session.brought.clear()
-            self._holdings.leave_alone(session, is_session_over=True)
-        self._places.forget(session)
-        self._presence.pop(session.subscriber, None)
-        self._quotas.drop_session(session)
-        session.learn(SessionFact.ENDED)
-        del self._sessions[session.subscriber]
+    # Storing
 
     def _not_stored(self, event: NotStored) -> None:
         for subscriber in event.subscribers:
-            if (session := self._sessions.get(subscriber)) is not None:
+            if (session := self._claims.sessions.get(subscriber)) is not None:
                 if session.connection is not None:
                     self._out.append(Send(session.connection, error_message(event.error, event.request)))
                 self._set_back(session, event.error.message)
         for subscriber, key, position in event.positions:
-            known = self._sessions.get(subscriber)
+            known = self._claims.sessions.get(subscriber)
             frontend = None if known is None else known.frontends.get(position.epoch)
             if frontend is not None and frontend.key == key:
                 self._acked[frontend] = None
-        self._presence.update((one, None) for one in event.presence if one in self._sessions)
+        self._claims.not_stored(event.presence)
 
     def _session_recalled(self, event: SessionRecalled) -> None:
-        if event.session is None or event.subscriber in self._sessions:
-            return
         # Who has come meanwhile waits for the coordinator's word, as everybody does.
-        self._claim_when_whole(self._take_from_store(event.session))
+        if event.session is not None and event.subscriber not in self._claims.sessions:
+            self._claims.take_from_store(event.session)
 
     def _store_checked(self, event: StoreChecked) -> None:
         self._subscriptions.unwritable = event.reason
 
-    def _place_told(self, event: PlaceTold) -> None:
-        if (session := self._connections.get(event.connection)) is not None:
-            self._places.tell(session, event.place)
-
-    # Subscribing
-
-    def _subscribe_asked(self, event: SubscribeAsked) -> None:
-        if (session := self._welcomed(event.connection, event.message.request)) is not None:
-            self._subscriptions.subscribe(session, event.message)
-            self._deliveries.bring_forward(session)
-
-    def _unsubscribe_asked(self, event: UnsubscribeAsked) -> None:
-        if (session := self._welcomed(event.connection, event.request)) is not None:
-            self._subscriptions.unsubscribe(session, event.subscription, event.request, event.now_s)
-
-    def _welcomed(self, connection: ConnectionId, request: int) -> Session | None:
-        """The session of a connection; who asks for something before `welcome` is told to wait for it."""
-        session = self._connections.get(connection)
-        if session is not None and session.is_welcomed:
-            return session
-        early = InvalidValue("wait for `welcome` before you subscribe or unsubscribe, or subscribe in `hello`")
-        self._out.append(Send(connection, error_message(early, request)))
-        return None
+    # The cluster
 
     def _backends_acquired(self, event: BackendsAcquired) -> None:
         woken = self._subscriptions.acquired(event)
         self._relocation.acquired(event)
         for session in woken:
-            if session.restoring or self._sessions.get(session.subscriber) is not session:
+            if session.restoring or self._claims.sessions.get(session.subscriber) is not session:
                 continue
             if (connection := session.connection) is not None and not session.is_welcomed:
                 begin = len(self._out)
                 try:
-                    self._welcome(session)
+                    self._connections.welcome(session)
                 except Exception as exc:  # noqa: BLE001 it is noted
                     self._undo(connection, session, exc, begin)
             else:
                 self._deliveries.bring_forward(session)
-                self._claim_when_whole(session)
-
-    # Delivering
-
-    def _acknowledged(self, event: Acknowledged) -> None:
-        session = self._connections.get(event.connection)
-        if session is None:
-            return
-        for position in event.positions:
-            frontend = session.frontends.get(position.epoch)
-            if frontend is None:
-                continue  # It has just been given up.
-            # Nobody can have seen what was not sent: a wrong number must not skip results.
-            sent = self._deliveries.through if frontend.live else frontend.sent
-            acked = min(position.sequence, max(sent, frontend.acked))
-            if acked > frontend.acked:
-                frontend.acked = acked
-                self._acked[frontend] = None
-
-    def _connection_congested(self, event: ConnectionCongested) -> None:
-        session = self._connections.get(event.connection)
-        if session is not None and session not in self._congested:
-            session.learn(SessionFact.FILLED)
-            self._congested[session] = event.now_s
-            self._deliveries.park(session)
-
-    def _connection_flushed(self, event: ConnectionFlushed) -> None:
-        session = self._connections.get(event.connection)
-        if session is not None:
-            session.learn(SessionFact.FLUSHED)
-            self._congested.pop(session, None)
-            self._deliveries.bring_forward(session)
-
-    def _history_pulled(self, event: HistoryPulled) -> None:
-        self._deliveries.take_history(event, self._now_s)
+                self._claims.claim_when_whole(session)
 
     def _history_lost(self, event: HistoryLost) -> None:
         for frontend in self._deliveries.lose_history(event):
@@ -613,48 +341,27 @@ class BrokerState:
     # The coordinator
 
     def _report_due(self, _event: ReportDue) -> None:
-        if self._has_unconfirmed:
-            unconfirmed = [one for one in self._sessions.values() if not one.state.is_confirmed]
-            self._has_unconfirmed = bool(unconfirmed)
-            self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
-        self._out.extend(FetchSession(one) for one in list(self._orphans)[:_MAX_CONFIRMED])
+        self._claims.ask()
         pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._relocation.prepared()
         self._out.append(self._reports.next_report(pulled_bytes, prepared, self._places.unreported()))
-
-    def _claimed(self, event: Claimed) -> None:
-        for subscriber, generation in event.generations.items():
-            if (session := self._sessions.get(subscriber)) is not None:
-                self._reports.claimed(session, generation)
-                # Its former owner may have reported more since we asked; from now on it can't. So nothing is reported
-                # before we have seen that, for our report would take its place. Nor is the claim stored before: a
-                # session that is ours is reported as it was stored.
-                self._has_unconfirmed = True
-            else:
-                self._orphans[subscriber] = generation
 
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))
         self._relocation.told(event.prepared)
         self._places.reported(event.places)
         for subscriber in event.lost:
-            session = self._sessions.get(subscriber)
+            session = self._claims.sessions.get(subscriber)
             if session is not None and session.state.is_owned:
-                self._lose(session)
+                self._connections.give_up(session)
             # Else it has come back since, and is not claimed yet: the claim decides.
-        for user, before_us in event.revoked.items():
-            for session in [one for one in self._connections.values() if one.user == user]:
-                if session.arrival is not None and session.arrival.issued_at_us < before_us:
-                    self._refuse(session, CLOSE_REFUSED, "the token has been revoked")
+        self._connections.close_revoked(event.revoked)
 
     def _ordered(self, event: Ordered) -> None:
         for subscriber, keys in event.prepare.items():
             self._relocation.prepare(subscriber, keys, event.now_s)
-        for subscriber in event.adopt:
-            if subscriber not in self._sessions and subscriber not in self._adopting:
-                self._adopting.add(subscriber)
-                self._out.append(FetchSession(subscriber))
+        self._claims.adopt(event.adopt)
         for subscriber, (broker, url) in event.move.items():
-            if (session := self._sessions.get(subscriber)) is not None:
+            if (session := self._claims.sessions.get(subscriber)) is not None:
                 self._relocation.send_away(session, broker, url, event.now_s)
 
     # Leaving
@@ -663,21 +370,12 @@ class BrokerState:
         self._door.drain(is_ending=event.is_ending)
         if self._connections and event.is_ending:
             # When operators want it, the coordinator has it done by a plan.
-            self._out.append(PlaceElsewhere([one.subscriber for one in self._connections.values()]))
+            self._out.append(PlaceElsewhere(self._connections.subscribers()))
 
     def _handover_placed(self, event: HandoverPlaced) -> None:
-        spread_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
-        for session in list(self._connections.values()):
-            assert session.connection is not None
-            placement = event.placements.get(session.subscriber)
-            if placement is None:
-                # There is nowhere to go. If it has to go all the same, it carries on when there is.
-                if self._door.is_ending:
-                    self._close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
-                continue
-            broker, url = placement
-            after_ms = self._chance.randrange(spread_ms + 1)
-            self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=after_ms)))
+        within_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
+        is_ending = self._door.is_ending
+        self._connections.send_elsewhere(event.placements, self._chance, within_ms, is_ending=is_ending)
 
     # Time
 
@@ -693,14 +391,9 @@ class BrokerState:
                     [(one.session.subscriber, one.key, Position(one.backend.id, one.acked)) for one in acked]
                 )
             )
-        if self._presence:
-            present, self._presence = self._presence, {}
-            self._out.append(StorePresence({one: self._sessions[one].away_s(event.now_s) for one in present}))
-        for session, since_s in list(self._congested.items()):
-            if event.now_s - since_s >= self._limits.slow_after_s:
-                self._close(session, CLOSE_SLOW, "you read too slowly; come back and carry on from your position")
-        for session, url in self._relocation.overdue(event.now_s).items():
-            self._close(session, CLOSE_MOVED, f"carry on at {url}")
+        self._claims.store_presence()
+        self._connections.close_slow(event.now_s, self._limits.slow_after_s)
+        self._connections.close_overdue(event.now_s)
         if event.now_s >= self._next_sweep_s:
             self._next_sweep_s = event.now_s + _SWEEP_EVERY_S
             self._sweep(event.now_s)
@@ -708,28 +401,15 @@ class BrokerState:
     def _sweep(self, now_s: float) -> None:
         """Close connections whose token has expired; end sessions whose subscriber has stayed away too long."""
         self.cache.expire(now_s)
-        for session in list(self._connections.values()):
-            if session.arrival is not None and session.arrival.expires_at_s <= now_s:
-                self._refuse(session, CLOSE_EXPIRED, "the token has expired; come back with a new one")
-        for session in list(self._sessions.values()):
+        self._connections.close_expired(now_s)
+        for session in list(self._claims.sessions.values()):
             limit_s = self._limits.nameless_retention_s if session.is_nameless else self._limits.device_retention_s
             if session.connection is None and now_s - session.left_at_s >= limit_s:
-                self._reports.ended(session)
-                self._end(session, now_s)
+                self._claims.expire(session)
 
     # Parts
-
-    def _refuse(self, session: Session, code: int, reason: str) -> None:
-        assert session.connection is not None
-        self._out.append(Send(session.connection, error_message(Unauthorised(reason))))
-        self._close(session, code, reason)
 
     def _behind(self, subscription: int) -> int:
         """How many subscribers may still need what is in the cache."""
         backend = self._holdings.get(subscription)
         return 0 if backend is None else behind(list(backend.frontends.values()))
-
-
-def _is_newer(event: SessionFetched, known: Session) -> bool:
-    """Whether another broker has claimed the session since we did."""
-    return event.session is not None and event.session.generation > known.generation

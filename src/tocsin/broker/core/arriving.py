@@ -1,0 +1,101 @@
+"""Subscribers who come: what is kept for them is asked for, and then they are let in, or sent away."""
+
+from __future__ import annotations
+
+from tocsin.broker.core.admission import Door, brings_all
+from tocsin.broker.core.claiming import Claims
+from tocsin.broker.core.connecting import Connections
+from tocsin.broker.core.events import ConnectionId, ConnectionLost, SessionFetched, SubscriberArrived
+from tocsin.broker.core.limits import Quotas
+from tocsin.broker.core.sessions import Session
+from tocsin.broker.core.subscribing import SubscriptionDesk
+from tocsin.errors import TocsinError
+
+
+class Arrivals:
+    def __init__(
+        self, door: Door, claims: Claims, connections: Connections, subscriptions: SubscriptionDesk, quotas: Quotas
+    ) -> None:
+        self._door = door
+        self._claims = claims
+        self._connections = connections
+        self._subscriptions = subscriptions
+        self._quotas = quotas
+        #: Whom the answer lets in that is being looked at.
+        self._let_in: ConnectionId | None = None
+
+    def arrived(self, event: SubscriberArrived) -> None:
+        subscriber = f"{event.user}/{event.device}"
+        session = self._claims.sessions.get(subscriber)
+        replaces = session is not None and session.connection is not None
+        if not self._door.admits(event, len(self._connections), replaces=replaces):
+            return
+        refusal = None if session is not None else self._subscriptions.refuse_change() or self._make_room(event.user)
+        if refusal is not None:
+            self._door.send_away(event, refusal)
+            return
+        if session is not None and brings_all(event):
+            self._door.turn_away_earlier(subscriber)
+            self._connections.connect(session, event)
+        else:
+            # What we keep for it may be old: another broker may have carried it on since, and we not have heard of it.
+            self._door.keep_waiting(subscriber, event)
+
+    def _make_room(self, user: str) -> TocsinError | None:
+        """Why nothing can be kept for another device of a user; what is kept for none in particular gives way."""
+        refusal = self._quotas.refuse_session(user)
+        if refusal is None or (oldest := self._quotas.oldest_nameless(user)) is None:
+            return refusal
+        self._claims.expire(oldest)
+        return None
+
+    def session_fetched(self, event: SessionFetched) -> None:
+        """The coordinator was asked about a session: for somebody who waits, to carry it on, or to confirm it."""
+        known = self._claims.sessions.get(event.subscriber)
+        arrival = self._door.take(event.subscriber, is_certain=event.is_certain or known is not None)
+        self._let_in = None if arrival is None else arrival.connection
+        is_old = known is not None and known.state.is_owned and _is_newer(event, known)
+        if known is not None and is_old and not self._subscriptions.unwritable:
+            self._connections.give_up(known)
+        elif known is not None and not is_old:
+            self._claims.confirm(known, event)
+            if arrival is not None:
+                is_doubtful = not event.is_certain and not brings_all(arrival)
+                self._connections.connect(known, arrival, is_doubtful=is_doubtful)
+            return
+        is_adopted = self._claims.ends_adopting(event)
+        if (refusal := self._subscriptions.refuse_change()) is not None:
+            if arrival is not None:
+                self._door.send_away(arrival, refusal)
+            return
+        generation = self._claims.orphaned(event)
+        if arrival is None and not is_adopted and not generation:
+            return
+        session = self._claims.begin(event, generation)
+        if arrival is not None:
+            self._connections.connect(session, arrival)
+        else:
+            self._claims.claim_when_whole(session)
+
+    def lost(self, event: ConnectionLost) -> None:
+        if (session := self._connections.get(event.connection)) is not None:
+            self._connections.lose(session)
+        else:
+            self._door.lose(event.connection)
+
+    def concerned(self, event: object) -> tuple[ConnectionId | None, Session | None]:
+        """The connection that an event is about, and its session, as far as there are such."""
+        connection: ConnectionId | None = getattr(event, "connection", None)
+        if isinstance(event, SessionFetched):
+            connection = self._let_in
+        session = None if connection is None else self._connections.get(connection)
+        if session is None and isinstance(event, SubscriberArrived):
+            session = self._claims.sessions.get(f"{event.user}/{event.device}")
+        elif session is None and isinstance(event, SessionFetched):
+            session = self._claims.sessions.get(event.subscriber)
+        return connection, session
+
+
+def _is_newer(event: SessionFetched, known: Session) -> bool:
+    """Whether another broker has claimed the session since we did."""
+    return event.session is not None and event.session.generation > known.generation

@@ -1,0 +1,220 @@
+"""The sessions that are kept here, from their first day to their last, and which of them are ours.
+
+A session is what is kept for a subscriber, connected or not. It is the broker's own from when the broker has taken over
+all of the session's subscriptions and claimed it, until it ends, or another broker claims it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tocsin.broker.core.backend_holds import Holdings
+from tocsin.broker.core.delivery import DeliveryDesk
+from tocsin.broker.core.events import (
+    Claimed,
+    FetchSession,
+    ForgetSession,
+    Instruction,
+    KeptSession,
+    SessionFetched,
+    StorePresence,
+    StoreSession,
+    SubscriberId,
+)
+from tocsin.broker.core.limits import Quotas
+from tocsin.broker.core.locations import PlaceDesk
+from tocsin.broker.core.reports import ReportDesk
+from tocsin.broker.core.session_table import SessionFact, first_state
+from tocsin.broker.core.sessions import Session
+from tocsin.broker.core.subscribing import SubscriptionDesk
+from tocsin.model.story import Story
+
+#: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
+#: other broker has somehow not taken it over yet, its history must not end.
+_LINGER_S = 30.0
+#: Sessions that the coordinator is asked about with one report.
+_MAX_CONFIRMED = 200
+
+
+class Claims:
+    def __init__(
+        self,
+        holdings: Holdings,
+        subscriptions: SubscriptionDesk,
+        deliveries: DeliveryDesk,
+        reports: ReportDesk,
+        places: PlaceDesk,
+        quotas: Quotas,
+        story: Story,
+        out: list[Instruction],
+    ) -> None:
+        self._holdings = holdings
+        self._subscriptions = subscriptions
+        self._deliveries = deliveries
+        self._reports = reports
+        self._places = places
+        self._quotas = quotas
+        self._story = story
+        self._out = out
+        self.sessions: dict[SubscriberId, Session] = {}
+        #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
+        self._adopting: set[SubscriberId] = set()
+        #: Let go of while our claim was on its way, with its generation: their former broker lets go of them now, so
+        #: what was kept for them has to be carried on here.
+        self._orphans: dict[SubscriberId, int] = {}
+        #: Who has come or gone since that was last stored.
+        self._presence: dict[SubscriberId, None] = {}
+        #: False if it is certain that none is.
+        self._has_unconfirmed = False
+
+    # Beginning
+
+    def start(self, stored: Iterable[KeptSession]) -> None:
+        for kept in stored:
+            self.take_from_store(kept)
+        # What was lingering when we were killed lingers anew: whose it was, nobody can tell any more.
+        for backend in self._holdings.backends():
+            if not backend.frontends:
+                self._holdings.let_go(backend, self._story.now_s + _LINGER_S)
+
+    def take_from_store(self, kept: KeptSession) -> None:
+        is_ours = kept.generation > 0
+        left_at_s = self._story.now_s - kept.away_s
+        session = self._begin(kept.subscriber, kept.generation, is_confirmed=is_ours, left_at_s=left_at_s)
+        self._subscriptions.restore(session, kept, is_stored=True)
+        if not is_ours:
+            self._out.append(FetchSession(session.subscriber))
+        self.claim_when_whole(session)
+
+    def begin(self, event: SessionFetched, generation: int) -> Session:
+        """Carry on what the coordinator knows of a session, or begin one."""
+        left_at_s = self._story.now_s
+        session = self._begin(event.subscriber, generation, is_confirmed=event.is_certain, left_at_s=left_at_s)
+        self._out.append(StoreSession(session.subscriber, session.generation))
+        if event.session is not None:
+            self._subscriptions.restore(session, event.session)
+        return session
+
+    def _begin(self, subscriber: SubscriberId, generation: int, *, is_confirmed: bool, left_at_s: float) -> Session:
+        state = first_state(is_owned=generation > 0, is_confirmed=is_confirmed)
+        session = Session(subscriber, self._story, state, generation, left_at_s=left_at_s)
+        self._story.note(subscriber, f"begun: {state}")
+        self._has_unconfirmed = self._has_unconfirmed or not is_confirmed
+        self.sessions[subscriber] = session
+        self._orphans.pop(subscriber, None)
+        self._quotas.hold_session(session)
+        self._presence[subscriber] = None
+        return session
+
+    # What others know of it
+
+    def confirm(self, session: Session, event: SessionFetched) -> None:
+        """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
+        if session.state.is_confirmed or not event.is_certain or self._subscriptions.unwritable:
+            return  # Asked again with the next report.
+        session.learn(SessionFact.CONFIRMED)
+        if event.session is not None:
+            self._subscriptions.restore(session, event.session)
+        if session.state.is_owned:
+            self._out.append(StoreSession(session.subscriber, session.generation))
+        self._deliveries.bring_forward(session)
+        self.claim_when_whole(session)
+
+    def doubt(self, session: Session) -> None:
+        """Its subscriber came without positions while the coordinator could not be asked."""
+        session.learn(SessionFact.DOUBTED)
+        self._has_unconfirmed = True
+
+    def ask(self) -> None:
+        """Ask the coordinator about those that are not confirmed."""
+        if self._has_unconfirmed:
+            unconfirmed = [one for one in self.sessions.values() if not one.state.is_confirmed]
+            self._has_unconfirmed = bool(unconfirmed)
+            self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
+        self._out.extend(FetchSession(one) for one in list(self._orphans)[:_MAX_CONFIRMED])
+
+    def adopt(self, subscribers: Sequence[SubscriberId]) -> None:
+        """Take over what is kept for these, who are away."""
+        for subscriber in subscribers:
+            if subscriber not in self.sessions and subscriber not in self._adopting:
+                self._adopting.add(subscriber)
+                self._out.append(FetchSession(subscriber))
+
+    def ends_adopting(self, event: SessionFetched) -> bool:
+        """Whether this is what was asked for to be carried on here; it is not waited for any longer."""
+        is_adopted = event.subscriber in self._adopting and event.is_certain and event.session is not None
+        self._adopting.discard(event.subscriber)
+        return is_adopted
+
+    def orphaned(self, event: SessionFetched) -> int:
+        """The generation with which we own a session that we had let go of; 0 if we do not, or not any more."""
+        if not event.is_certain:
+            return 0  # Asked again with the next report.
+        generation = self._orphans.pop(event.subscriber, 0)
+        return generation if event.session is not None and event.session.generation == generation else 0
+
+    # Whose it is
+
+    def claim_when_whole(self, session: Session) -> None:
+        """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
+        if session.state.is_owned:
+            self._reports.changed(session)
+        elif session.connection is None and not session.frontends and session.is_whole:
+            # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
+            # subscriber holds elsewhere by then.
+            self.end(session)
+        elif session.is_whole and not session.waiting and session.state.is_confirmed:
+            self._reports.claim(session)
+
+    def claimed(self, event: Claimed) -> None:
+        for subscriber, generation in event.generations.items():
+            if (session := self.sessions.get(subscriber)) is not None:
+                # Its former owner may have reported more since we asked; from now on it can't. So nothing is reported
+                # before we have seen that, for our report would take its place. Nor is the claim stored before: a
+                # session that is ours is reported as it was stored.
+                self._reports.claimed(session, generation)
+                self._has_unconfirmed = True
+            else:
+                self._orphans[subscriber] = generation
+
+    # Who is here
+
+    def came_or_went(self, session: Session) -> None:
+        self._presence[session.subscriber] = None
+
+    def not_stored(self, presence: Iterable[SubscriberId]) -> None:
+        self._presence.update((one, None) for one in presence if one in self.sessions)
+
+    def store_presence(self) -> None:
+        if self._presence:
+            present, self._presence = self._presence, {}
+            now_s = self._story.now_s
+            self._out.append(StorePresence({one: self.sessions[one].away_s(now_s) for one in present}))
+
+    # Ending
+
+    def expire(self, session: Session) -> None:
+        """Its subscriber has stayed away for too long, or it has to give way: nobody is to carry it on."""
+        self._reports.ended(session)
+        self.end(session)
+
+    def end(self, session: Session, *, lingers: bool = False) -> None:
+        """Keep nothing for this subscriber any more."""
+        self.drop(session, lingers=lingers)
+        self._out.append(ForgetSession(session.subscriber))
+
+    def drop(self, session: Session, *, lingers: bool) -> None:
+        """The same, but the store keeps what it has."""
+        release_at_s = self._story.now_s + (_LINGER_S if lingers else 0.0)
+        self._reports.forget(session)
+        for frontend in list(session.frontends.values()):
+            self._subscriptions.detach(frontend, release_at_s, is_session_over=True)
+        if not session.is_whole:
+            session.restoring.clear()
+            session.brought.clear()
+            self._holdings.leave_alone(session, is_session_over=True)
+        self._places.forget(session)
+        self._presence.pop(session.subscriber, None)
+        self._quotas.drop_session(session)
+        session.learn(SessionFact.ENDED)
+        del self.sessions[session.subscriber]

@@ -1,0 +1,250 @@
+"""Subscribers who are here: from when their connection has a session until it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tocsin.broker.core.claiming import Claims
+from tocsin.broker.core.delivery import DeliveryDesk
+from tocsin.broker.core.events import (
+    Acknowledged,
+    Close,
+    ConnectionCongested,
+    ConnectionFlushed,
+    ConnectionId,
+    Instruction,
+    PlaceTold,
+    Send,
+    SubscribeAsked,
+    SubscriberArrived,
+    SubscriberId,
+    UnsubscribeAsked,
+)
+from tocsin.broker.core.limits import Quotas
+from tocsin.broker.core.locations import PlaceDesk
+from tocsin.broker.core.moves import RelocationDesk
+from tocsin.broker.core.session_table import SessionFact
+from tocsin.broker.core.sessions import Frontend, Session
+from tocsin.broker.core.subscribing import SubscriptionDesk
+from tocsin.errors import InvalidValue, Unauthorised
+from tocsin.model.chance import Chance
+from tocsin.model.story import Story
+from tocsin.protocol.messages import (
+    CLOSE_DRAINING,
+    CLOSE_EXPIRED,
+    CLOSE_MOVED,
+    CLOSE_REFUSED,
+    CLOSE_REPLACED,
+    CLOSE_SLOW,
+    Move,
+    Welcome,
+    error_message,
+)
+
+
+class Connections:
+    def __init__(
+        self,
+        broker: str,
+        claims: Claims,
+        subscriptions: SubscriptionDesk,
+        deliveries: DeliveryDesk,
+        relocation: RelocationDesk,
+        places: PlaceDesk,
+        quotas: Quotas,
+        acked: dict[Frontend, None],
+        story: Story,
+        out: list[Instruction],
+    ) -> None:
+        self._broker = broker
+        self._claims = claims
+        self._subscriptions = subscriptions
+        self._deliveries = deliveries
+        self._relocation = relocation
+        self._places = places
+        self._quotas = quotas
+        #: Whose positions are to be stored with the next tick.
+        self._acked = acked
+        self._story = story
+        self._out = out
+        self._connections: dict[ConnectionId, Session] = {}
+        #: Since when.
+        self._congested: dict[Session, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def get(self, connection: ConnectionId) -> Session | None:
+        return self._connections.get(connection)
+
+    def subscribers(self) -> list[SubscriberId]:
+        return [one.subscriber for one in self._connections.values()]
+
+    # Coming
+
+    def connect(self, session: Session, arrival: SubscriberArrived, *, is_doubtful: bool = False) -> None:
+        if session.connection is not None:
+            self._out.append(Close(session.connection, CLOSE_REPLACED, "connected again elsewhere"))
+            self.disconnect(session)
+        self._claims.came_or_went(session)
+        if is_doubtful:
+            self._claims.doubt(session)
+        session.learn(SessionFact.CONNECTED)
+        session.connection = arrival.connection
+        session.arrival = arrival
+        self._connections[arrival.connection] = session
+        self._quotas.count_connection(session.user, 1)
+        for frontend in list(session.frontends.values()):
+            if frontend.key.permission != arrival.permission:
+                self._subscriptions.detach(frontend, self._story.now_s)  # What one may see has changed since.
+            else:
+                frontend.sent = frontend.acked
+        if not session.restoring:
+            self.welcome(session)
+
+    def welcome(self, session: Session) -> None:
+        assert session.connection is not None
+        assert session.arrival is not None
+        session.learn(SessionFact.WELCOMED)
+        welcome = Welcome(session.subscriber, session.device, self._broker, session.described())
+        self._out.append(Send(session.connection, welcome))
+        for frontend in session.frontends.values():
+            frontend.recovered = True  # told once
+        for message in session.arrival.subscriptions:
+            self._subscriptions.subscribe(session, message)
+        self._deliveries.bring_forward(session)
+        self._claims.claim_when_whole(session)
+
+    # Going
+
+    def disconnect(self, session: Session) -> None:
+        assert session.connection is not None
+        assert session.arrival is not None
+        unheard = () if session.is_welcomed else session.arrival.subscriptions
+        permission = session.arrival.permission
+        self._deliveries.park(session)
+        self._subscriptions.forget_waiting(session)
+        self._relocation.gone(session)
+        del self._connections[session.connection]
+        self._quotas.count_connection(session.user, -1)
+        self._congested.pop(session, None)
+        session.connection = None
+        session.arrival = None
+        session.learn(SessionFact.DISCONNECTED)
+        session.left_at_s = self._story.now_s
+        self._claims.came_or_went(session)
+        self._subscriptions.carry_on_brought(session, unheard, permission)
+
+    def lose(self, session: Session) -> None:
+        """Its connection is gone."""
+        self.disconnect(session)
+        self._claims.claim_when_whole(session)
+
+    def close(self, session: Session, code: int, reason: str) -> None:
+        assert session.connection is not None
+        self._out.append(Close(session.connection, code, reason))
+        self.lose(session)
+
+    def refuse(self, session: Session, code: int, reason: str) -> None:
+        assert session.connection is not None
+        self._out.append(Send(session.connection, error_message(Unauthorised(reason))))
+        self.close(session, code, reason)
+
+    def give_up(self, session: Session) -> None:
+        """Another broker has claimed its session."""
+        if session.connection is not None:
+            self.close(session, CLOSE_MOVED, "carried on at another broker")
+        self._claims.end(session, lingers=True)
+
+    def close_revoked(self, revoked: Mapping[str, int]) -> None:
+        """`revoked` has the time before which a user's tokens were issued that are void now."""
+        for user, before_us in revoked.items():
+            for session in [one for one in self._connections.values() if one.user == user]:
+                if session.arrival is not None and session.arrival.issued_at_us < before_us:
+                    self.refuse(session, CLOSE_REFUSED, "the token has been revoked")
+
+    def close_expired(self, now_s: float) -> None:
+        for session in list(self._connections.values()):
+            if session.arrival is not None and session.arrival.expires_at_s <= now_s:
+                self.refuse(session, CLOSE_EXPIRED, "the token has expired; come back with a new one")
+
+    def close_slow(self, now_s: float, slow_after_s: float) -> None:
+        for session, since_s in list(self._congested.items()):
+            if now_s - since_s >= slow_after_s:
+                self.close(session, CLOSE_SLOW, "you read too slowly; come back and carry on from your position")
+
+    def close_overdue(self, now_s: float) -> None:
+        """Those who were told to move, and have not."""
+        for session, url in self._relocation.overdue(now_s).items():
+            self.close(session, CLOSE_MOVED, f"carry on at {url}")
+
+    def send_elsewhere(
+        self, placements: Mapping[SubscriberId, tuple[str, str]], chance: Chance, within_ms: int, *, is_ending: bool
+    ) -> None:
+        """Everybody is to go, each at its own time."""
+        for session in list(self._connections.values()):
+            assert session.connection is not None
+            placement = placements.get(session.subscriber)
+            if placement is None:
+                # There is nowhere to go. If it has to go all the same, it carries on when there is.
+                if is_ending:
+                    self.close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
+                continue
+            broker, url = placement
+            after_ms = chance.randrange(within_ms + 1)
+            self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=after_ms)))
+
+    # What they say
+
+    def subscribe_asked(self, event: SubscribeAsked) -> None:
+        if (session := self._welcomed(event.connection, event.message.request)) is not None:
+            self._subscriptions.subscribe(session, event.message)
+            self._deliveries.bring_forward(session)
+
+    def unsubscribe_asked(self, event: UnsubscribeAsked) -> None:
+        if (session := self._welcomed(event.connection, event.request)) is not None:
+            self._subscriptions.unsubscribe(session, event.subscription, event.request, event.now_s)
+
+    def _welcomed(self, connection: ConnectionId, request: int) -> Session | None:
+        """The session of a connection; who asks for something before `welcome` is told to wait for it."""
+        session = self._connections.get(connection)
+        if session is not None and session.is_welcomed:
+            return session
+        early = InvalidValue("wait for `welcome` before you subscribe or unsubscribe, or subscribe in `hello`")
+        self._out.append(Send(connection, error_message(early, request)))
+        return None
+
+    def acknowledged(self, event: Acknowledged) -> None:
+        session = self._connections.get(event.connection)
+        if session is None:
+            return
+        for position in event.positions:
+            frontend = session.frontends.get(position.epoch)
+            if frontend is None:
+                continue  # It has just been given up.
+            # Nobody can have seen what was not sent: a wrong number must not skip results.
+            sent = self._deliveries.through if frontend.live else frontend.sent
+            acked = min(position.sequence, max(sent, frontend.acked))
+            if acked > frontend.acked:
+                frontend.acked = acked
+                self._acked[frontend] = None
+
+    def place_told(self, event: PlaceTold) -> None:
+        if (session := self._connections.get(event.connection)) is not None:
+            self._places.tell(session, event.place)
+
+    # What they can take
+
+    def congested(self, event: ConnectionCongested) -> None:
+        session = self._connections.get(event.connection)
+        if session is not None and session not in self._congested:
+            session.learn(SessionFact.FILLED)
+            self._congested[session] = event.now_s
+            self._deliveries.park(session)
+
+    def flushed(self, event: ConnectionFlushed) -> None:
+        session = self._connections.get(event.connection)
+        if session is not None:
+            session.learn(SessionFact.FLUSHED)
+            self._congested.pop(session, None)
+            self._deliveries.bring_forward(session)
