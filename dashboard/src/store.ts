@@ -4,7 +4,7 @@ import { batch, computed, signal } from '@preact/signals'
 import { forgetToken, get, hasToken, keepToken, Refused, whenSignedOut, wordsOf } from './api'
 import { meet } from './colours'
 import { route } from './router'
-import type { BrokerFigure, Cluster, Execution, History, Live, Me, OverallName, Places } from './types'
+import type { BrokerFigure, Cluster, Execution, History, Live, Me, OverallName, Locations } from './types'
 
 export const me = signal<Me | null>(null)
 /** Why a token is asked for; null while it is not known whether one is needed. */
@@ -15,7 +15,7 @@ export const trouble = signal('')
 export const history = signal<History | null>(null)
 export const executions = signal<Execution[]>([])
 export const cluster = signal<Cluster | null>(null)
-export const hasPlaces = signal(false)
+export const hasLocations = signal(false)
 
 export const RANGES = { '5 min': 300, '30 min': 1800, '24 h': 86400 } as const
 export type Range = keyof typeof RANGES
@@ -24,9 +24,9 @@ export const range = signal<Range>('5 min')
 export const isOperator = computed(() => me.value?.role === 'operator')
 export const hasMap = computed(
   () =>
-    hasPlaces.value ||
+    hasLocations.value ||
     (me.value?.has_roads ?? false) ||
-    (live.value?.brokers.some((one) => one.place !== null) ?? false) ||
+    (live.value?.brokers.some((one) => one.location !== null) ?? false) ||
     (cluster.value?.datasets.some((one) => one.on_map) ?? false),
 )
 
@@ -143,8 +143,8 @@ export async function refreshCluster(): Promise<void> {
   if (me.value?.has_cluster) cluster.value = await get<Cluster>('/dashboard/api/cluster')
 }
 
-async function lookForPlaces(): Promise<void> {
-  if (!hasPlaces.value) hasPlaces.value = (await get<Places>('/dashboard/api/places')).points.length > 0
+async function lookForLocations(): Promise<void> {
+  if (!hasLocations.value) hasLocations.value = (await get<Locations>('/dashboard/api/locations')).points.length > 0
 }
 
 async function attempt(work: () => Promise<void>): Promise<void> {
@@ -163,7 +163,7 @@ export function keepUp(): void {
       await attempt(refresh)
       const needsCluster = route.value[0] === 'channels' || route.value[0] === 'map'
       if (turn % (needsCluster ? 2 : 10) === 0) await attempt(refreshCluster)
-      if (turn % 10 === 1) await attempt(lookForPlaces)
+      if (turn % 10 === 1) await attempt(lookForLocations)
       turn += 1
     }
     setTimeout(() => void beat(), 1000)

@@ -24,7 +24,7 @@ export interface Broker extends Times {
   name: string
   state: BrokerState
   url: string
-  place: Point | null
+  location: Point | null
   capacity: number
   connections: number
   subscribers: number
@@ -207,7 +207,7 @@ export interface DeadLetter {
   rejected_at: string
 }
 
-export interface Places {
+export interface Locations {
   version: number
   brokers: string[]
   points: number[]

@@ -91,7 +91,7 @@ class ClusterSettings(Settings):
     #: What brokers show instead; the same at the coordinator and at brokers. With it one can do what brokers do.
     broker_token: str = ""
     #: The feed that brokers may publish subscribers' locations to; empty: to none, if there is an api_token.
-    places_feed: str = ""
+    locations_feed: str = ""
     #: Whether `host` may be one that other machines reach though there is no api_token.
     open_to_network: bool = False
     #: Whether a new channel is granted to all permission classes, or to none until somebody grants it.
@@ -212,11 +212,11 @@ class BrokerSettings(Settings):
     #: Where subscribers reach it, if not at host and port.
     url: str = ""
     #: Where it stands, in metres, as "x,y"; empty: nowhere in particular.
-    place: str = ""
+    location: str = ""
     #: How much it can carry, relative to other brokers.
     capacity: float = 1.0
-    #: The feed that subscribers' places are published to, as records of user_id, x and y; empty: to none.
-    places_feed: str = ""
+    #: The feed that subscribers' locations are published to, as records of user_id, x and y; empty: to none.
+    locations_feed: str = ""
     cluster_url: str = "http://127.0.0.1:8600"
     coordinator_url: str = "http://127.0.0.1:8500"
     #: What it shows to both, if they have an api_token: their broker_token.

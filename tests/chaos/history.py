@@ -320,25 +320,25 @@ def _check_results(history: History) -> Iterator[Violation]:
 def _check_result(
     history: History, reader: str, result: Result, rows: Mapping[str, Row], heard: dict[int, Counter[str]]
 ) -> Iterator[Violation]:
-    place = f"{reader}: {result.channel} {result.epoch}-{result.sequence}"
+    name = f"{reader}: {result.channel} {result.epoch}-{result.sequence}"
     subscription = history.subscriptions.get(result.subscription)
     if subscription is None or subscription.channel != result.channel:
-        yield Violation(Kind.MISDELIVERED_RESULT, f"{place}: nobody asked {result.channel} as {result.subscription}")
+        yield Violation(Kind.MISDELIVERED_RESULT, f"{name}: nobody asked {result.channel} as {result.subscription}")
         return
     channel = history.channels[result.channel]
     names = channel.records_of(result.payload)
     unknown = [name for name in names if name not in rows]
     for name in unknown:
-        yield Violation(Kind.PHANTOM_RESULT, f"{place}: speaks of {name}, which is not there")
+        yield Violation(Kind.PHANTOM_RESULT, f"{name}: speaks of {name}, which is not there")
     foreign = [name for name in names if name in rows and not channel.matches(rows[name], subscription.parameters)]
     for name in foreign:
         who = f"{subscription.id} {dict(subscription.parameters)}"
-        yield Violation(Kind.MISDELIVERED_RESULT, f"{place}: {name} is not for {who}")
+        yield Violation(Kind.MISDELIVERED_RESULT, f"{name}: {name} is not for {who}")
     if unknown or foreign:
         return
     heard[subscription.id].update(names)
     if not channel.agrees(result.payload, [rows[name] for name in names], subscription.parameters):
-        yield Violation(Kind.ALTERED_RESULT, f"{place}: says {result.payload}")
+        yield Violation(Kind.ALTERED_RESULT, f"{name}: says {result.payload}")
 
 
 def _compare(

@@ -116,8 +116,8 @@ def _damage_one(
     how = chance.choices(("flip", "cut"), (4, 1))[0]
     damaged = bytearray(content)
     # Most of a database is empty: half of the time something is hit that says something.
-    places = [at for at, byte in enumerate(content) if byte] if chance.random() < 0.5 else range(len(content))
-    at = chance.choice(places)
+    offsets = [at for at, byte in enumerate(content) if byte] if chance.random() < 0.5 else range(len(content))
+    at = chance.choice(offsets)
     if how == "flip":
         damaged[at] ^= 1 << chance.randrange(8)
     else:

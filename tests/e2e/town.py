@@ -105,7 +105,7 @@ class Town:
             "x": round(min(self.city.width_m, max(0, self.rng.gauss(district.centre.x, 600))), 1),
             "y": round(min(self.city.height_m, max(0, self.rng.gauss(district.centre.y, 600))), 1),
             "severity": self.rng.randint(1, 5),
-            "message": _MESSAGES[kind].format(place=district.name),
+            "message": _MESSAGES[kind].format(location=district.name),
         }
 
 
@@ -123,20 +123,20 @@ class People:
         self._there: list[tuple[Subscriber, list[float]]] = []
         self.received = 0
 
-    def arrive(self, places: Sequence[tuple[float, float]]) -> None:
+    def arrive(self, locations: Sequence[tuple[float, float]]) -> None:
         """One person at each of these places; returns when all of them are subscribed."""
         first = len(self._there)
-        self._run(self._all_arrive([(f"p{first + number}", place) for number, place in enumerate(places)]))
+        self._run(self._all_arrive([(f"p{first + number}", location) for number, location in enumerate(locations)]))
 
     def brokers(self) -> dict[str, str]:
         return {one.name: one.broker for one, _ in self._there}
 
     def walk(self, step_m: float) -> None:
         """Everybody goes a little way and tells so."""
-        for subscriber, place in self._there:
-            place[0] += self._rng.uniform(-step_m, step_m)
-            place[1] += self._rng.uniform(-step_m, step_m)
-            self._loop.call_soon_threadsafe(subscriber.tell_place, *place)
+        for subscriber, location in self._there:
+            location[0] += self._rng.uniform(-step_m, step_m)
+            location[1] += self._rng.uniform(-step_m, step_m)
+            self._loop.call_soon_threadsafe(subscriber.tell_location, *location)
 
     def close(self) -> None:
         self._run(self._leave())
@@ -153,19 +153,19 @@ class People:
             for start in range(0, len(people), 20):
                 await asyncio.gather(*(self._arrives(http, *one) for one in people[start : start + 20]))
 
-    async def _arrives(self, http: httpx.AsyncClient, name: str, place: tuple[float, float]) -> None:
+    async def _arrives(self, http: httpx.AsyncClient, name: str, location: tuple[float, float]) -> None:
         token = (await http.post("/v1/users", json={"name": name})).raise_for_status().json()["token"]
-        subscriber = Subscriber(coordinator=self._url, token=token, device="phone", place=place)
+        subscriber = Subscriber(coordinator=self._url, token=token, device="phone", location=location)
         await self._stack.enter_async_context(subscriber)
         kind = self._rng.choice(KINDS)
         # Wishes are rounded, so that neighbours share them.
-        near = {"x": round(place[0], -3), "y": round(place[1], -3), "radius_m": 2500.0}
+        near = {"x": round(location[0], -3), "y": round(location[1], -3), "radius_m": 2500.0}
         await subscriber.subscribe("EmergenciesNear", {"etype": kind, **near})
         if self._rng.random() < 0.4:
             await subscriber.subscribe("EmergenciesOfType", etype=self._rng.choice(KINDS))
         if self._rng.random() < 0.2:
             await subscriber.subscribe("SevereEmergencies", severity=self._rng.choice([4, 5]))
-        self._there.append((subscriber, list(place)))
+        self._there.append((subscriber, list(location)))
         self._reading.append(asyncio.create_task(self._read(subscriber)))
 
     async def _read(self, subscriber: Subscriber) -> None:
@@ -180,7 +180,7 @@ class People:
             await self._stack.aclose()
 
 
-def broker_places(city: City, count: int) -> dict[str, tuple[float, float]]:
+def broker_locations(city: City, count: int) -> dict[str, tuple[float, float]]:
     """Spread over the town."""
     shares = [(0.3, 0.35), (0.72, 0.3), (0.68, 0.74), (0.25, 0.78), (0.5, 0.52)][:count]
     return {
@@ -232,7 +232,7 @@ def running_town(
             "rates_window_s": rates_window_s,
         }
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", settings))
-        places = broker_places(city, brokers)
+        locations = broker_locations(city, brokers)
         started = {
             name: stack.enter_context(
                 running_broker(
@@ -240,10 +240,10 @@ def running_town(
                     folder / name,
                     cluster.url,
                     coordinator.url,
-                    {"place": f"{x},{y}", "broker_token": BROKER_TOKEN},
+                    {"location": f"{x},{y}", "broker_token": BROKER_TOKEN},
                 )
             )
-            for name, (x, y) in places.items()
+            for name, (x, y) in locations.items()
         }
         client = stack.enter_context(cluster.client())
         client.wait_ready(120)
@@ -251,5 +251,5 @@ def running_town(
         crowd = People(coordinator.url, Random(seed))
         stack.callback(crowd.close)
         town = Town(client, cluster.url, coordinator, city, rng, crowd, started)
-        crowd.arrive(homes(city, list(places.values()), people, rng))
+        crowd.arrive(homes(city, list(locations.values()), people, rng))
         yield town

@@ -131,11 +131,11 @@ BODIES = [
 def answer_to_script(text: str) -> str:
     try:
         script = read_script(text)
-        for at, placed in enumerate(script.statements):
+        for at, one in enumerate(script.statements):
             try:
-                check(placed.statement)
+                check(one.statement)
             except TocsinError as error:
-                script.place(error, at, [])
+                script.locate(error, at, [])
                 raise
     except StatementError as error:
         return described(error, error.pointed())

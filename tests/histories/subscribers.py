@@ -144,7 +144,7 @@ class Program:
         self.broker = ""
         self._opening: dict[int, str] = {}
         self.wires: dict[int, Wire] = {}
-        self._placing: ev.Place | None = None
+        self._placement: ev.RequestPlacement | None = None
         self._placing_life = 0
         self.inbox: deque[ev.Deliver | ev.TellGap] = deque()
         self._handed: dict[int, Position] = {}
@@ -217,8 +217,8 @@ class Program:
                 self.tell(ev.Opened(link))
             else:
                 self.tell(ev.OpenFailed(link, "refused"))
-        elif self._placing is not None:
-            asked, self._placing = self._placing, None
+        elif self._placement is not None:
+            asked, self._placement = self._placement, None
             if not world.coordinator.is_up:
                 self.tell(ev.PlacementFailed("down"))
                 return
@@ -262,8 +262,8 @@ class Program:
                 self._opening.pop(link, None)
                 if (wire := self.wires.pop(link, None)) is not None:
                     wire.closed_by_client()
-            case ev.Place():
-                self._placing = instruction
+            case ev.RequestPlacement():
+                self._placement = instruction
             case ev.Deliver() | ev.TellGap():
                 self.inbox.append(instruction)
             case ev.TellSubscribed(request, position):

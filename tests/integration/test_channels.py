@@ -47,9 +47,9 @@ def test_the_seven_emergency_channels_give_what_a_plain_loop_gives(live: Live) -
     reports = [next(stream) for _ in range(300)]
     for start in range(0, 300, 100):
         live.publish("reports", reports[start : start + 100])
-    places = {one["user_id"]: one for one in locations}
+    locations = {one["user_id"]: one for one in locations}
     expected = Counter(
-        (one, *row) for one, interest in ids.items() for row in _evaluate(interest, reports, places, shelters)
+        (one, *row) for one, interest in ids.items() for row in _evaluate(interest, reports, locations, shelters)
     )
     assert {interest.channel for one, interest in ids.items() if any(key[0] == one for key in expected)} == set(
         CHANNELS
@@ -66,11 +66,11 @@ def test_the_seven_emergency_channels_give_what_a_plain_loop_gives(live: Live) -
 
 
 def _evaluate(
-    interest: Interest, reports: list[Record], places: dict[str, Record], shelters: list[Record]
+    interest: Interest, reports: list[Record], locations: dict[str, Record], shelters: list[Record]
 ) -> list[tuple[str, str | None]]:
     """What a subscription should get, straight from the channel's words."""
     wanted: dict[str, Any] = interest.parameters
-    centre = places[wanted["user_id"]] if "user_id" in wanted else wanted
+    centre = locations[wanted["user_id"]] if "user_id" in wanted else wanted
     radius_m = wanted.get("radius_m", 2000.0 if "Shelter" in interest.channel else None)
     found: list[tuple[str, str | None]] = []
     for report in reports:

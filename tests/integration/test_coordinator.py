@@ -134,7 +134,7 @@ def test_a_kill_and_a_restart_lose_nothing(tmp_path: Path) -> None:
         token = before.client.register("ann", _PASSWORD, "medic")["token"]
         revoked = before.client.register("bob", _PASSWORD)["token"]
         before.client.revoke("bob")
-        key = before.client.register_broker("a", "http://127.0.0.1:1", place=[1, 2], capacity=2)["public_keys"]
+        key = before.client.register_broker("a", "http://127.0.0.1:1", location=[1, 2], capacity=2)["public_keys"]
         before.client.register_broker("b", "http://127.0.0.1:2")
         assert before.client.claim("a", ["ann/phone"]) == {"ann/phone": 1}
         before.client.heartbeat("a", {"changed": [session], "connections": 1})
@@ -148,7 +148,7 @@ def test_a_kill_and_a_restart_lose_nothing(tmp_path: Path) -> None:
         assert after.client.session("ann", "phone") == session
         assert after.client.policy()["policy"] == "round-robin"
         first, second = after.client.brokers()
-        assert (first["name"], first["url"], first["place"], first["capacity"]) == (
+        assert (first["name"], first["url"], first["location"], first["capacity"]) == (
             "a",
             "http://127.0.0.1:1",
             [1, 2],
@@ -304,7 +304,7 @@ def test_guessing_passwords_is_limited(tmp_path: Path) -> None:
 
 def test_brokers_and_subscribers_as_operators_see_them(guarded: Coordinator) -> None:
     client = guarded.client
-    client.register_broker("op-a", "https://broker.example:443/", place=[0, 0])
+    client.register_broker("op-a", "https://broker.example:443/", location=[0, 0])
     client.claim("op-a", ["op-ann/phone", "op-ann/laptop"])
     assert client.broker("op-a")["url"] == "https://broker.example:443"
     assert [one["subscriber"] for one in client.subscribers(broker="op-a")] == ["op-ann/laptop", "op-ann/phone"]

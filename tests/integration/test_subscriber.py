@@ -99,19 +99,19 @@ async def test_channels_know_where_people_are(network: Network) -> None:
         CREATE CONTINUOUS CHANNEL ComingNear (x DOUBLE, y DOUBLE) AS
           SELECT w.* FROM Whereabouts w WHERE is_new(w) AND within(w.x, w.y, :x, :y, 10.0)"""
     )
-    with network.broker("sdk-places", places_feed="whereabouts") as near:
+    with network.broker("sdk-places", locations_feed="whereabouts") as near:
         async with Subscriber(broker=near.url, token=network.token("walker"), device="phone") as me:
             coming = await me.subscribe("ComingNear", x=1000, y=1000)
-            me.tell_place(0, 0)
-            me.tell_place(1003, 1004)
+            me.tell_location(0, 0)
+            me.tell_location(1003, 1004)
             async with asyncio.timeout(PATIENCE_S):
                 payload = (await anext(coming)).payload
             assert payload == {"user_id": "walker", "x": 1003.0, "y": 1004.0}
             with CoordinatorClient(network.coordinator.url) as operator:
 
                 def is_known() -> bool:
-                    places = {one["subscriber"]: one["place"] for one in operator.subscribers()}
-                    return places.get("walker/phone") == [1003.0, 1004.0]
+                    locations = {one["subscriber"]: one["location"] for one in operator.subscribers()}
+                    return locations.get("walker/phone") == [1003.0, 1004.0]
 
                 await asyncio.to_thread(wait_until, is_known, "the coordinator knows where the walker is")
 

@@ -19,7 +19,7 @@ SUBSCRIBERS = st.builds("{}/{}".format, USERS, DEVICES)
 KEYS = st.lists(st.sampled_from(["fire", "flood", "storm"]), unique=True).map(tuple)
 MODES = st.sampled_from([BrokerState.ACTIVE, BrokerState.CORDONED, BrokerState.DRAINING])
 POLICIES = st.sampled_from(["nearest", "round-robin", "random", "least-resulting-load"])
-PLACES = st.none() | st.tuples(st.floats(-9, 9), st.floats(-9, 9))
+LOCATIONS = st.none() | st.tuples(st.floats(-9, 9), st.floats(-9, 9))
 
 
 class CoordinatorMachine(RuleBasedStateMachine):
@@ -41,9 +41,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
         for name in "abc":
             self.register(name, None, 1.0)
 
-    @rule(broker=BROKERS, place=PLACES, capacity=st.sampled_from([0.5, 1.0, 4.0]))
-    def register(self, broker: str, place: tuple[float, float] | None, capacity: float) -> None:
-        self.network.register(broker, place=place, capacity=capacity)
+    @rule(broker=BROKERS, location=LOCATIONS, capacity=st.sampled_from([0.5, 1.0, 4.0]))
+    def register(self, broker: str, location: tuple[float, float] | None, capacity: float) -> None:
+        self.network.register(broker, location=location, capacity=capacity)
         self.registered.add(broker)
 
     @rule(broker=BROKERS, subscriber=SUBSCRIBERS)
@@ -121,15 +121,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 self.kept[broker].pop(lost, None)
         self.network.pass_time(seconds, heard=tuple(sorted(heard)))
 
-    @rule(user=USERS, device=DEVICES | st.just(""), place=PLACES, avoid=st.frozensets(BROKERS))
-    def place(self, user: str, device: str, place: tuple[float, float] | None, avoid: frozenset[str]) -> None:
+    @rule(user=USERS, device=DEVICES | st.just(""), location=LOCATIONS, avoid=st.frozensets(BROKERS))
+    def place(self, user: str, device: str, location: tuple[float, float] | None, avoid: frozenset[str]) -> None:
         subscriber = f"{user}/{device}"
         owner = self.network.owner_of(subscriber) if device else None
         states = {name: self.network.state_of(name) for name in self.registered}
         active = {name for name, state in states.items() if state is BrokerState.ACTIVE}
         sticky = owner not in avoid and states.get(owner or "") in {BrokerState.ACTIVE, BrokerState.CORDONED}
         try:
-            placed = self.network.place(user, device, place=place, avoid=avoid)
+            placed = self.network.place(user, device, location=location, avoid=avoid)
         except Unavailable:
             assert not active
             assert not sticky

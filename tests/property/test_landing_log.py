@@ -50,13 +50,13 @@ def test_recovery_gives_a_prefix_with_everything_acknowledged_or_names_the_damag
         acknowledged = written[: sum(map(len, groups[:acknowledged_groups]))]
         durable = acknowledged[-1][0].end if acknowledged else 0
         (directory / DURABLE_FILE).write_bytes(durable.to_bytes(8, "little"))
-        place = data.draw(st.integers(0, len(content) - 1), label="place")
+        offset = data.draw(st.integers(0, len(content) - 1), label="offset")
         if data.draw(st.booleans(), label="cut"):
-            path.write_bytes(content[:place])
+            path.write_bytes(content[:offset])
         else:
             bit = 1 << data.draw(st.integers(0, 7), label="bit")
-            path.write_bytes(content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :])
-        hurt = next(span for span, _ in written if span.end > place)
+            path.write_bytes(content[:offset] + bytes([content[offset] ^ bit]) + content[offset + 1 :])
+        hurt = next(span for span, _ in written if span.end > offset)
         last_sync = written[-len(groups[-1])][0].position
         if hurt.position < durable or (len(path.read_bytes()) == len(content) and hurt.position < last_sync):
             with pytest.raises(ClusterFailure, match=rf"{path.name}, offset {hurt.position} "):
@@ -83,10 +83,10 @@ def test_damage_before_the_last_group_is_found_without_the_durable_file(
         earlier = written[: -len(groups[-1])]
         path = segment_path(directory, 0)
         content = bytearray(path.read_bytes())
-        place = data.draw(st.integers(0, earlier[-1][0].end - 1))
-        content[place] ^= 1 << data.draw(st.integers(0, 7))
+        offset = data.draw(st.integers(0, earlier[-1][0].end - 1))
+        content[offset] ^= 1 << data.draw(st.integers(0, 7))
         path.write_bytes(content)
-        hurt = next(span for span, _ in written if span.end > place)
+        hurt = next(span for span, _ in written if span.end > offset)
         with pytest.raises(ClusterFailure, match=f"offset {hurt.position} "):
             LandingLog.open(directory, 1 << 20)
 

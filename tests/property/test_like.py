@@ -63,8 +63,8 @@ def test_like_matches_what_sparks_own_matches(spark: SparkSession) -> None:
     """A pattern that is spelled out matches the same texts as Spark's LIKE and ILIKE, NULL included."""
     spark.createDataFrame([(text,) for text in _texts()], "s STRING").coalesce(1).createOrReplaceTempView("like_texts")
     comparisons = [
-        _comparison(pattern, kind, negate=place % 5 == 0)
-        for place, pattern in enumerate(_patterns())
+        _comparison(pattern, kind, negate=number % 5 == 0)
+        for number, pattern in enumerate(_patterns())
         for kind in (exp.Like, exp.ILike)
     ]
     spelled_out = [(one, spelled) for one in comparisons if (spelled := spell_out_pattern(one.copy())) != one]
@@ -72,8 +72,8 @@ def test_like_matches_what_sparks_own_matches(spark: SparkSession) -> None:
     for first in range(0, len(spelled_out), 60):
         pairs = spelled_out[first : first + 60]
         counts = ", ".join(
-            f"count_if(NOT (({sql_of(one)}) <=> ({sql_of(spelled)}))) AS c{place}"
-            for place, (one, spelled) in enumerate(pairs)
+            f"count_if(NOT (({sql_of(one)}) <=> ({sql_of(spelled)}))) AS c{number}"
+            for number, (one, spelled) in enumerate(pairs)
         )
         (row,) = spark.sql(f"SELECT {counts} FROM like_texts").collect()
         wrong = {sql_of(one): count for (one, _), count in zip(pairs, row, strict=True) if count}

@@ -159,13 +159,13 @@ def cities(draw: st.DrawFn) -> City:
             return chance.choice(FAR)
         return chance.choice(EDGES) if pick < 0.4 else chance.uniform(-700, 1300)
 
-    def place() -> tuple[float | None, float | None]:
+    def spot() -> tuple[float | None, float | None]:
         x, y = coordinate(), coordinate()
         return (None if chance.random() < 0.05 else x, y) if chance.random() < 0.95 else (x, None)
 
     def report(number: int) -> tuple[object, ...]:
         etype = chance.choice([*TYPES, None])
-        return (f"r{number}", etype, *place(), chance.choice([0, 1, 2, 3, None]), chance.random() < 0.6)
+        return (f"r{number}", etype, *spot(), chance.choice([0, 1, 2, 3, None]), chance.random() < 0.6)
 
     def subscription(number: int) -> tuple[object, ...]:
         where = (coordinate(), coordinate())
@@ -174,8 +174,8 @@ def cities(draw: st.DrawFn) -> City:
 
     return City(
         [report(number) for number in range(chance.choice([0, 3, 40, 40]))],
-        [(f"u{number}", *place(), chance.random() < 0.6) for number in range(chance.choice([1, 12]))],
-        [(f"h{number}", *place()) for number in range(chance.choice([0, 12, 12]))],
+        [(f"u{number}", *spot(), chance.random() < 0.6) for number in range(chance.choice([1, 12]))],
+        [(f"h{number}", *spot()) for number in range(chance.choice([0, 12, 12]))],
         [subscription(number) for number in range(chance.choice([1, 4, 12]))],
         chance.choice(EXACT_PAIRS),
     )
@@ -258,6 +258,6 @@ def test_one_query_for_all_equals_one_query_each(spark: SparkSession, body: str,
 
 
 def _radius_classes(parameters: Sequence[str], city: City) -> Counter[tuple[float, ...]]:
-    places = {parameter.name: place for place, parameter in enumerate(PARAMETERS, start=1)}
-    columns = [[float(row[places[name]]) for row in city.subscriptions] for name in parameters]  # type: ignore[arg-type]
+    numbers = {parameter.name: number for number, parameter in enumerate(PARAMETERS, start=1)}
+    columns = [[float(row[numbers[name]]) for row in city.subscriptions] for name in parameters]  # type: ignore[arg-type]
     return count_classes([np.array(column) for column in columns]) if parameters else Counter()

@@ -17,7 +17,7 @@ import httpx
 from scorecard.commands import TESTS
 from scorecard.crowd import Connect, Crowd
 from tocsin.lab.benchmarks.load_wire import Seat
-from tocsin.lab.benchmarks.network import Network, running_network
+from tocsin.lab.benchmarks.network import RunningNetwork, running_network
 from tocsin.runtime.files import raise_open_files
 
 SCHEMA = """
@@ -65,7 +65,7 @@ class Publisher(threading.Thread):
 
 @dataclass(slots=True)
 class Loaded:
-    network: Network
+    network: RunningNetwork
     crowd: Crowd
     publisher: Publisher
 

@@ -34,7 +34,7 @@ def test_the_page_says_who_can_do_what() -> None:
     """Each route of cluster and coordinator is open to the roles that the table names, and to no other."""
     rows = list(_rows())
     for where, method, path, allowed in (*_at_cluster(), *_at_coordinator()):
-        written = next(roles for place, fits, roles in rows if place == where and fits(method, path))
+        written = next(roles for location, fits, roles in rows if location == where and fits(method, path))
         assert written == allowed, f"{where}: {method} {path}"
 
 
@@ -79,7 +79,7 @@ class _Station:
 
 
 def _at_cluster() -> Iterator[tuple[str, str, str, set[str]]]:
-    access = Access("operators", "brokers", places_feed="locations", grants=_Station())
+    access = Access("operators", "brokers", locations_feed="locations", grants=_Station())
     shown = dict(zip(_ROLES, (b"operators", b"viewers", b"brokers", b"stations", b"eyJ", b""), strict=True))
     for method, path, _ in _routes(_CLUSTER):
         asked = RECORDS % "locations" if path == RECORDS % "{feed}" else path.replace("{", "").replace("}", "")

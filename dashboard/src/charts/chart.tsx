@@ -21,12 +21,12 @@ export function Chart(props: ChartProps) {
   const element = useRef<HTMLDivElement>(null)
   const chart = useRef<EChartsType | null>(null)
   useEffect(() => {
-    const place = element.current
-    if (!place) return
-    const made = echarts.init(place, null, { renderer: 'canvas' })
+    const host = element.current
+    if (!host) return
+    const made = echarts.init(host, null, { renderer: 'canvas' })
     chart.current = made
     const resized = new ResizeObserver(() => made.resize())
-    resized.observe(place)
+    resized.observe(host)
     return () => {
       resized.disconnect()
       made.dispose()

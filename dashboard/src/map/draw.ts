@@ -46,9 +46,9 @@ function drawRoads(context: CanvasRenderingContext2D, { scene, camera }: Drawn):
 }
 
 function drawLines(context: CanvasRenderingContext2D, { scene, camera, chosen, now_ms }: Drawn): void {
-  const places = new Map(scene.brokers.map((one) => [one.name, camera.toScreen(...one.place)]))
+  const locations = new Map(scene.brokers.map((one) => [one.name, camera.toScreen(...one.location)]))
   context.lineWidth = 0.7
-  for (const [name, [toLeft, toTop]] of places) {
+  for (const [name, [toLeft, toTop]] of locations) {
     context.strokeStyle = colourOf(name)
     context.globalAlpha = chosen && chosen !== name ? 0.04 : 0.22
     context.beginPath()
@@ -104,7 +104,7 @@ function drawBrokers(context: CanvasRenderingContext2D, { scene, camera }: Drawn
   context.textAlign = 'center'
   context.textBaseline = 'top'
   for (const one of scene.brokers) {
-    const [left, top] = camera.toScreen(...one.place)
+    const [left, top] = camera.toScreen(...one.location)
     const size = 9
     context.globalAlpha = one.isUp ? 1 : 0.45
     context.fillStyle = one.isUp ? colourOf(one.name) : panel

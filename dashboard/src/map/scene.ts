@@ -1,7 +1,7 @@
 // What is on the map, and how it changes: people move, change their broker; events come and fade.
 
 import { byName } from '../colours'
-import type { Broker, MapEvents, Places, Point, Roads } from '../types'
+import type { Broker, MapEvents, Locations, Point, Roads } from '../types'
 import type { Bounds } from './camera'
 
 export interface Person {
@@ -33,11 +33,11 @@ const MAX_EVENTS = 400
 export class Scene {
   people: Person[] = []
   events: Happening[] = []
-  brokers: { name: string; place: Point; isUp: boolean }[] = []
+  brokers: { name: string; location: Point; isUp: boolean }[] = []
   roads: Roads | null = null
   version = -1
 
-  takePlaces(told: Places, now_ms: number): void {
+  takeLocations(told: Locations, now_ms: number): void {
     const names = told.names
     if (names) {
       const known = new Map(this.people.map((one) => [one.name, one]))
@@ -79,8 +79,8 @@ export class Scene {
 
   takeBrokers(brokers: Broker[]): void {
     this.brokers = brokers
-      .filter((one) => one.place !== null)
-      .map((one) => ({ name: one.name, place: one.place as Point, isUp: one.state !== 'dead' }))
+      .filter((one) => one.location !== null)
+      .map((one) => ({ name: one.name, location: one.location as Point, isUp: one.state !== 'dead' }))
       .sort((a, b) => byName(a.name, b.name))
   }
 
@@ -93,7 +93,7 @@ export class Scene {
       bounds.top = Math.max(bounds.top, y)
     }
     for (const one of this.people) include(one.x, one.y)
-    for (const one of this.brokers) include(one.place[0], one.place[1])
+    for (const one of this.brokers) include(one.location[0], one.location[1])
     if (this.roads) {
       include(this.roads.bounds[0], this.roads.bounds[1])
       include(this.roads.bounds[2], this.roads.bounds[3])
@@ -108,13 +108,13 @@ export class Scene {
     return counts
   }
 
-  private newPerson(name: string, told: Places, index: number, now_ms: number): Person {
+  private newPerson(name: string, told: Locations, index: number, now_ms: number): Person {
     const [x, y, broker] = at(told, index)
     return { name, broker, x, y, fromX: x, fromY: y, movedAt_ms: now_ms - 1e6, before: broker, changedAt_ms: -1e6 }
   }
 }
 
-function at(told: Places, index: number): [number, number, string] {
+function at(told: Locations, index: number): [number, number, string] {
   const { points, brokers } = told
   return [points[index * 3] ?? 0, points[index * 3 + 1] ?? 0, brokers[points[index * 3 + 2] ?? -1] ?? '']
 }

@@ -121,7 +121,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
       return on ? 'Load is evened out by itself from now on' : 'Plans are carried out only when somebody asks'
     })
   }
-  const place = async (policy: string) => {
+  const choosePlacement = async (policy: string) => {
     await act(async () => {
       await send('PUT', '/v1/placement-policy', { policy, by: myName() })
       return `Newcomers are placed by ${policy} from now on`
@@ -176,7 +176,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
             name="placement"
             disabled={isViewer || !policies}
             value={seen.placement}
-            onChange={(event) => void place(event.currentTarget.value)}
+            onChange={(event) => void choosePlacement(event.currentTarget.value)}
           >
             {withChosen(policies?.placement ?? [], seen.placement).map((one) => (
               <option key={one} value={one}>

@@ -9,7 +9,7 @@ import { draw } from '../map/draw'
 import { type Happening, Scene, whereIs } from '../map/scene'
 import { cluster, hasMap, live, me } from '../store'
 import { isDark } from '../theme'
-import type { MapEvents, Places, Roads } from '../types'
+import type { MapEvents, Locations, Roads } from '../types'
 import { Empty, Panel, Refusal } from '../ui/bits'
 
 const FRAME_MS = 33
@@ -45,7 +45,7 @@ export function MapPage() {
   if (!hasMap.value && scene.people.length === 0)
     return (
       <Empty>
-        <strong>Nothing has a place yet.</strong> Brokers have one with <code>--place x,y</code>, subscribers tell theirs,
+        <strong>Nothing has a location yet.</strong> Brokers have one with <code>--location x,y</code>, subscribers tell theirs,
         and rows of active datasets with columns <code>x</code> and <code>y</code> appear as events.
       </Empty>
     )
@@ -97,7 +97,7 @@ export function MapPage() {
       <aside class="map-side">
         <Panel title="Subscribers by broker" id="by-broker">
           {people === 0 ? (
-            <Empty>No subscriber has told a place yet.</Empty>
+            <Empty>No subscriber has told a location yet.</Empty>
           ) : (
             <ul class="legend column">
               {[...counts.keys()].sort(byName).map((name) => (
@@ -157,7 +157,7 @@ function KindLegend({ kinds }: { kinds: string[] }) {
   )
 }
 
-/** Asks for places and events once a second, one after the other, while the map is shown. */
+/** Asks for locations and events once a second, one after the other, while the map is shown. */
 class Follower {
   private commits = new Map<string, number>()
 
@@ -187,7 +187,7 @@ class Follower {
 
   private async ask(): Promise<void> {
     if (!this.scene.roads && me.value?.has_roads) this.scene.roads = await get<Roads>('/dashboard/api/roads')
-    this.scene.takePlaces(await get<Places>(`/dashboard/api/places?version=${this.scene.version}`), performance.now())
+    this.scene.takeLocations(await get<Locations>(`/dashboard/api/locations?version=${this.scene.version}`), performance.now())
     const fresh: Happening[] = []
     for (const one of cluster.value?.datasets.filter((dataset) => dataset.on_map) ?? []) {
       const known = this.commits.get(one.name)
@@ -205,7 +205,7 @@ function fit(scene: Scene, camera: Camera): void {
   if (bounds) camera.fit(bounds)
 }
 
-/** Draw as long as the canvas is there; the first time that something has a place, all of it is shown. */
+/** Draw as long as the canvas is there; the first time that something has a location, all of it is shown. */
 function animate(
   canvas: HTMLCanvasElement,
   scene: Scene,
@@ -320,7 +320,7 @@ function near(event: PointerEvent, scene: Scene, camera: Camera): { left: number
     }
   }
   for (const one of scene.people) if (one.broker) consider(...whereIs(one, now_ms), `${one.name} at ${one.broker}`)
-  for (const one of scene.brokers) consider(...one.place, one.name)
+  for (const one of scene.brokers) consider(...one.location, one.name)
   for (const one of scene.events) consider(one.x, one.y, `${one.kind || one.dataset}: ${one.text}`)
   return text ? { left, top, text } : null
 }

@@ -19,7 +19,7 @@ from tocsin.protocol.subscription_keys import KeyText
 Floats = NDArray[np.float64]
 #: Numbers of brokers and of subscriptions.
 Numbers = NDArray[np.int32]
-#: Places in `holds`.
+#: Indices into `holds`.
 Offsets = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -82,8 +82,8 @@ class AssignmentView:
     ) -> AssignmentView:
         """Sessions of brokers that are not among these are left out; those `resting` were moved a short while ago. If
         brokers are `leaving`, it is theirs that may be moved, also those who are away, and nobody else."""
-        places = sorted(brokers, key=lambda one: one.name)
-        names = tuple(one.name for one in places)
+        candidates = sorted(brokers, key=lambda one: one.name)
+        names = tuple(one.name for one in candidates)
         number_of = {name: number for number, name in enumerate(names)}
         present = sorted((one for one in sessions if one.owner in number_of), key=lambda one: one.subscriber)
         held = [{hold.key for hold in one.subscriptions} for one in present]
@@ -100,8 +100,8 @@ class AssignmentView:
             movable = connected & np.array([one.subscriber not in resting for one in present], np.bool_)
         return AssignmentView(
             names,
-            np.array([one.capacity for one in places], np.float64),
-            np.array([one.takes for one in places], np.bool_),
+            np.array([one.capacity for one in candidates], np.float64),
+            np.array([one.takes for one in candidates], np.bool_),
             tuple(one.subscriber for one in present),
             np.array([number_of[one.owner] for one in present], np.int32),
             connected,

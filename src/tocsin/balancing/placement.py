@@ -20,7 +20,7 @@ from tocsin.protocol.subscription_keys import KeyText
 class Newcomer:
     """Who is to be placed: where they are, if they told, and what they are known to hold."""
 
-    place: Location | None = None
+    location: Location | None = None
     subscriptions: tuple[KeyText, ...] = ()
 
 
@@ -51,11 +51,14 @@ def least_resulting_load(view: NetworkView, newcomer: Newcomer, _chance: Chance)
 
 def nearest(view: NetworkView, newcomer: Newcomer, chance: Chance) -> str:
     """The broker nearest to the newcomer; of two as near, the less loaded. Without locations, the least loaded."""
-    if newcomer.place is not None:
+    if newcomer.location is not None:
         found: list[BrokerView] = []
         nearest_m = math.inf
         for broker in view.brokers:
-            if broker.place is not None and (distance_m := math.dist(newcomer.place, broker.place)) <= nearest_m:
+            if (
+                broker.location is not None
+                and (distance_m := math.dist(newcomer.location, broker.location)) <= nearest_m
+            ):
                 found = [*found, broker] if distance_m == nearest_m else [broker]
                 nearest_m = distance_m
         if found:

@@ -35,7 +35,7 @@ class BrokerView:
     """
 
     name: str
-    place: Location | None = None
+    location: Location | None = None
     capacity: float = 1.0
     state: BrokerState = BrokerState.ACTIVE
     connections: int = 0

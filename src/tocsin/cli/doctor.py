@@ -79,9 +79,9 @@ def _memory() -> dict[str, Any]:
 
 
 def _disk(data_dir: Path) -> dict[str, Any]:
-    place = data_dir if data_dir.exists() else Path()
-    free_gb = shutil.disk_usage(place).free / 2**30
-    return _check("disk", free_gb >= _NEEDED_DISK_GB, f"{free_gb:.1f} GB free at {place.resolve()}")
+    folder = data_dir if data_dir.exists() else Path()
+    free_gb = shutil.disk_usage(folder).free / 2**30
+    return _check("disk", free_gb >= _NEEDED_DISK_GB, f"{free_gb:.1f} GB free at {folder.resolve()}")
 
 
 def _sync_speed(data_dir: Path) -> dict[str, Any]:

@@ -25,14 +25,14 @@ from tocsin.variables import variable_of
 #: A little of all that clusters do, so that its classes are loaded.
 _SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, kind STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
-CREATE KEYED DATASET Places (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
+CREATE KEYED DATASET Locations (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
 CREATE REFERENCE DATASET Shelters (id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
 CREATE FEED reports INTO Reports FROM HTTP;
-CREATE FEED places INTO Places FROM HTTP;
+CREATE FEED locations INTO Locations FROM HTTP;
 CREATE CONTINUOUS CHANNEL OfKind (kind STRING) AS SELECT r.* FROM Reports r WHERE is_new(r) AND r.kind = :kind;
 CREATE REPETITIVE CHANNEL NearMe (user_id STRING, radius_m DOUBLE) PERIOD 1 SECONDS AS
   SELECT r.id, count(s.id) AS shelters
-  FROM Reports r JOIN Places p ON p.user_id = :user_id LEFT JOIN Shelters s ON within(s.x, s.y, p.x, p.y, 1000.0)
+  FROM Reports r JOIN Locations p ON p.user_id = :user_id LEFT JOIN Shelters s ON within(s.x, s.y, p.x, p.y, 1000.0)
   WHERE is_new(r) AND within(r.x, r.y, p.x, p.y, :radius_m) GROUP BY r.id;
 """
 _SUBSCRIPTIONS: list[Mapping[str, Any]] = [
@@ -131,7 +131,7 @@ def _run_channels(client: ClusterClient) -> None:
     """Returns when each channel has had a result."""
     cursor = client.register_broker(_BROKER)
     client.subscribe(_BROKER, _SUBSCRIPTIONS)
-    client.publish("places", [{"user_id": "ann", "x": 1.0, "y": 1.0}], wait_commit=True)
+    client.publish("locations", [{"user_id": "ann", "x": 1.0, "y": 1.0}], wait_commit=True)
     client.publish("reports", [{"id": "r1", "kind": "flood", "x": 2.0, "y": 2.0}], wait_commit=True)
     deadline_s = time.monotonic() + _RESULTS_TIMEOUT_S
     seen = 0

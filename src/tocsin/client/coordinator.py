@@ -14,7 +14,7 @@ _PLAN_TIMEOUT_S = 300.0
 
 
 class CoordinatorClient(HttpClient):
-    """One connection pool to one coordinator. `token` is an operator's, but for `place`.
+    """One connection pool to one coordinator. `token` is an operator's, but for `location`.
 
     >>> client = CoordinatorClient("http://127.0.0.1:8500")  # doctest: +SKIP
     >>> client.brokers()  # doctest: +SKIP
@@ -66,7 +66,7 @@ class CoordinatorClient(HttpClient):
         return self._json("DELETE", f"/v1/brokers/{path_part(name)}")
 
     def register_broker(self, name: str, url: str, **more: Any) -> dict[str, Any]:
-        """As brokers do; `more` may hold `place` and `capacity`."""
+        """As brokers do; `more` may hold `location` and `capacity`."""
         return self._json("PUT", f"/v1/brokers/{path_part(name)}", json={"url": url, **more})
 
     def heartbeat(self, name: str, heartbeat: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class CoordinatorClient(HttpClient):
     # Subscribers
 
     def place(self, user_token: str, **request: Any) -> dict[str, Any]:
-        """The broker for a user's device; `request` may hold `device`, `place`, `avoid`."""
+        """The broker for a user's device; `request` may hold `device`, `location`, `avoid`."""
         headers = {"Authorization": f"Bearer {user_token}"}
         return self._json("POST", "/v1/placements", json=request, headers=headers)
 

@@ -44,9 +44,9 @@ class Subscriber:
     * Give `coordinator`, which names a broker and another one when that fails, or `broker` to stay with one.
     * Give `user` and `password`, so that a token can be had whenever one is needed, or a `token` alone.
       `register=True` registers a user who is not known yet.
-    * `device` names this place: what it subscribed to and how far it got is kept while it is away. Without a name, it
+    * `device` names this device: what it subscribed to and how far it got is kept while it is away. Without a name, it
       is kept for a minute. Two programs at a time must not use the same.
-    * `place` is where it is, in metres: it helps to find a broker that is near. `tell_place` says where it is later.
+    * `location`, in metres, helps to find a broker that is near. `tell_location` says later where it is.
     * `auto_ack=False`: the application calls `notification.ack()`.
     * `on_history_gone` is called where results are missing because they were past retention. Without it, HistoryGone is
       raised by the iteration at that place; iterating again carries on after it.
@@ -63,7 +63,7 @@ class Subscriber:
         token: str = "",
         register: bool = False,
         device: str = "",
-        place: tuple[float, float] | None = None,
+        location: tuple[float, float] | None = None,
         auto_ack: bool = True,
         on_history_gone: OnHistoryGone | None = None,
         connect_timeout_s: float = 30.0,
@@ -79,7 +79,7 @@ class Subscriber:
             )
         can_renew = bool(coordinator and user and password)
         brokers = (broker,) if broker else ()
-        options = SessionOptions(device, token, brokers, bool(coordinator), can_renew, _checked(place))
+        options = SessionOptions(device, token, brokers, bool(coordinator), can_renew, _checked(location))
         accounts = (lambda: Accounts(coordinator, tls)) if coordinator else None
         self._driver = Driver(options, accounts, user, password, register, tls, queue_count, queue_bytes)
         self._handout = Handout(self._driver, auto_ack=auto_ack, on_history_gone=on_history_gone)
@@ -173,12 +173,12 @@ class Subscriber:
             raise NotConnected(message) from None
         return subscription
 
-    def tell_place(self, x: float, y: float) -> None:
+    def tell_location(self, x: float, y: float) -> None:
         """Say where this subscriber is now, in metres; as often as it moves. While not connected, the last word is
         kept and told later."""
-        place = _checked((x, y))
-        assert place is not None
-        self._driver.tell(ev.PlaceTold(*place))
+        location = _checked((x, y))
+        assert location is not None
+        self._driver.tell(ev.LocationTold(*location))
 
     async def subscribe_kept(self) -> list[Subscription]:
         """Carry on everything that was kept for this device."""
@@ -191,12 +191,12 @@ class Subscriber:
             self._handout.acknowledge_handed(notification.subscription)
 
 
-def _checked(place: tuple[float, float] | None) -> tuple[float, float] | None:
-    if place is None:
+def _checked(location: tuple[float, float] | None) -> tuple[float, float] | None:
+    if location is None:
         return None
-    x, y = map(float, place)
+    x, y = map(float, location)
     if not (abs(x) <= MAX_COORDINATE_M and abs(y) <= MAX_COORDINATE_M):
-        raise InvalidValue(f"not a place: {place}; give x and y in metres, each within ±{MAX_COORDINATE_M:g}")
+        raise InvalidValue(f"not a location: {location}; give x and y in metres, each within ±{MAX_COORDINATE_M:g}")
     return (x, y)
 
 

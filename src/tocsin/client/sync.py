@@ -79,9 +79,9 @@ class SyncSubscriber:
         asked = self._me.subscribe(channel, values, position=position, **parameters)
         return SyncSubscription(self, self.run(asked))
 
-    def tell_place(self, x: float, y: float) -> None:
-        """As `Subscriber.tell_place`."""
-        self.run(self._tell_place(x, y))
+    def tell_location(self, x: float, y: float) -> None:
+        """As `Subscriber.tell_location`."""
+        self.run(self._tell_location(x, y))
 
     def subscribe_kept(self) -> list[SyncSubscription]:
         return [SyncSubscription(self, one) for one in self.run(self._me.subscribe_kept())]
@@ -94,8 +94,8 @@ class SyncSubscriber:
         while (notification := self.run(_next(source))) is not None:
             yield SyncNotification(self, notification)
 
-    async def _tell_place(self, x: float, y: float) -> None:
-        self._me.tell_place(x, y)
+    async def _tell_location(self, x: float, y: float) -> None:
+        self._me.tell_location(x, y)
 
     async def _open(self) -> Subscriber:
         # Made on the loop's thread: it holds what belongs to a loop.

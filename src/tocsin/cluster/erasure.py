@@ -74,8 +74,8 @@ def _forget_dead_letters(letters: Table, as_json: str) -> int:
         where=pc.match_substring(pc.field("raw").cast(pa.string()), as_json), columns=["position", "line"]
     )
     for chunk in _in_chunks(found):
-        places = (f"(position = {one['position']} AND line = {one['line']})" for one in chunk.to_pylist())
-        letters.delete(" OR ".join(places))
+        conditions = (f"(position = {one['position']} AND line = {one['line']})" for one in chunk.to_pylist())
+        letters.delete(" OR ".join(conditions))
     if found.num_rows:
         letters.sync()
     return int(found.num_rows)

@@ -63,11 +63,11 @@ class Interpreter:
         error says what they did. A script of which a statement can't be read is not begun."""
         script = read_script(text)
         answers: list[Answer] = []
-        for at, placed in enumerate(script.statements):
+        for at, one in enumerate(script.statements):
             try:
-                answers.append(self.run(placed.statement))
+                answers.append(self.run(one.statement))
             except TocsinError as error:
-                script.place(error, at, [answer.message for answer in answers])
+                script.locate(error, at, [answer.message for answer in answers])
                 raise
         return answers
 

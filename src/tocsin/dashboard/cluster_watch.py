@@ -112,7 +112,7 @@ class ClusterWatch:
         return f"/v1/datasets/{path_part(known['name'])}/dead-letters"
 
     async def events(self, dataset: str, after: int, limit: int) -> dict[str, Any]:
-        """The newest rows of a dataset that has places: `rows` of x, y, type and text."""
+        """The newest rows of a dataset that has locations: `rows` of x, y, type and text."""
         known = self._known("datasets", dataset, "dataset")
         if not is_on_map(known):
             raise InvalidValue(
@@ -123,7 +123,7 @@ class ClusterWatch:
         return {
             "dataset": known["name"],
             "commit": answer["commit"],
-            "rows": _placed(answer["columns"], answer["rows"]),
+            "rows": _located(answer["columns"], answer["rows"]),
         }
 
     def _known(self, kind: str, name: str, word: str) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class ClusterWatch:
 
 
 def is_on_map(dataset: dict[str, Any]) -> bool:
-    """Whether its rows are events at places."""
+    """Whether its rows are events at locations."""
     types = {column["name"].lower(): str(column["type"]).upper() for column in dataset["columns"]}
     return dataset["kind"] == "ACTIVE" and types.get("x") in _NUMERIC and types.get("y") in _NUMERIC
 
@@ -186,7 +186,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _placed(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def _located(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """x, y, a type if a column says one, and a text for people."""
     names = [name.lower() for name in columns]
     x, y = names.index("x"), names.index("y")

@@ -16,7 +16,7 @@ _CHOSEN_FOR_S = 5.0
 _LOOKED_AT_PER_S = 200_000
 
 
-class Places:
+class Locations:
     def __init__(self, node: CoordinatorNode) -> None:
         self._node = node
         self._chosen: list[str] = []
@@ -24,24 +24,24 @@ class Places:
         self._until_s = float("-inf")
 
     def now(self, known_version: int) -> dict[str, Any]:
-        """Places and brokers of those chosen. `names` is left out if the page has them already."""
+        """Locations and brokers of those chosen. `names` is left out if the page has them already."""
         self._choose()
         brokers: dict[str, int] = {}
         points: list[float] = []
-        for _subscriber, broker, x, y in self.places():
+        for _subscriber, broker, x, y in self.locations():
             points += (round(x, 1), round(y, 1), brokers.setdefault(broker, len(brokers)))
         told: dict[str, Any] = {"version": self._version, "brokers": list(brokers), "points": points}
         if known_version != self._version:
             told["names"] = self._chosen
         return told
 
-    def places(self) -> Iterator[tuple[str, str, float, float]]:
+    def locations(self) -> Iterator[tuple[str, str, float, float]]:
         """Subscriber, broker, x and y of each that was chosen; those who have gone since have no broker."""
         state = self._node.state
         for subscriber in self._chosen:
-            session, place = state.session(subscriber), state.place_of(subscriber)
-            if place is not None:
-                yield subscriber, session.owner if session is not None else "", *place
+            session, location = state.session(subscriber), state.location_of(subscriber)
+            if location is not None:
+                yield subscriber, session.owner if session is not None else "", *location
 
     def _choose(self) -> None:
         now_s = self._node.now_s()
@@ -50,7 +50,7 @@ class Places:
         state = self._node.state
         step = max(1, -(-state.subscriber_count // MAX_SHOWN))
         chosen = [one.subscriber for one in islice(state.sessions(), 0, None, step)]
-        chosen = [one for one in chosen if state.place_of(one) is not None]
+        chosen = [one for one in chosen if state.location_of(one) is not None]
         if chosen != self._chosen:
             self._chosen = chosen
             self._version += 1

@@ -47,7 +47,7 @@ def _points(text: str, number: int) -> list[Location]:
         try:
             x, y = (float(part) for part in pair.split()[:2])
         except ValueError:
-            raise InvalidValue(f"LINESTRING {number}: {pair.strip()!r} is not a place: two numbers") from None
+            raise InvalidValue(f"LINESTRING {number}: {pair.strip()!r} is not a location: two numbers") from None
         if not (math.isfinite(x) and math.isfinite(y) and max(abs(x), abs(y)) <= 1e9):
             raise InvalidValue(f"LINESTRING {number}: {pair.strip()!r} is out of range")
         points.append((x, y))

@@ -110,10 +110,10 @@ async def policies(node: Node) -> Response:
     return _reply({"placement": node.state.policies, **{str(stage): sorted(names) for stage, names in known.items()}})
 
 
-@router.get("/places")
-async def places(parts: _Parts, version: Annotated[int, Query(ge=-1, le=1 << 53)] = -1) -> Response:
+@router.get("/locations")
+async def locations(parts: _Parts, version: Annotated[int, Query(ge=-1, le=1 << 53)] = -1) -> Response:
     """Where subscribers are, and at which broker; names only if `version` is not the page's."""
-    return _reply(parts.places.now(version))
+    return _reply(parts.locations.now(version))
 
 
 @router.get("/roads")
@@ -137,7 +137,7 @@ async def events(
     after: Annotated[int, Query(ge=0, le=1 << 53)] = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 200,
 ) -> Response:
-    """The newest rows of a dataset with places."""
+    """The newest rows of a dataset with locations."""
     return _reply(await watch.events(dataset, after, limit))
 
 

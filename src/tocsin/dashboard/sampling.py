@@ -85,7 +85,7 @@ def _broker(report: BrokerReport) -> dict[str, Any]:
         "name": record.name,
         "state": report.state,
         "url": record.url,
-        "place": record.place,
+        "location": record.location,
         "capacity": record.capacity,
         "connections": traffic.connections,
         "subscribers": report.subscribers,

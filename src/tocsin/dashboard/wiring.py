@@ -9,7 +9,7 @@ import msgspec
 
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.dashboard.cluster_watch import ClusterWatch
-from tocsin.dashboard.locations import Places
+from tocsin.dashboard.locations import Locations
 from tocsin.dashboard.recorder import Recorder
 from tocsin.dashboard.roads import read_roads
 from tocsin.dashboard.trial import Trials
@@ -19,7 +19,7 @@ from tocsin.errors import InvalidValue
 @dataclass(frozen=True, slots=True)
 class Parts:
     recorder: Recorder
-    places: Places
+    locations: Locations
     trials: Trials
     #: None if the coordinator was told of no cluster.
     cluster: ClusterWatch | None
@@ -33,7 +33,7 @@ class Parts:
             ClusterWatch(settings.cluster_url, settings.cluster_token, node.clock) if settings.cluster_url else None
         )
         roads = _roads(settings.map_roads) if settings.map_roads else b""
-        return Parts(Recorder(node), Places(node), Trials(node), cluster, roads)
+        return Parts(Recorder(node), Locations(node), Trials(node), cluster, roads)
 
 
 def _roads(file: str) -> bytes:

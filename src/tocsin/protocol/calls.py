@@ -77,7 +77,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = list(self._tokenize())
-        self._place = 0
+        self._index = 0
 
     def call(self) -> tuple[str, dict[str, ParameterValue]]:
         channel = self._take("name", "the name of a channel").text
@@ -100,13 +100,13 @@ class _Parser:
     def _value(self) -> ParameterValue:
         token = self._next()
         if token.kind == "string":
-            self._place += 1
+            self._index += 1
             return self._string(token)
         if token.kind == "number":
-            self._place += 1
+            self._index += 1
             return self._number(token)
         if token.kind == "name" and token.text.lower() in {"true", "false"}:
-            self._place += 1
+            self._index += 1
             return token.text.lower() == "true"
         raise self._error(f"expected a string in quotes, a number, true or false; {_HOW}", token.offset)
 
@@ -133,37 +133,37 @@ class _Parser:
 
     def _next(self) -> _Token:
         end = _Token("", "", len(self._text.rstrip()))
-        return self._tokens[self._place] if self._place < len(self._tokens) else end
+        return self._tokens[self._index] if self._index < len(self._tokens) else end
 
     def _take(self, kind: str, what: str) -> _Token:
         token = self._next()
         if token.kind != kind:
             raise self._error(f"expected {what}; {_HOW}", token.offset)
-        self._place += 1
+        self._index += 1
         return token
 
     def _mark(self, text: str) -> None:
         token = self._next()
         if (token.kind, token.text) != ("mark", text):
             raise self._error(f"expected {text}; {_HOW}", token.offset)
-        self._place += 1
+        self._index += 1
 
     def _tokenize(self) -> Iterator[_Token]:
         if len(self._text) > _MAX_CHARACTERS:
             raise StatementError(f"a call may have {_MAX_CHARACTERS} characters at most, not {len(self._text)}")
         if control := _CONTROL.search(self._text):
             raise self._error("control characters are not allowed", control.start())
-        place, end = 0, len(self._text.rstrip())
-        while place < end:
-            found = _TOKEN.match(self._text, place, end)
+        offset, end = 0, len(self._text.rstrip())
+        while offset < end:
+            found = _TOKEN.match(self._text, offset, end)
             if found is None or found.lastgroup is None:
-                rest = self._text[place:end]
-                begin = place + len(rest) - len(rest.lstrip())
+                rest = self._text[offset:end]
+                begin = offset + len(rest) - len(rest.lstrip())
                 if self._text[begin] in "'\"":
                     raise self._error("the string has no end", begin)
                 raise self._error(f"not understood; {_HOW}", begin)
             yield _Token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup))
-            place = found.end()
+            offset = found.end()
 
     def _error(self, message: str, offset: int) -> StatementError:
         before = self._text[:offset]

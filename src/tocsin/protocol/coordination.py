@@ -19,7 +19,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 #: USER/DEVICE
 SubscriberId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@~-]{1,64}/[A-Za-z0-9_.@~-]{1,64}$")]
 #: Planar metres, as in channels.
-Place = tuple[
+Location = tuple[
     Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
     Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
 ]
@@ -39,7 +39,7 @@ class BrokerState(StrEnum):
 
 class BrokerRegistration(BaseModel):
     url: str = Field(max_length=2000, description="Where subscribers reach it: http:// or https://")
-    place: Place | None = Field(None, description="Where it stands, for placing subscribers near")
+    location: Location | None = Field(None, description="Where it stands, for placing subscribers near")
     capacity: float = Field(1.0, gt=0, le=1e9, description="Relative to other brokers")
     identity: str = Field(
         "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
@@ -96,7 +96,7 @@ class Heartbeat(BaseModel):
     keys_seen: str = Field("", max_length=64, description="Which `public_keys` it has: their SHA-256, 16 digits of it")
     draining: bool = Field(False, description="It is shutting down and hands its subscribers over")
     prepared: list[SubscriberId] = Field([], max_length=100_000, description="Those of `prepare` whose all is held now")
-    places: dict[SubscriberId, Place] = Field(
+    locations: dict[SubscriberId, Location] = Field(
         {}, max_length=100_000, description="Where subscribers are who have moved"
     )
     latencies: list[_Events] = Field(
@@ -162,7 +162,7 @@ class Claimed(BaseModel):
 
 class PlacementRequest(BaseModel):
     device: Name | None = None
-    place: Place | None = None
+    location: Location | None = None
     avoid: list[str] = Field([], max_length=100, description="Brokers that could not be reached")
 
 

@@ -81,7 +81,7 @@ class Ack(_Message, frozen=True, tag="ack"):
     positions: list[str]
 
 
-class Place(_Message, frozen=True, tag="place"):
+class LocationUpdate(_Message, frozen=True, tag="location"):
     """Where the subscriber is now, in metres. Not answered; of several that come quickly only the last may count."""
 
     x: Coordinate
@@ -177,7 +177,7 @@ class Error(_Message, frozen=True, tag="error"):
     retry_after_s: float = 0.0
 
 
-FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | Place | Ping
+FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | LocationUpdate | Ping
 FromBroker = Welcome | Subscribed | Unsubscribed | Notification | Failed | HistoryGone | Move | Pong | Error
 
 _from_subscriber: msgspec.json.Decoder[FromSubscriber] = msgspec.json.Decoder(FromSubscriber)
@@ -250,7 +250,7 @@ def is_notification(text: bytes) -> bool:
     return text.startswith(_TYPE)
 
 
-def in_place_of(result: Result, size_bytes: int) -> bytes:
+def gap_for(result: Result, size_bytes: int) -> bytes:
     """What everyone gets instead of a result that is too large to be sent: a gap that says so, and what comes after.
 
     To leave it out would be a loss that nobody is told of; to send it would end every connection, again and again.

@@ -49,8 +49,8 @@ def in_words(error: Mapping[str, Any]) -> str:
     >>> in_words({"type": "string_too_short", "loc": ("body", "password"), "ctx": {"min_length": 8}, "msg": "…"})
     'password: must have at least 8 characters'
     """
-    place = [str(part) for part in error["loc"]]
-    where = ".".join(place[1:]) or "the request's body"
+    path = [str(part) for part in error["loc"]]
+    where = ".".join(path[1:]) or "the request's body"
     context = error.get("ctx") or {}
     if error["type"] == "string_pattern_mismatch":
         pattern = str(context.get("pattern", ""))

@@ -34,7 +34,7 @@ from tocsin.simulator.chance import Dice
 from tocsin.simulator.cluster import Cluster
 from tocsin.simulator.deliveries import Deliveries, SingleDeliveries
 from tocsin.simulator.kernel import Kernel
-from tocsin.simulator.scenario import Network
+from tocsin.simulator.scenario import NetworkTiming
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.workload import Workload
 
@@ -53,7 +53,7 @@ class Node(Protocol):
     def tell(self, event: Event) -> None: ...
 
 
-class Places(Protocol):
+class Locations(Protocol):
     """The coordinator, as far as subscribers reach it."""
 
     def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> int | None:
@@ -73,7 +73,7 @@ class Clients:
     def __init__(
         self,
         kernel: Kernel,
-        network: Network,
+        network: NetworkTiming,
         workload: Workload,
         cluster: Cluster,
         deliveries: Deliveries,
@@ -89,7 +89,7 @@ class Clients:
         self._tally = tally
         self._dice = dice
         self.nodes: Sequence[Node] = ()
-        self.places: Places
+        self.locations: Locations
         count = workload.subscribers
         self._count = count
         self._offsets = workload.offsets.tolist()
@@ -215,8 +215,8 @@ class Clients:
         if self._attempts[subscriber] != attempt:
             return
         self._tally.messages += 2
-        at = self._workload.place(subscriber, self._kernel.now_s)
-        broker = self.places.place(self._name(subscriber), _DEVICE, at, avoid)
+        at = self._workload.location(subscriber, self._kernel.now_s)
+        broker = self.locations.place(self._name(subscriber), _DEVICE, at, avoid)
         if broker is None:
             self._try_again(subscriber, avoid)
         else:

@@ -101,7 +101,9 @@ class Coordination:
         return {subscriber: (placed.broker, placed.url) for subscriber, placed in answer.placements.items()}
 
     def register(self, told: Broker) -> None:
-        self._state.handle(BrokerRegistered(self._kernel.now_s, told.name, _url(told.name), told.place, told.capacity))
+        self._state.handle(
+            BrokerRegistered(self._kernel.now_s, told.name, _url(told.name), told.location, told.capacity)
+        )
 
     def session(self, subscriber: str) -> KeptSession | None:
         session = self._state.session(subscriber)

@@ -83,9 +83,9 @@ class _Where:
     def error(self, told: Mapping[str, Any], path: Path, what: str, *, names_value: bool = True) -> InvalidValue:
         value = _at(told, path)
         shown = f" = {value!r}" if names_value and isinstance(value, str | int | float | list) else ""
-        return InvalidValue(f"{self._place(path)}: {_spoken(path)}{shown} {what}")
+        return InvalidValue(f"{self._path_name(path)}: {_spoken(path)}{shown} {what}")
 
-    def _place(self, path: Path) -> str:
+    def _path_name(self, path: Path) -> str:
         for length in range(len(path), 0, -1):
             if path[:length] in self.changed:
                 return self.changed[path[:length]]
@@ -214,20 +214,20 @@ def _change(told: dict[str, Any], key: str, value: str) -> Path:
     path: Path = tuple(int(step) if step.isdecimal() else step for step in key.split("."))
     if not all(step != "" for step in path):
         raise InvalidValue(f"--set {key}={value}: give a key such as balancing.alpha")
-    place: Any = told
+    inner: Any = told
     for step in path[:-1]:
-        if isinstance(place, dict) and isinstance(step, str):
-            place = place.setdefault(step, {})
-        elif isinstance(place, list) and isinstance(step, int) and step < len(place):
-            place = place[step]
+        if isinstance(inner, dict) and isinstance(step, str):
+            inner = inner.setdefault(step, {})
+        elif isinstance(inner, list) and isinstance(step, int) and step < len(inner):
+            inner = inner[step]
         else:
             raise InvalidValue(f"--set {key}={value}: there is no {step} to set anything in")
     last = path[-1]
-    is_key = isinstance(place, dict) and isinstance(last, str)
-    is_element = isinstance(place, list) and isinstance(last, int) and last < len(place)
+    is_key = isinstance(inner, dict) and isinstance(last, str)
+    is_element = isinstance(inner, list) and isinstance(last, int) and last < len(inner)
     if not (is_key or is_element):
         raise InvalidValue(f"--set {key}={value}: there is no {last} to set")
-    place[last] = new
+    inner[last] = new
     return path
 
 

@@ -38,7 +38,7 @@ class City(_Part, frozen=True, kw_only=True):
     height_m: Annotated[float, Meta(gt=0)] = 20_000.0
 
 
-class Network(_Part, frozen=True, kw_only=True):
+class NetworkTiming(_Part, frozen=True, kw_only=True):
     """How long messages take one way, and how soon silence is noticed."""
 
     subscriber_delay_s: _Seconds = 0.02
@@ -52,7 +52,7 @@ class Network(_Part, frozen=True, kw_only=True):
 
 class Broker(_Part, frozen=True, kw_only=True):
     name: _Name
-    place: Location | None = None
+    location: Location | None = None
     capacity: _Positive = 1.0
 
 
@@ -92,9 +92,9 @@ class ChannelLayout(_Part, frozen=True, kw_only=True):
 
 
 class Crowd(_Part, frozen=True, kw_only=True):
-    """Some of the subscribers live around a place."""
+    """Some of the subscribers live around a location."""
 
-    place: Location
+    location: Location
     spread_m: _Metres
     share: _Share
 
@@ -175,7 +175,7 @@ class Scenario(_Part, frozen=True, kw_only=True):
     duration_s: _SomeSeconds
     sample_every_s: _SomeSeconds = 10.0
     city: City = City()
-    network: Network = Network()
+    network: NetworkTiming = NetworkTiming()
     brokers: tuple[Broker, ...] | BrokerLayout
     channels: tuple[Channel, ...] | ChannelLayout
     subscribers: Subscribers

@@ -61,7 +61,7 @@ class Workload:
     bounds: NDArray[np.int64]
     rates_bytes_per_s: Floats
     rate_steps: RateSteps
-    places: Floats
+    locations: Floats
     velocities: Floats
     size_m: Floats
     offsets: NDArray[np.int64]
@@ -73,15 +73,15 @@ class Workload:
 
     @property
     def subscribers(self) -> int:
-        return len(self.places)
+        return len(self.locations)
 
     @property
     def backends(self) -> int:
         return len(self.rates_bytes_per_s)
 
-    def place(self, subscriber: int, now_s: float) -> tuple[float, float]:
+    def location(self, subscriber: int, now_s: float) -> tuple[float, float]:
         """Where a subscriber is: it walks straight on, and turns at the edges of the city."""
-        x, y = self.places[subscriber] + self.velocities[subscriber] * now_s
+        x, y = self.locations[subscriber] + self.velocities[subscriber] * now_s
         return _folded(float(x), float(self.size_m[0])), _folded(float(y), float(self.size_m[1]))
 
 
@@ -100,7 +100,7 @@ def draw(scenario: Scenario, seed: int) -> Workload:
         bounds,
         _rates(channels, seed),
         _rate_steps(scenario.fluctuation, scenario.duration_s, int(bounds[-1]), seed),
-        _places(told.count, told.crowds, size_m, seed),
+        _locations(told.count, told.crowds, size_m, seed),
         _velocities(told.count, told.speed_m_per_s, seed),
         size_m,
         offsets,
@@ -124,11 +124,11 @@ def _brokers(scenario: Scenario, seed: int) -> tuple[Broker, ...]:
         rows = int(np.ceil(told.count / columns))
         numbers = np.arange(told.count)
         shares = np.stack([(numbers % columns + 0.5) / columns, (numbers // columns + 0.5) / rows], axis=1)
-    places = shares * [scenario.city.width_m, scenario.city.height_m]
+    locations = shares * [scenario.city.width_m, scenario.city.height_m]
     return tuple(
         Broker(
             name=name,
-            place=(float(places[number, 0]), float(places[number, 1])),
+            location=(float(locations[number, 0]), float(locations[number, 1])),
             capacity=told.capacities[number % len(told.capacities)],
         )
         for number, name in enumerate(names)
@@ -167,19 +167,19 @@ def _rate_steps(told: Fluctuation, duration_s: float, backends: int, seed: int) 
     return RateSteps(times_s[order], numbers[order], steps[order])
 
 
-def _places(count: int, crowds: tuple[Crowd, ...], size_m: Floats, seed: int) -> Floats:
-    chance = stream(seed, "places")
+def _locations(count: int, crowds: tuple[Crowd, ...], size_m: Floats, seed: int) -> Floats:
+    chance = stream(seed, "locations")
     anywhere = chance.random((count, 2)) * size_m
     offsets = chance.normal(size=(count, 2))
     which = chance.random(count)
-    places = anywhere
+    locations = anywhere
     low = 0.0
-    for crowd in sorted(crowds, key=lambda one: (one.place, one.spread_m, one.share)):
+    for crowd in sorted(crowds, key=lambda one: (one.location, one.spread_m, one.share)):
         inside = (which >= low) & (which < low + crowd.share)
-        near = np.asarray(crowd.place) + offsets[inside] * crowd.spread_m
-        places[inside] = np.clip(near, 0.0, size_m)
+        near = np.asarray(crowd.location) + offsets[inside] * crowd.spread_m
+        locations[inside] = np.clip(near, 0.0, size_m)
         low += crowd.share
-    return places
+    return locations
 
 
 def _velocities(count: int, speed_m_per_s: float, seed: int) -> Floats:
@@ -228,10 +228,10 @@ def _changes(scenario: Scenario, popularity: Popularity, seed: int) -> Changes:
     return Changes(times_s, who, chance.random(count), popularity.choose(chance, who))
 
 
-def _folded(place: float, size: float) -> float:
+def _folded(location: float, size: float) -> float:
     """
     >>> _folded(110.0, 100.0), _folded(-10.0, 100.0), _folded(250.0, 100.0)
     (90.0, 10.0, 50.0)
     """
-    within = place % (2 * size)
+    within = location % (2 * size)
     return within if within <= size else 2 * size - within

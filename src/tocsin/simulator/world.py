@@ -108,7 +108,7 @@ class World:
             for number, told in enumerate(workload.brokers)
         ]
         self.clients.nodes = self.nodes
-        self.clients.places = self.coordination
+        self.clients.locations = self.coordination
         self.coordination.hand_over = lambda number, placements: self.nodes[number].hand_over(placements)
         if single is not None:
             single.pull = self._pull

@@ -26,14 +26,14 @@ def assignment(
     """
     given = [one if isinstance(one, AssignedBroker) else AssignedBroker(one) for one in brokers]
     names = {one.name for one in given}
-    places = given + [AssignedBroker(name) for name in sorted({broker for broker, _ in who.values()} - names)]
+    candidates = given + [AssignedBroker(name) for name in sorted({broker for broker, _ in who.values()} - names)]
     sessions = [
         SessionRecord(
             name, broker, 1, name not in away, tuple(SessionSubscription(KeyText(key), "0-0") for key in holds.split())
         )
         for name, (broker, holds) in who.items()
     ]
-    return AssignmentView.of(places, sessions, lambda key: float(rates[key]), resting)
+    return AssignmentView.of(candidates, sessions, lambda key: float(rates[key]), resting)
 
 
 def random_assignment(

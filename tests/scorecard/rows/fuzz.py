@@ -115,7 +115,7 @@ class _Attack:
         chance = self._chance
         odd = (None, True, -1, 0, 2**53, 2**63, 2**64, 1e308, "", "x", "7-9223372036854775808", "1-1", "-1--1", [], {})
         message = {
-            "type": chance.choice(("hello", "subscribe", "unsubscribe", "ack", "place", "ping", "move", "", None)),
+            "type": chance.choice(("hello", "subscribe", "unsubscribe", "ack", "location", "ping", "move", "", None)),
             "channel": chance.choice((CHANNEL, "Nothing", "x" * 1000, *odd)),
             "parameters": chance.choice(({"topic": "a"}, {"topic": chance.choice(odd)}, {"x": {}}, chance.choice(odd))),
             "position": chance.choice(odd),

@@ -72,9 +72,9 @@ def test_in_proportion_to_capacity(policy: str) -> None:
 @pytest.mark.parametrize("policy", ALL)
 def test_closed_brokers_get_nobody_and_the_resting_stay(policy: str) -> None:
     names = [f"s{number:02}" for number in range(40)]
-    places = ["a", AssignedBroker("closed", takes=False), "open"]
+    candidates = ["a", AssignedBroker("closed", takes=False), "open"]
     who = {name: ("a" if number % 2 else "closed", "fire flood") for number, name in enumerate(names)}
-    view = assignment(who, RATES, places, resting=names[:10])
+    view = assignment(who, RATES, candidates, resting=names[:10])
     owners = POLICIES[policy](view, Goal()).owners
     assert np.array_equal(owners[:10], view.owners[:10])
     assert not np.any((owners == 1) & (view.owners != 1))

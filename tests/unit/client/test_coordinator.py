@@ -59,10 +59,10 @@ async def test_goes_where_it_is_placed(brokers: list[ScriptedBroker]) -> None:
     """User and password are all it takes; the device and the place are told."""
     with answering(Coordinator(brokers)) as server:
         options = {"user": "ann", "password": "correct horse", "device": "phone"}
-        async with Subscriber(coordinator=server.url, **options, place=(1.0, 2.0)) as me:
+        async with Subscriber(coordinator=server.url, **options, location=(1.0, 2.0)) as me:
             assert me.broker == "b1"
         assert [one.path for one in server.asked] == ["/v1/tokens", "/v1/placements"]
-        assert server.asked[1].json == {"avoid": [], "device": "phone", "place": [1.0, 2.0]}
+        assert server.asked[1].json == {"avoid": [], "device": "phone", "location": [1.0, 2.0]}
         assert server.asked[1].headers["authorization"] == "Bearer t1"
         assert brokers[0].hellos[0].token == "t1"
 

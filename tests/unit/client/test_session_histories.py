@@ -81,7 +81,7 @@ class World(RuleBasedStateMachine):
                 case ev.Send(link, message):
                     if link in self.links:
                         self.broker_hears(self.links[link], message)
-                case ev.Place():
+                case ev.RequestPlacement():
                     self.is_asked = True
                 case ev.Deliver(request, position):
                     self.seen[request].told.append(("result", position))

@@ -9,7 +9,7 @@ from tocsin.cluster.api.access import BROKER_ROUTES, OPEN_ROUTES, Access, Role
 from tocsin.errors import Forbidden, InvalidValue, Unauthorised
 from tocsin.settings import ClusterSettings
 
-_ACCESS = Access("operators", "brokers", places_feed="Locations")
+_ACCESS = Access("operators", "brokers", locations_feed="Locations")
 _ROUTES = {
     (method, route.path)
     for module in (statements, catalogue, feeds, brokers)

@@ -110,11 +110,11 @@ class Network:
         draining: bool = False,
         pulled: dict[str, int] | None = None,
         prepared: tuple[str, ...] = (),
-        places: Mapping[str, tuple[float, float]] | None = None,
+        locations: Mapping[str, tuple[float, float]] | None = None,
     ) -> AnswerHeartbeat:
         sizes = {KeyText(name): size_bytes for name, size_bytes in (pulled or {}).items()}
         event = HeartbeatReceived(
-            self.now_s, broker, Traffic(connections), changed, ended, draining, sizes, prepared, places or {}
+            self.now_s, broker, Traffic(connections), changed, ended, draining, sizes, prepared, locations or {}
         )
         return self.answer(event, AnswerHeartbeat)
 

@@ -9,11 +9,11 @@ from tocsin.coordinator.load.stages import Stage
 from tocsin.coordinator.registry.records import SessionRecord
 from unit.coordinator.network import held
 
-_PLACES = [AssignedBroker("a", takes=False), AssignedBroker("b"), AssignedBroker("c", 2.0)]
+_BROKERS = [AssignedBroker("a", takes=False), AssignedBroker("b"), AssignedBroker("c", 2.0)]
 
 
 def _view(*sessions: SessionRecord) -> AssignmentView:
-    return AssignmentView.of(_PLACES, sessions, lambda _: 10.0, leaving={"a"})
+    return AssignmentView.of(_BROKERS, sessions, lambda _: 10.0, leaving={"a"})
 
 
 def test_everybody_goes_also_who_is_away_and_nobody_else_does() -> None:

@@ -31,7 +31,7 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def _register(http: httpx.AsyncClient, name: str, identity: str) -> httpx.Response:
-    body = {"url": f"http://{name}:1", "place": None, "capacity": 1, "identity": identity, "start": identity}
+    body = {"url": f"http://{name}:1", "location": None, "capacity": 1, "identity": identity, "start": identity}
     return await http.put(f"/v1/brokers/{name}", json=body, headers=_BROKER)
 
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.coordinator.registry.events import BrokerRegistered, Counted, HeartbeatReceived, ReportedSession, Traffic
 from tocsin.coordinator.server import make_app
-from tocsin.dashboard.locations import MAX_SHOWN, Places
+from tocsin.dashboard.locations import MAX_SHOWN, Locations
 from tocsin.dashboard.mount import STATIC, dashboard
 from tocsin.errors import InvalidValue
 from tocsin.model.latencies import LatencyCounts
@@ -57,9 +57,9 @@ def node_of(app: FastAPI) -> CoordinatorNode:
 async def arrive(node: CoordinatorNode, broker: str, people: int, **told: Any) -> None:
     await node.happened(BrokerRegistered(node.now_s(), broker, f"http://{broker}", (5.0, 6.0)))
     changed = tuple(ReportedSession(f"{broker}-{number}/d", 0, connected=True) for number in range(people))
-    places = {one.subscriber: (float(number), 1.0) for number, one in enumerate(changed)}
+    locations = {one.subscriber: (float(number), 1.0) for number, one in enumerate(changed)}
     await node.happened(
-        HeartbeatReceived(node.now_s(), broker, Traffic(people, 10.0, 20.0), changed, places=places, **told)
+        HeartbeatReceived(node.now_s(), broker, Traffic(people, 10.0, 20.0), changed, locations=locations, **told)
     )
 
 
@@ -84,7 +84,7 @@ async def test_the_page_is_served_under_a_strict_policy(http: httpx.AsyncClient)
 
 async def test_who_may_look(http: httpx.AsyncClient) -> None:
     """Without a token nothing but the door answers; operators and viewers are told apart."""
-    for path in ("me", "live", "history", "places", "roads", "policies", "cluster", "dead-letters?dataset=x"):
+    for path in ("me", "live", "history", "locations", "roads", "policies", "cluster", "dead-letters?dataset=x"):
         answer = await http.get(f"/dashboard/api/{path}", headers={"Authorization": "Bearer guessed"})
         assert answer.status_code == 401, path
     http.headers.clear()
@@ -172,7 +172,7 @@ async def test_what_is_seen_live(app: FastAPI, http: httpx.AsyncClient) -> None:
     app.state.dashboard.recorder._seen_s = float("-inf")
     told = (await http.get("/dashboard/api/live")).json()
     first, second = told["brokers"]
-    assert (first["name"], first["in"], first["out"], first["place"]) == ("b1", 10.0, 20.0, [5.0, 6.0])
+    assert (first["name"], first["in"], first["out"], first["location"]) == ("b1", 10.0, 20.0, [5.0, 6.0])
     assert first["p50_s"] == pytest.approx(0.1, rel=0.2)
     assert (first["hit_rate"], second["p50_s"]) == (0.75, None)
     assert told["overall"]["p99_s"] == pytest.approx(0.1, rel=0.42)
@@ -203,18 +203,18 @@ async def test_places_are_compact_and_bounded(app: FastAPI, http: httpx.AsyncCli
     """x, y and the broker's number for each; names for who does not have them; of very many, always the same few."""
     node = node_of(app)
     await arrive(node, "b1", 2)
-    told = (await http.get("/dashboard/api/places")).json()
+    told = (await http.get("/dashboard/api/locations")).json()
     assert told["brokers"] == ["b1"]
     assert told["points"] == [0.0, 1.0, 0, 1.0, 1.0, 0]
     assert told["names"] == ["b1-0/d", "b1-1/d"]
-    again = (await http.get(f"/dashboard/api/places?version={told['version']}")).json()
+    again = (await http.get(f"/dashboard/api/locations?version={told['version']}")).json()
     assert "names" not in again
     await arrive(node, "b2", 3 * MAX_SHOWN)
-    places = Places(node)
-    shown = places.now(-1)
+    locations = Locations(node)
+    shown = locations.now(-1)
     assert MAX_SHOWN / 2 < len(shown["names"]) <= MAX_SHOWN
     assert len(shown["points"]) == 3 * len(shown["names"])
-    assert places.now(shown["version"])["points"] == shown["points"]
+    assert locations.now(shown["version"])["points"] == shown["points"]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ async def test_places_are_compact_and_bounded(app: FastAPI, http: httpx.AsyncCli
     [
         ("history?back_s=5", 422, "back_s"),
         ("history?back_s=all", 422, "back_s"),
-        ("places?version=x", 422, "version"),
+        ("locations?version=x", 422, "version"),
         ("events?dataset=Reports", 404, "no data cluster"),
         ("cluster", 404, "cluster_url"),
         ("nowhere", 404, "no route"),

@@ -31,10 +31,10 @@ def test_very_many_points_are_thinned_further() -> None:
     ("text", "reason"),
     [
         ("", "no LINESTRING"),
-        ("LINESTRING (1 2, here)", "LINESTRING 1: 'here' is not a place"),
+        ("LINESTRING (1 2, here)", "LINESTRING 1: 'here' is not a location"),
         ("LINESTRING (1 2, 3 inf)", "out of range"),
         ("LINESTRING (1 2, 3 1e300)", "out of range"),
-        ("LINESTRING (0 0, 1 1) LINESTRING (1 2, 3)", "LINESTRING 2: '3' is not a place"),
+        ("LINESTRING (0 0, 1 1) LINESTRING (1 2, 3)", "LINESTRING 2: '3' is not a location"),
     ],
 )
 def test_mistakes_are_told(text: str, reason: str) -> None:

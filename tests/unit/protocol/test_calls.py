@@ -45,7 +45,7 @@ def test_reads(text: str, values: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "message"),
+    ("text", "column", "message"),
     [
         ("", 1, "expected the name of a channel"),
         ("  ", 1, "expected the name of a channel"),
@@ -68,12 +68,12 @@ def test_reads(text: str, values: dict[str, object]) -> None:
         (f"C(a => {'9' * 5000})", 8, "finite"),
     ],
 )
-def test_errors_point_at_the_place(text: str, place: int, message: str) -> None:
+def test_errors_point_at_the_place(text: str, column: int, message: str) -> None:
     """Whoever mistypes a call is shown where."""
     with pytest.raises(StatementError) as caught:
         parse_call(text)
     assert message in str(caught.value)
-    assert (caught.value.line, caught.value.column) == (1, place)
+    assert (caught.value.line, caught.value.column) == (1, column)
 
 
 @given(st.text(st.sampled_from("Ca1'\"\\=>(),-. e\nü\0"), max_size=30))

@@ -24,7 +24,7 @@ count = 150
 login_s = [0, 20]
 subscribe_s = [10, 50]
 subscriptions = [2, 6]
-crowds = [{ place = [5000, 5000], spread_m = 2000, share = 0.6 }]
+crowds = [{ location = [5000, 5000], spread_m = 2000, share = 0.6 }]
 
 [balancing]
 migration = ""

@@ -61,7 +61,7 @@ def test_zipf_has_favourites_and_uniform_has_none() -> None:
 def test_a_change_of_one_knob_redraws_no_other() -> None:
     before = draw(small(), 1)
     after = draw(small(subscribers__speed_m_per_s="5", subscribers__mean_online_s="9", fluctuation__share="0.5"), 1)
-    for kept in ("holds", "places", "rates_bytes_per_s"):
+    for kept in ("holds", "locations", "rates_bytes_per_s"):
         assert np.array_equal(getattr(before, kept), getattr(after, kept))
     assert np.array_equal(before.subscribing.times_s, after.subscribing.times_s)
 
@@ -69,7 +69,7 @@ def test_a_change_of_one_knob_redraws_no_other() -> None:
 def test_another_seed_draws_everything_anew() -> None:
     first, second = draw(small(), 1), draw(small(), 2)
     assert not np.array_equal(first.holds[:50], second.holds[:50])
-    assert not np.array_equal(first.places, second.places)
+    assert not np.array_equal(first.locations, second.locations)
 
 
 def test_rates_rise_and_fall_back_as_told() -> None:
@@ -86,9 +86,9 @@ def test_rates_rise_and_fall_back_as_told() -> None:
 
 def test_walkers_stay_in_the_city() -> None:
     workload = draw(small(subscribers__speed_m_per_s="100"), 1)
-    places = np.array([workload.place(one, now_s) for one in range(20) for now_s in (0.0, 333.0, 9999.0)])
-    assert ((places >= 0) & (places <= 20_000)).all()
-    assert len(np.unique(places, axis=0)) == 60
+    locations = np.array([workload.location(one, now_s) for one in range(20) for now_s in (0.0, 333.0, 9999.0)])
+    assert ((locations >= 0) & (locations <= 20_000)).all()
+    assert len(np.unique(locations, axis=0)) == 60
 
 
 def test_people_come_and_go_in_turns() -> None:

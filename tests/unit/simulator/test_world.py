@@ -58,10 +58,10 @@ def test_slow_calls_and_broken_neighbours_change_nothing_about_that() -> None:
 
 
 def test_the_order_of_lists_means_nothing() -> None:
-    brokers = [f'[[brokers]]\nname = "{name}"\nplace = [{x}, 0]\n' for name, x in (("b", 1), ("a", 2), ("c", 9000))]
+    brokers = [f'[[brokers]]\nname = "{name}"\nlocation = [{x}, 0]\n' for name, x in (("b", 1), ("a", 2), ("c", 9000))]
     rate = "rate = { mean_bytes_per_s = 100, std_bytes_per_s = 30, noise = 0.2 }"
     channels = [f'[[channels]]\nname = "{name}"\nperiod_s = 7\nsubscriptions = 20\n{rate}\n' for name in ("y", "x")]
-    crowds = ["{ place = [1, 5], spread_m = 9, share = 0.2 }", "{ place = [8000, 5], spread_m = 9, share = 0.5 }"]
+    crowds = ["{ location = [1, 5], spread_m = 9, share = 0.2 }", "{ location = [8000, 5], spread_m = 9, share = 0.5 }"]
     failures = [
         f'[[failures]]\nbroker = "{name}"\nat_s = {at}\nback_after_s = 9\n' for name, at in (("b", 50), ("a", 90))
     ]

@@ -22,7 +22,7 @@ from tocsin.broker.core.events import (
     SubscriberId,
 )
 from tocsin.broker.core.limits import Quotas
-from tocsin.broker.core.locations import PlaceDesk
+from tocsin.broker.core.locations import LocationReports
 from tocsin.broker.core.reports import ReportDesk
 from tocsin.broker.core.session_table import SessionFact, first_state
 from tocsin.broker.core.sessions import Session
@@ -43,7 +43,7 @@ class Claims:
         subscriptions: SubscriptionDesk,
         deliveries: DeliveryDesk,
         reports: ReportDesk,
-        places: PlaceDesk,
+        locations: LocationReports,
         quotas: Quotas,
         story: Story,
         out: list[Instruction],
@@ -52,7 +52,7 @@ class Claims:
         self._subscriptions = subscriptions
         self._deliveries = deliveries
         self._reports = reports
-        self._places = places
+        self._locations = locations
         self._quotas = quotas
         self._story = story
         self._out = out
@@ -213,7 +213,7 @@ class Claims:
             session.restoring.clear()
             session.brought.clear()
             self._holdings.leave_alone(session, is_session_over=True)
-        self._places.forget(session)
+        self._locations.forget(session)
         self._presence.pop(session.subscriber, None)
         self._quotas.drop_session(session)
         session.learn(SessionFact.ENDED)

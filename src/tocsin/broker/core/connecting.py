@@ -13,7 +13,7 @@ from tocsin.broker.core.events import (
     ConnectionFlushed,
     ConnectionId,
     Instruction,
-    PlaceTold,
+    LocationTold,
     Send,
     SubscribeAsked,
     SubscriberArrived,
@@ -21,7 +21,7 @@ from tocsin.broker.core.events import (
     UnsubscribeAsked,
 )
 from tocsin.broker.core.limits import Quotas
-from tocsin.broker.core.locations import PlaceDesk
+from tocsin.broker.core.locations import LocationReports
 from tocsin.broker.core.moves import RelocationDesk
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Frontend, Session
@@ -50,7 +50,7 @@ class Connections:
         subscriptions: SubscriptionDesk,
         deliveries: DeliveryDesk,
         relocation: RelocationDesk,
-        places: PlaceDesk,
+        locations: LocationReports,
         quotas: Quotas,
         acked: dict[Frontend, None],
         story: Story,
@@ -61,7 +61,7 @@ class Connections:
         self._subscriptions = subscriptions
         self._deliveries = deliveries
         self._relocation = relocation
-        self._places = places
+        self._locations = locations
         self._quotas = quotas
         #: Whose positions are to be stored with the next tick.
         self._acked = acked
@@ -229,9 +229,9 @@ class Connections:
                 frontend.acked = acked
                 self._acked[frontend] = None
 
-    def place_told(self, event: PlaceTold) -> None:
+    def place_told(self, event: LocationTold) -> None:
         if (session := self._connections.get(event.connection)) is not None:
-            self._places.tell(session, event.place)
+            self._locations.tell(session, event.location)
 
     # What they can take
 

@@ -156,7 +156,7 @@ class DeliveryDesk:
         if event.is_rewound:
             # The cluster knows whether it has the places of those who seem to be ahead.
             for frontend in self._ahead:
-                frontend.is_placed = False
+                frontend.is_sent_known = False
                 self._need_history(frontend)
             self._ahead.clear()
         return missing
@@ -188,7 +188,7 @@ class DeliveryDesk:
             if frontend.live or room_bytes <= 0:
                 continue
             if frontend.sent > self.through:
-                if frontend.is_placed:
+                if frontend.is_sent_known:
                     self._ahead[frontend] = None
                 else:
                     self._need_history(frontend)  # If there is no such place, the cluster says so.
@@ -245,7 +245,7 @@ class DeliveryDesk:
                 if frontend.sent < after:
                     self._need_history(frontend)  # It came when this was already under way.
                     continue
-                frontend.is_placed = True
+                frontend.is_sent_known = True
                 if not session.takes_more:
                     continue  # It is brought forward when it is back, or has read.
                 wires = sessions.setdefault(session, [])
@@ -281,7 +281,7 @@ class DeliveryDesk:
         self.told_gone += 1
         frontend.sent = earliest if is_rewound else max(frontend.sent, earliest)
         frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
-        frontend.is_placed = True
+        frontend.is_sent_known = True
         if frontend.session.connection is not None:
             position = str(Position(frontend.backend.id, earliest))
             text = _REWOUND if is_rewound else _REMOVED

@@ -129,13 +129,13 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceTold:
+class LocationTold:
     connection: ConnectionId
-    place: Location
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
-class PlacesPublished:
+class LocationsPublished:
     """What became of PublishPlaces."""
 
     is_done: bool
@@ -238,7 +238,7 @@ class Reported:
     revoked: Mapping[str, int]
     now_s: float
     prepared: Sequence[SubscriberId] = ()
-    places: Mapping[SubscriberId, Location] = field(default_factory=dict)
+    locations: Mapping[SubscriberId, Location] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +317,8 @@ Event = (
     | SubscribeAsked
     | UnsubscribeAsked
     | Acknowledged
-    | PlaceTold
-    | PlacesPublished
+    | LocationTold
+    | LocationsPublished
     | ConnectionLost
     | ConnectionCongested
     | ConnectionFlushed
@@ -456,7 +456,7 @@ class Report:
     """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
 
     `pulled_bytes` is what has come for each backend subscription since the report before; `prepared` are those for whom
-    everything is held that we were told to hold; `places` is where those are now who have moved.
+    everything is held that we were told to hold; `locations` is where those are now who have moved.
     """
 
     claims: Sequence[SubscriberId]
@@ -464,14 +464,14 @@ class Report:
     ended: Sequence[SubscriberId]
     pulled_bytes: Mapping[SubscriptionKey, int]
     prepared: Sequence[SubscriberId] = ()
-    places: Mapping[SubscriberId, Location] = field(default_factory=dict)
+    locations: Mapping[SubscriberId, Location] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class PublishPlaces:
+class PublishLocations:
     """Tell the cluster where these users are; answer PlacesPublished."""
 
-    places: Mapping[str, Location]
+    locations: Mapping[str, Location]
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,6 +499,6 @@ Instruction = (
     | StorePositions
     | StorePresence
     | Report
-    | PublishPlaces
+    | PublishLocations
     | PlaceElsewhere
 )

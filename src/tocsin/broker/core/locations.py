@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tocsin.broker.core.events import Instruction, PublishPlaces, SubscriberId
+from tocsin.broker.core.events import Instruction, PublishLocations, SubscriberId
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location
 
-#: The papers' prototype updates places once a second; oftener would only make more commits.
+#: The papers' prototype updates locations once a second; oftener would only make more commits.
 _PUBLISH_EVERY_S = 1.0
 
 
-class PlaceDesk:
-    """Nothing is stored: who comes back tells its place again.
+class LocationReports:
+    """Nothing is stored: who comes back tells its location again.
 
     With `publishes`, the cluster is told, all in one request at a time; what could not be told is told with the next.
     """
@@ -27,16 +27,16 @@ class PlaceDesk:
         self._publish_at_s = 0.0
         self._unreported: dict[SubscriberId, Location] = {}
 
-    def tell(self, session: Session, place: Location) -> None:
-        self._unreported[session.subscriber] = place
+    def tell(self, session: Session, location: Location) -> None:
+        self._unreported[session.subscriber] = location
         if self._publishes:
-            self._unpublished[session.user] = place
+            self._unpublished[session.user] = location
 
     def publish_if_due(self, now_s: float) -> None:
         if self._unpublished and not self._publishing and now_s >= self._publish_at_s:
             self._publish_at_s = now_s + _PUBLISH_EVERY_S
             self._publishing, self._unpublished = self._unpublished, {}
-            self._out.append(PublishPlaces(self._publishing))
+            self._out.append(PublishLocations(self._publishing))
 
     def published(self, *, is_done: bool) -> None:
         if not is_done:
@@ -46,10 +46,10 @@ class PlaceDesk:
     def unreported(self) -> Mapping[SubscriberId, Location]:
         return self._unreported
 
-    def reported(self, places: Mapping[SubscriberId, Location]) -> None:
+    def reported(self, locations: Mapping[SubscriberId, Location]) -> None:
         """The coordinator knows of these; who has moved on since stays to be told."""
-        for subscriber, place in places.items():
-            if self._unreported.get(subscriber) == place:
+        for subscriber, location in locations.items():
+            if self._unreported.get(subscriber) == location:
                 del self._unreported[subscriber]
 
     def forget(self, session: Session) -> None:

@@ -35,12 +35,12 @@ from tocsin.broker.core.events import (
     HistoryPulled,
     Instruction,
     KeptSession,
+    LocationsPublished,
+    LocationTold,
     NoteFailure,
     NotStored,
     Ordered,
     PlaceElsewhere,
-    PlacesPublished,
-    PlaceTold,
     RecallSession,
     ReportDue,
     Reported,
@@ -59,7 +59,7 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.limits import Limits, Quotas
-from tocsin.broker.core.locations import PlaceDesk
+from tocsin.broker.core.locations import LocationReports
 from tocsin.broker.core.moves import RelocationDesk
 from tocsin.broker.core.reports import ReportDesk
 from tocsin.broker.core.sessions import Frontend, Session, behind
@@ -93,7 +93,7 @@ class BrokerState:
         cache_max_bytes: int = 64 << 20,
         cache_ttl_s: float = 600,
         drain_timeout_s: float = 20,
-        publishes_places: bool = False,
+        publishes_locations: bool = False,
     ) -> None:
         self.name = name
         self._limits = limits
@@ -114,13 +114,13 @@ class BrokerState:
             self._holdings, self._deliveries, self._quotas, self._reports, self._acked, self._filling, self._out
         )
         self._relocation = RelocationDesk(self._holdings, self._filling, self._out)
-        self._places = PlaceDesk(self._out, publishes=publishes_places)
+        self._locations = LocationReports(self._out, publishes=publishes_locations)
         self._claims = Claims(
             self._holdings,
             self._subscriptions,
             self._deliveries,
             self._reports,
-            self._places,
+            self._locations,
             self._quotas,
             self._story,
             self._out,
@@ -131,7 +131,7 @@ class BrokerState:
             self._subscriptions,
             self._deliveries,
             self._relocation,
-            self._places,
+            self._locations,
             self._quotas,
             self._acked,
             self._story,
@@ -146,8 +146,8 @@ class BrokerState:
             SubscribeAsked: self._connections.subscribe_asked,
             UnsubscribeAsked: self._connections.unsubscribe_asked,
             Acknowledged: self._connections.acknowledged,
-            PlaceTold: self._connections.place_told,
-            PlacesPublished: lambda event: self._places.published(is_done=event.is_done),
+            LocationTold: self._connections.place_told,
+            LocationsPublished: lambda event: self._locations.published(is_done=event.is_done),
             ConnectionLost: self._arrivals.lost,
             ConnectionCongested: self._connections.congested,
             ConnectionFlushed: self._connections.flushed,
@@ -343,12 +343,12 @@ class BrokerState:
     def _report_due(self, _event: ReportDue) -> None:
         self._claims.ask()
         pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._relocation.prepared()
-        self._out.append(self._reports.next_report(pulled_bytes, prepared, self._places.unreported()))
+        self._out.append(self._reports.next_report(pulled_bytes, prepared, self._locations.unreported()))
 
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))
         self._relocation.told(event.prepared)
-        self._places.reported(event.places)
+        self._locations.reported(event.locations)
         for subscriber in event.lost:
             session = self._claims.sessions.get(subscriber)
             if session is not None and session.state.is_owned:
@@ -380,7 +380,7 @@ class BrokerState:
     # Time
 
     def _ticked(self, event: Ticked) -> None:
-        self._places.publish_if_due(event.now_s)
+        self._locations.publish_if_due(event.now_s)
         if self._acked:
             acked = list(self._acked)
             self._acked.clear()

@@ -69,7 +69,7 @@ class ReportDesk:
         self,
         pulled_bytes: Mapping[SubscriptionKey, int],
         prepared: Sequence[SubscriberId] = (),
-        places: Mapping[SubscriberId, Location] = MappingProxyType({}),
+        locations: Mapping[SubscriberId, Location] = MappingProxyType({}),
     ) -> Report:
         ours = [one for one in self._changed.values() if _can_report(one)][:_MAX_PER_REPORT]
         for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
@@ -91,7 +91,7 @@ class ReportDesk:
             ended=list(self._ended)[:_MAX_PER_REPORT],
             pulled_bytes=_fitting(pulled_bytes),
             prepared=prepared[:_MAX_PER_REPORT],
-            places=dict(islice(places.items(), _MAX_PER_REPORT)),
+            locations=dict(islice(locations.items(), _MAX_PER_REPORT)),
         )
 
     def reported(self, subscribers: dict[SubscriberId, int], ended: list[SubscriberId]) -> None:

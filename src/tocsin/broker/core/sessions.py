@@ -57,9 +57,9 @@ class Frontend:
     sent: int
     live: bool = False
     recovered: bool = True
-    #: The cluster has a place such as `sent`: if that lies ahead of our cursor, the pulls will come up with it. Of a
+    #: The cluster has a position such as `sent`: if that lies ahead of our cursor, the pulls will come up with it. Of a
     #: position that was brought, nobody knows before the cluster was asked.
-    is_placed: bool = True
+    is_sent_known: bool = True
 
 
 @dataclass(slots=True, eq=False)

@@ -322,7 +322,7 @@ class SubscriptionDesk:
             frontend.sent = frontend.acked  # What it is told is what follows, whatever was sent before it asked again.
         if position is not None and position.epoch == backend.id:
             frontend.acked = frontend.sent = position.sequence
-            frontend.is_placed = False
+            frontend.is_sent_known = False
             self.resumed += 1
         elif position is not None:
             frontend.recovered = False

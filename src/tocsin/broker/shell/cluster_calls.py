@@ -17,7 +17,7 @@ from tocsin.broker.core.events import (
     Event,
     HistoryLost,
     HistoryPulled,
-    PlacesPublished,
+    LocationsPublished,
     ResultsPulled,
     Started,
 )
@@ -63,7 +63,7 @@ class ClusterCalls:
         self._pull = 0
         self._run = ""
         #: Why the last attempt failed, so that the same is not told every second.
-        self._places_refused = ""
+        self._locations_refused = ""
 
     async def close(self) -> None:
         await self._link.close()
@@ -148,18 +148,18 @@ class ClusterCalls:
         else:
             self._happened(HistoryPulled(after, deliveries, reached))
 
-    async def publish_places(self, feed: str, places: Mapping[str, Location]) -> None:
-        records = [{"user_id": user, "x": x, "y": y} for user, (x, y) in places.items()]
+    async def publish_locations(self, feed: str, locations: Mapping[str, Location]) -> None:
+        records = [{"user_id": user, "x": x, "y": y} for user, (x, y) in locations.items()]
         try:
             await self._link.publish(feed, records)
         except TocsinError as exc:
-            if exc.message != self._places_refused:
-                log.warning("places could not be published; trying again", feed=feed, reason=exc.message)
-            self._places_refused = exc.message
-            self._happened(PlacesPublished(is_done=False))
+            if exc.message != self._locations_refused:
+                log.warning("locations could not be published; trying again", feed=feed, reason=exc.message)
+            self._locations_refused = exc.message
+            self._happened(LocationsPublished(is_done=False))
         else:
-            self._places_refused = ""
-            self._happened(PlacesPublished(is_done=True))
+            self._locations_refused = ""
+            self._happened(LocationsPublished(is_done=True))
 
     async def _acquire_or_split(
         self, keys: list[SubscriptionKey], deadline_s: float

@@ -34,7 +34,7 @@ from tocsin.protocol.messages import (
     decode_result,
     encode,
     failure_of,
-    in_place_of,
+    gap_for,
     notification_of,
 )
 from tocsin.protocol.paths import path_part
@@ -175,7 +175,7 @@ def _deliveries(lines: bytes) -> list[Delivery]:
         failed = failure_of(line, result)
         text = notification_of(line) if failed is None else encode(failed)
         if len(text) > MAX_MESSAGE_BYTES:
-            text = in_place_of(result, len(text))
+            text = gap_for(result, len(text))
             log.warning("a result is too large to be sent", position=result.position, size_bytes=len(line))
         failure = "" if failed is None else failed.reason
         is_end = failed is not None and failed.code == NotFound.code

@@ -153,7 +153,7 @@ class Coordination:
                 keys_seen=keys_version(self._stored_keys),
                 draining=self.is_draining,
                 prepared=list(report.prepared),
-                places=dict(report.places),
+                locations=dict(report.locations),
                 **self._metrics.untold(counted),
             )
             answer = await self._link.report(heartbeat)
@@ -162,7 +162,7 @@ class Coordination:
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
             self._happened(
-                Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared, report.places)
+                Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared, report.locations)
             )
             self._every_s = answer.next_in_s
             if answer.prepare or answer.adopt or answer.move:

@@ -59,7 +59,7 @@ class EventStream:
         self._wake = asyncio.Event()
         #: The position of each subscription that was asked for; which one a backend subscription is.
         self._positions = [_NOTHING] * count
-        self._places: dict[int, int] = {}
+        self._index_of: dict[int, int] = {}
 
     # From the node
 
@@ -68,10 +68,10 @@ class EventStream:
 
     def send(self, message: FromBroker) -> None:
         if isinstance(message, Subscribed) and message.request:
-            self._places[message.subscription] = message.request - 1
+            self._index_of[message.subscription] = message.request - 1
             self._positions[message.request - 1] = message.position
-        elif isinstance(message, Failed | HistoryGone) and message.subscription in self._places:
-            self._positions[self._places[message.subscription]] = message.position
+        elif isinstance(message, Failed | HistoryGone) and message.subscription in self._index_of:
+            self._positions[self._index_of[message.subscription]] = message.position
         kind = message.__struct_config__.tag
         self._queue(b"event: %b\n%bdata: %b\n\n" % (str(kind).encode(), self._id_line(), encode(message)))
 
@@ -83,9 +83,9 @@ class EventStream:
                 self.send(decode_from_broker(text))
                 continue
             result = decode_result(text)
-            place = self._places.get(result.subscription)
-            if place is not None:
-                self._positions[place] = result.position
+            index = self._index_of.get(result.subscription)
+            if index is not None:
+                self._positions[index] = result.position
             self._queue(b"event: notification\n%bdata: %b\n\n" % (self._id_line(), text))
         return self._pending_bytes - size
 

@@ -27,12 +27,12 @@ from tocsin.broker.core.events import (
     FetchHistory,
     FetchSession,
     Instruction,
+    LocationTold,
     NoteDelivered,
     NoteFailure,
     NotStored,
     PlaceElsewhere,
-    PlaceTold,
-    PublishPlaces,
+    PublishLocations,
     RecallSession,
     Release,
     Report,
@@ -64,8 +64,8 @@ from tocsin.protocol.messages import (
     Ack,
     FromBroker,
     Hello,
+    LocationUpdate,
     Ping,
-    Place,
     Pong,
     Subscribe,
     Unsubscribe,
@@ -243,7 +243,7 @@ class BrokerNode:
             )
         )
 
-    def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | Place | Ping) -> None:
+    def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | LocationUpdate | Ping) -> None:
         match message:
             case Subscribe():
                 self.happened(SubscribeAsked(connection.id, message, self.now_s()))
@@ -251,8 +251,8 @@ class BrokerNode:
                 self.happened(UnsubscribeAsked(connection.id, subscription, request, self.now_s()))
             case Ack(positions):
                 self.happened(Acknowledged(connection.id, [parse_position(one) for one in positions]))
-            case Place(x, y):
-                self.happened(PlaceTold(connection.id, (x, y)))
+            case LocationUpdate(x, y):
+                self.happened(LocationTold(connection.id, (x, y)))
             case Ping(request):
                 connection.send(Pong(request))
 
@@ -307,8 +307,8 @@ class BrokerNode:
                 self._spawn(self._cluster.fetch_history(dict(after), self._state.through))
             case FetchSession(subscriber):
                 self._spawn(self._fetch_session(subscriber))
-            case PublishPlaces(places):
-                self._spawn(self._cluster.publish_places(self._settings.places_feed, places))
+            case PublishLocations(locations):
+                self._spawn(self._cluster.publish_locations(self._settings.locations_feed, locations))
             case PlaceElsewhere(subscribers):
                 self._spawn(self._coordination.place_elsewhere(subscribers))
 

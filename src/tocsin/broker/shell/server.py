@@ -65,13 +65,13 @@ def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
         cache_max_bytes=settings.cache_max_bytes,
         cache_ttl_s=settings.cache_ttl_s,
         drain_timeout_s=settings.drain_timeout_s,
-        publishes_places=bool(settings.places_feed),
+        publishes_locations=bool(settings.locations_feed),
     )
     metrics.watch(state)
     start = secrets.token_hex(16)
     registration = BrokerRegistration(
         url=address_of(settings),
-        place=_place(settings.place),
+        location=_location(settings.location),
         capacity=settings.capacity,
         identity=store.identity(),
         start=start,
@@ -225,11 +225,11 @@ def _ended(task: asyncio.Task[None], on_failure: Callable[[int], None]) -> None:
         on_failure(exits.FAILED)
 
 
-def _place(text: str) -> tuple[float, float] | None:
+def _location(text: str) -> tuple[float, float] | None:
     if not text:
         return None
     try:
         x, y = (float(part) for part in text.split(","))
     except ValueError as exc:
-        raise InvalidValue(f"place: {text!r}; expected metres as x,y such as 1200,-340.5") from exc
+        raise InvalidValue(f"location: {text!r}; expected metres as x,y such as 1200,-340.5") from exc
     return (x, y)

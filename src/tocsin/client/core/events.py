@@ -98,7 +98,7 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceTold:
+class LocationTold:
     """The application says where the subscriber is now, in metres."""
 
     x: float
@@ -138,7 +138,7 @@ Event = (
     | SubscribeAsked
     | UnsubscribeAsked
     | Acknowledged
-    | PlaceTold
+    | LocationTold
     | TimePassed
     | ReadingPaused
     | ReadingResumed
@@ -168,13 +168,13 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestPlacement:
     """Ask the coordinator for a broker, other than those in `avoid`."""
 
     token: str = field(repr=False)
     device: str
     avoid: tuple[str, ...] = ()
-    place: tuple[float, float] | None = None
+    location: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ Instruction = (
     Connect
     | Send
     | Disconnect
-    | Place
+    | RequestPlacement
     | RenewToken
     | Deliver
     | TellGap

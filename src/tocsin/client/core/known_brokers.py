@@ -10,7 +10,7 @@ from tocsin.client.core.backoff import Backoff
 MAX_KNOWN = 16
 
 
-class Whereabouts:
+class KnownBrokers:
     def __init__(self, urls: tuple[str, ...], backoff: Backoff, chance: Callable[[], float]) -> None:
         #: Addresses, latest first, and names as far as they are known.
         self._known: dict[str, str] = dict.fromkeys(urls, "")

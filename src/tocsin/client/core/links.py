@@ -66,11 +66,11 @@ class Link:
             self.requests.pop(number, None)
         return number
 
-    def tell_place(self, x: float, y: float) -> None:
+    def tell_location(self, x: float, y: float) -> None:
         """Only once the broker knows who we are. One that still waits to be sent is out of date now."""
         if self.state is LinkState.LIVE:
-            self.outbox = [message for message in self.outbox if not isinstance(message, messages.Place)]
-            self.outbox.append(messages.Place(x, y))
+            self.outbox = [message for message in self.outbox if not isinstance(message, messages.LocationUpdate)]
+            self.outbox.append(messages.LocationUpdate(x, y))
 
     def heard(self, now_s: float) -> None:
         self.heard_s = now_s

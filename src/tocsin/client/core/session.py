@@ -20,7 +20,7 @@ from typing import assert_never
 from tocsin.client.core import events as ev
 from tocsin.client.core.backoff import Backoff
 from tocsin.client.core.failures import TokenRefused, ended, error_of
-from tocsin.client.core.known_brokers import Whereabouts
+from tocsin.client.core.known_brokers import KnownBrokers
 from tocsin.client.core.ledger import Ledger
 from tocsin.client.core.links import Link, LinkState
 from tocsin.errors import TocsinError, Unauthorised
@@ -57,7 +57,7 @@ class SessionOptions:
     brokers: tuple[str, ...] = ()
     has_coordinator: bool = False
     can_renew: bool = False
-    place: tuple[float, float] | None = None
+    location: tuple[float, float] | None = None
     backoff: Backoff = field(default_factory=Backoff)
     ping_after_s: float = PING_AFTER_S
 
@@ -82,7 +82,7 @@ class Session:
         #: Since when brokers have refused our tokens.
         self._refused_since_s: float | None = None
         self._device = options.device
-        self._place = options.place
+        self._location = options.location
         self._out: list[ev.Instruction] = []
         self._ledger = Ledger(self._out)
         self._current: Link | None = None
@@ -90,7 +90,7 @@ class Session:
         self._target: _Target | None = None
         #: When it was last told to move.
         self._moves_s: tuple[float, ...] = ()
-        self._whereabouts = Whereabouts(options.brokers, options.backoff, chance)
+        self._known_brokers = KnownBrokers(options.brokers, options.backoff, chance)
         self._retry_s: float | None = None
         #: Whether the coordinator has been asked for something and has not answered.
         self._asking = False
@@ -158,8 +158,8 @@ class Session:
                 self._ledger.confirm_left(self._links())
             case ev.Acknowledged(request, position):
                 self._ledger.acknowledge(request, position, self._now_s)
-            case ev.PlaceTold(x, y):
-                self._tell_place((x, y))
+            case ev.LocationTold(x, y):
+                self._tell_location((x, y))
             case ev.TimePassed():
                 self._time_passed()
             case ev.ReadingPaused() | ev.ReadingResumed():
@@ -235,7 +235,7 @@ class Session:
 
     def _open(self, url: str, broker: str) -> Link:
         self._links_made += 1
-        self._whereabouts.remember(url, broker)
+        self._known_brokers.remember(url, broker)
         self._out.append(ev.Connect(self._links_made, url))
         return Link(self._links_made, url, broker, self._now_s)
 
@@ -248,22 +248,22 @@ class Session:
         link.state = LinkState.LIVE
         link.broker, self._device = message.broker, message.device
         link.heard(self._now_s)
-        self._whereabouts.remember(link.url, message.broker)
-        self._whereabouts.forgive()
+        self._known_brokers.remember(link.url, message.broker)
+        self._known_brokers.forgive()
         self._refused_since_s = None
         self.trouble = ""
         self._out.append(ev.TellConnected(message.subscriber, message.device, message.broker))
-        self._tell_place(self._place)
+        self._tell_location(self._location)
         self._ledger.welcomed(link, message.subscriptions)
         self._ledger.plan_acks(self._now_s)
         self._ledger.confirm_left(self._links())
         self._take_over_if_joined()
 
-    def _tell_place(self, place: tuple[float, float] | None) -> None:
-        self._place = place
-        if place is not None:
+    def _tell_location(self, location: tuple[float, float] | None) -> None:
+        self._location = location
+        if location is not None:
             for link in self._links():
-                link.tell_place(*place)
+                link.tell_location(*location)
 
     def _read_on(self, *, is_paused: bool) -> None:
         self._paused = is_paused
@@ -301,7 +301,7 @@ class Session:
             self._out.append(ev.Disconnect(link.number))
         is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
         if link.state is not LinkState.LIVE and not is_unauthorised:
-            self._whereabouts.note_failure(link.broker)
+            self._known_brokers.note_failure(link.broker)
         if link is self._candidate:
             self._candidate = None
         else:
@@ -311,7 +311,7 @@ class Session:
             self._ledger.confirm_left(self._links())
             return
         if link.state is LinkState.LIVE and self._now_s - link.opened_s > STEADY_AFTER_S:
-            self._whereabouts.note_steady()
+            self._known_brokers.note_steady()
         if self._target is not None:
             target, self._target = self._target, None
             self._current = self._open(target.url, target.broker)
@@ -332,12 +332,12 @@ class Session:
             self._need_token("no token was given")
         elif self._options.has_coordinator:
             self._asking = True
-            self._out.append(ev.Place(self._token, self._device, self._whereabouts.failed, self._place))
+            self._out.append(ev.RequestPlacement(self._token, self._device, self._known_brokers.failed, self._location))
         else:
             self._open_known()
 
     def _open_known(self) -> None:
-        known = self._whereabouts.next_known()
+        known = self._known_brokers.next_known()
         if known is None:
             self._pause(self.trouble)
         else:
@@ -345,7 +345,7 @@ class Session:
 
     def _pause(self, reason: str) -> None:
         self.trouble = reason
-        self._retry_s = self._now_s + self._whereabouts.pause_s()
+        self._retry_s = self._now_s + self._known_brokers.pause_s()
 
     def _placed(self, broker: str, url: str) -> None:
         if self._current is None:
@@ -363,7 +363,7 @@ class Session:
             self._need_token(reason)
         elif temporary:
             # Rather one that failed before than none.
-            self._whereabouts.forgive()
+            self._known_brokers.forgive()
             self._pause(self.trouble)
         else:
             self._fail(error)
@@ -373,7 +373,7 @@ class Session:
         if self._refused_since_s is None:
             self._refused_since_s = self._now_s
         if self._has_fresh_token() and self._now_s - self._refused_since_s < BROKERS_LEARN_WITHIN_S:
-            self._whereabouts.note_failure(broker)
+            self._known_brokers.note_failure(broker)
             self._pause(reason)
         else:
             self._need_token(reason)
@@ -405,7 +405,7 @@ class Session:
         if len(self._moves_s) == MAX_MOVES and self._now_s - self._moves_s[0] < MOVES_WITHIN_S:
             if self._options.has_coordinator and not self._asking:
                 self._asking = True
-                self._out.append(ev.Place(self._token, self._device, (), self._place))
+                self._out.append(ev.RequestPlacement(self._token, self._device, (), self._location))
             return
         self._moves_s = (*self._moves_s, self._now_s)[-MAX_MOVES:]
         self._target = _Target(message.to, message.broker, self._now_s + self._chance() * message.after_ms / 1000)

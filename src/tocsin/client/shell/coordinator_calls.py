@@ -36,11 +36,11 @@ class Accounts:
         return str((await self._post("/v1/tokens", body))["token"])
 
     async def place(
-        self, token: str, device: str, place: tuple[float, float] | None, avoid: tuple[str, ...]
+        self, token: str, device: str, location: tuple[float, float] | None, avoid: tuple[str, ...]
     ) -> Placement:
         body: dict[str, Any] = {"avoid": list(avoid)[:100]}
         body |= {"device": device} if device else {}
-        body |= {"place": list(place)} if place is not None else {}
+        body |= {"location": list(location)} if location is not None else {}
         return msgspec.convert(await self._post("/v1/placements", body, token), Placement)
 
     async def _post(self, path: str, body: dict[str, Any], token: str = "") -> Any:

@@ -192,7 +192,7 @@ class Driver:
                 connection = self._connections.pop(link)
                 connection.close()
                 self._spawn(connection.wait(_GOODBYE_S), self._leaving)
-            case ev.Place():
+            case ev.RequestPlacement():
                 self._spawn(self._ask_for_broker(instruction), self._tasks)
             case ev.RenewToken():
                 self._spawn(self._ask_for_token(), self._tasks)
@@ -264,10 +264,10 @@ class Driver:
         else:
             self.tell(ev.TokenGiven(token))
 
-    async def _ask_for_broker(self, wanted: ev.Place) -> None:
+    async def _ask_for_broker(self, wanted: ev.RequestPlacement) -> None:
         assert self._accounts is not None
         try:
-            placement = await self._accounts.place(wanted.token, wanted.device, wanted.place, wanted.avoid)
+            placement = await self._accounts.place(wanted.token, wanted.device, wanted.location, wanted.avoid)
         except (httpx.TransportError, httpx.InvalidURL) as exc:
             self.tell(ev.PlacementFailed(str(exc) or type(exc).__name__))
         except TocsinError as exc:

@@ -59,7 +59,7 @@ class Access:
     api_token: str
     broker_token: str = ""
     #: The one feed that brokers publish to.
-    places_feed: str = ""
+    locations_feed: str = ""
     #: Publishers and what is granted to them, once the catalogue is open.
     grants: Publishers | None = None
 
@@ -68,7 +68,7 @@ class Access:
         """Raises InvalidValue for tokens that can't be told apart."""
         if settings.broker_token and settings.broker_token == settings.api_token:
             raise InvalidValue("setting broker_token: it must differ from api_token, else every broker is an operator")
-        return Access(settings.api_token, settings.broker_token, settings.places_feed, grants)
+        return Access(settings.api_token, settings.broker_token, settings.locations_feed, grants)
 
     def role(self, token: bytes) -> Role | None:
         if not self.api_token or hmac.compare_digest(token, self.api_token.encode()):
@@ -105,7 +105,7 @@ class Access:
         if BROKER_ROUTES.cover(method, path):
             return True
         # Feeds are called the same in whatever case.
-        return bool(self.places_feed) and (method, path.lower()) == ("POST", RECORDS % self.places_feed.lower())
+        return bool(self.locations_feed) and (method, path.lower()) == ("POST", RECORDS % self.locations_feed.lower())
 
 
 class CheckAccess:

@@ -175,13 +175,13 @@ class ChannelSubscriptions:
         with self._lock:
             ids = list(self._removed)
         gone = np.sort(np.array(ids, np.int64))
-        places = tiers_to_merge([_size(tier, gone) for tier in tiers])
-        if places is None:
+        chosen = tiers_to_merge([_size(tier, gone) for tier in tiers])
+        if chosen is None:
             self._looked_at, self._removed_then = tiers, removed
             return False
         if self._unclassed:
             self._settle_classes()
-        merge = self._prepare(tiers[places.start : places.stop], gone)
+        merge = self._prepare(tiers[chosen.start : chosen.stop], gone)
         with ExitStack() as waiting:
             try:
                 waiting.enter_context(between_runs)
@@ -297,8 +297,8 @@ class ChannelSubscriptions:
             try:
                 if self._is_closed:
                     raise ValueError("the channel was dropped")
-                place = self._tiers.index(merge.before[0])
-                tiers = (*self._tiers[:place], *merge.after, *self._tiers[place + len(merge.before) :])
+                first = self._tiers.index(merge.before[0])
+                tiers = (*self._tiers[:first], *merge.after, *self._tiers[first + len(merge.before) :])
                 assert self._newcomers_frame is not None, "there are tiers, so there was a view"
                 self._publish(tiers, self._newcomers, self._newcomers_frame)
             except BaseException:

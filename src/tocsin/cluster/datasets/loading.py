@@ -42,8 +42,8 @@ def resolve_import(path: str, folders: tuple[Path, ...]) -> Path:
                 return target
         except (OSError, ValueError):  # A name that no file can have.
             continue
-    places = ", ".join(map(str, allowed))
-    raise InvalidValue(f"no file {path!r} below the folders that may be read from: {places}")
+    listed = ", ".join(map(str, allowed))
+    raise InvalidValue(f"no file {path!r} below the folders that may be read from: {listed}")
 
 
 def read_file(spark: SparkSession, dataset: Dataset, path: Path, file_format: FileFormat) -> pa.Table:

@@ -16,12 +16,12 @@ from tocsin.errors import NotFound
 from tocsin.model.schema import SEQUENCE_COLUMN
 
 #: A letter's place: its commit, the position of its frame in the landing log, and its line in it.
-_PLACE = [SEQUENCE_COLUMN, "position", "line"]
+_ORDER = [SEQUENCE_COLUMN, "position", "line"]
 _NEWEST_FIRST = [(SEQUENCE_COLUMN, "descending"), ("position", "descending"), ("line", "ascending")]
 #: Letters of one place, which are of channels, by what they are about.
 _IN_ORDER = [*_NEWEST_FIRST, ("reason", "ascending")]
 #: Places held at once while the newest are looked for: a few megabytes.
-_MOST_PLACES = 1 << 18
+_MOST_ROWS = 1 << 18
 #: Conditions in one statement to Delta, which nests them.
 _CONDITIONS = 50
 
@@ -42,8 +42,8 @@ class Chosen:
         """The chosen ones of rows for which `where` holds."""
         if self.letters is None or not rows.num_rows:
             return rows
-        places = zip(rows.column("position").to_pylist(), rows.column("line").to_pylist(), strict=True)
-        return rows.filter(pa.array([LetterId(*place) in self.letters for place in places]))
+        ids = zip(rows.column("position").to_pylist(), rows.column("line").to_pylist(), strict=True)
+        return rows.filter(pa.array([LetterId(*one) in self.letters for one in ids]))
 
     def remove(self, letters: Table, positions: Sequence[int]) -> None:
         """Remove the chosen letters of these frames."""
@@ -60,8 +60,8 @@ class Chosen:
         """Raises NotFound if a single letter that is meant is not there."""
         if self.letters is None:
             return
-        places = self.among(letters.read(where=self.where(), columns=["position", "line"]))
-        there = {LetterId(*place) for place in zip(*(column.to_pylist() for column in places.columns), strict=True)}
+        ids = self.among(letters.read(where=self.where(), columns=["position", "line"]))
+        there = {LetterId(*one) for one in zip(*(column.to_pylist() for column in ids.columns), strict=True)}
         if missing := sorted(set(self.letters) - there):
             more = f", nor {len(missing) - 1} more of those that were named" if len(missing) > 1 else ""
             raise NotFound(f"dataset {dataset} has no dead letter {missing[0]}{more}; nothing was done")
@@ -79,10 +79,10 @@ def newest_letters(letters: Table, limit: int, after: LetterCursor | None = None
     """The newest `limit`, or the newest of those after a page. Only texts of the commits that they came in are read."""
     where = None if after is None else _not_before(after)
     # One more shows whether there is more.
-    places = _newest_places(letters, limit + 1 + (after.seen if after else 0), where)
-    if not places.num_rows:
+    ids = _newest_ids(letters, limit + 1 + (after.seen if after else 0), where)
+    if not ids.num_rows:
         return LetterPage([], "")
-    commits = pc.min_max(places.column(SEQUENCE_COLUMN)).as_py()
+    commits = pc.min_max(ids.column(SEQUENCE_COLUMN)).as_py()
     rows = letters.read(after=commits["min"] - 1, through=commits["max"], where=where).sort_by(_IN_ORDER)
     if after is not None:
         rows = rows.slice(min(after.seen, _at_the_beginning(rows, after)))
@@ -131,18 +131,18 @@ def in_parts(letters: Table, where: ds.Expression | None, rows: int) -> Iterator
         yield part, letters.read(where=pc.field("position").isin(part))
 
 
-def _newest_places(letters: Table, limit: int, where: ds.Expression | None) -> pa.Table:
-    newest = letters.schema.empty_table().select(_PLACE)
-    for batch in letters.dataset().to_batches(columns=_PLACE, filter=where):
+def _newest_ids(letters: Table, limit: int, where: ds.Expression | None) -> pa.Table:
+    newest = letters.schema.empty_table().select(_ORDER)
+    for batch in letters.dataset().to_batches(columns=_ORDER, filter=where):
         newest = pa.concat_tables([newest, pa.Table.from_batches([batch])])
-        if newest.num_rows > _MOST_PLACES:
+        if newest.num_rows > _MOST_ROWS:
             newest = newest.sort_by(_NEWEST_FIRST).slice(0, limit)
     return newest.sort_by(_NEWEST_FIRST).slice(0, limit)
 
 
 def _not_before(cursor: LetterCursor) -> ds.Expression:
     """Letters from the cursor's place on, in the order of pages."""
-    sequence, position, line = (pc.field(name) for name in _PLACE)
+    sequence, position, line = (pc.field(name) for name in _ORDER)
     last = cursor.last
     in_frame = (position < last.position) | ((position == last.position) & (line >= last.line))
     return (sequence < cursor.sequence) | ((sequence == cursor.sequence) & in_frame)
@@ -150,17 +150,17 @@ def _not_before(cursor: LetterCursor) -> ds.Expression:
 
 def _at_the_beginning(rows: pa.Table, cursor: LetterCursor) -> int:
     """How many of the sorted rows are at the cursor's own place."""
-    place = {SEQUENCE_COLUMN: cursor.sequence, "position": cursor.last.position, "line": cursor.last.line}
+    cursor_row = {SEQUENCE_COLUMN: cursor.sequence, "position": cursor.last.position, "line": cursor.last.line}
     at = 0
-    for row in rows.slice(0, cursor.seen).select(_PLACE).to_pylist():
-        if row != place:
+    for row in rows.slice(0, cursor.seen).select(_ORDER).to_pylist():
+        if row != cursor_row:
             break
         at += 1
     return at
 
 
 def _next(listed: list[dict[str, Any]], before: LetterCursor | None) -> str:
-    sequence, position, line = (listed[-1][name] for name in _PLACE)
+    sequence, position, line = (listed[-1][name] for name in _ORDER)
     seen = sum((row[SEQUENCE_COLUMN], row["position"], row["line"]) == (sequence, position, line) for row in listed)
     last = LetterId(position, line)
     if before is not None and (before.sequence, before.last) == (sequence, last):

@@ -213,7 +213,7 @@ class LandingLog:
         spans: list[Span] = []
         position = self._end
         for frame, _ in group:
-            buffers += frame.placed_at(position, synced=self._end)
+            buffers += frame.parts_at(position, synced=self._end)
             spans.append(Span(position, position + frame.size))
             position += frame.size
         _write_fully(segment, buffers, self._end - self._segment_start)

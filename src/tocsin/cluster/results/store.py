@@ -245,13 +245,13 @@ class ResultStore:
         while True:
             # In this order: what is removed or committed meanwhile must lie beyond what was asked about.
             earliest, through = self.earliest_sequence, self.last_sequence
-            self._check_removals({one: place for one, place in positions.items() if place < earliest}, earliest)
-            places = {one: max(place, earliest) for one, place in positions.items()}
-            behind = self._latest.behind(places)
+            self._check_removals({one: after for one, after in positions.items() if after < earliest}, earliest)
+            starts = {one: max(after, earliest) for one, after in positions.items()}
+            behind = self._latest.behind(starts)
             if not behind:
-                return Pulled(SCHEMA.empty_table(), max(through, min(places.values())))
+                return Pulled(SCHEMA.empty_table(), max(through, min(starts.values())))
             try:
-                return self.pull(min(behind.values()), limit_rows=limit_rows, keep=partial(_after_each, places, keep))
+                return self.pull(min(behind.values()), limit_rows=limit_rows, keep=partial(_after_each, starts, keep))
             except HistoryGone:
                 # Retention has come between; whether these have lost anything by it is to be asked again.
                 if self.earliest_sequence == earliest:

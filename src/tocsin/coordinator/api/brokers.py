@@ -32,7 +32,7 @@ from tocsin.protocol.coordination import (
     HandoverAnswer,
     Heartbeat,
     HeartbeatAnswer,
-    Place,
+    Location,
     SessionsAnswer,
     SessionsRequest,
 )
@@ -67,7 +67,7 @@ class BrokerAnswer(BaseModel):
     name: str
     state: BrokerState
     url: str
-    place: Place | None
+    location: Location | None
     capacity: float
     connections: int = Field(description="By its last heartbeat, as are bytes and cores")
     bytes_in_per_s: float
@@ -110,7 +110,7 @@ async def register(
         node.now_s(),
         name,
         body.url.rstrip("/"),
-        body.place,
+        body.location,
         body.capacity,
         body.identity,
         body.start,
@@ -141,7 +141,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
         body.draining,
         pulled(body),
         tuple(body.prepared),
-        body.places,
+        body.locations,
         counted(body),
         incarnation,
     )
@@ -222,7 +222,7 @@ def _described(report: BrokerReport) -> dict[str, Any]:
         "name": record.name,
         "state": report.state,
         "url": record.url,
-        "place": record.place,
+        "location": record.location,
         "capacity": record.capacity,
         "connections": figures.connections,
         "bytes_in_per_s": figures.bytes_in_per_s,

@@ -12,7 +12,7 @@ from tocsin.coordinator.registry.events import PlacementAsked, PolicyChosen
 from tocsin.coordinator.registry.instructions import AnswerPlacement
 from tocsin.coordinator.registry.session_wire import session_body
 from tocsin.errors import NotFound
-from tocsin.protocol.coordination import Place, PlacementRequest, Session
+from tocsin.protocol.coordination import Location, PlacementRequest, Session
 from tocsin.protocol.subscribers import Placement
 from tocsin.runtime.http import ERRORS, reply
 
@@ -26,7 +26,7 @@ class SubscriberAnswer(BaseModel):
     generation: int
     connected: bool
     subscriptions: int
-    place: Place | None = Field(description="Where it was last, in metres, if it tells")
+    location: Location | None = Field(description="Where it was last, in metres, if it tells")
 
 
 class SubscribersAnswer(BaseModel):
@@ -46,7 +46,7 @@ class PolicyAnswer(BaseModel):
 @router.post("/placements", response_model=Placement, tags=["subscribers"])
 async def place(body: PlacementRequest, user: User, node: Node) -> Response:
     """The broker to connect to. A device that was at one before gets the same, while that takes it."""
-    event = PlacementAsked(node.now_s(), user.user, body.device or "", body.place, frozenset(body.avoid))
+    event = PlacementAsked(node.now_s(), user.user, body.device or "", body.location, frozenset(body.avoid))
     placed = (await node.ask(event, AnswerPlacement)).placed
     node.metrics.placed(placed.reason)
     return reply({"broker": placed.broker, "url": placed.url})
@@ -75,7 +75,7 @@ async def list_subscribers(
                     "generation": one.generation,
                     "connected": one.connected,
                     "subscriptions": len(one.subscriptions),
-                    "place": node.state.place_of(one.subscriber),
+                    "location": node.state.location_of(one.subscriber),
                 }
                 for one in sessions
             ]

@@ -33,7 +33,7 @@ class MoveLimits:
     per_s: float = 50.0
 
 
-class Network(Protocol):
+class RegistryFacts(Protocol):
     """What moves need to know of brokers and sessions."""
 
     def session(self, subscriber: str) -> SessionRecord | None: ...
@@ -200,7 +200,7 @@ class Execution:
             if move is not None and move.record.destination == broker:
                 move.is_prepared = True
 
-    def advance(self, now_s: float, network: Network, broker: str | None = None) -> Progress:
+    def advance(self, now_s: float, network: RegistryFacts, broker: str | None = None) -> Progress:
         """Let moves take their next steps, those of one broker or all, and others begin."""
         progress = Progress()
         moves = self._under_way if broker is None else self._at.get(broker, {})
@@ -229,7 +229,7 @@ class Execution:
 
     # Parts
 
-    def _step(self, move: _UnderWay, now_s: float, network: Network, progress: Progress) -> None:
+    def _step(self, move: _UnderWay, now_s: float, network: RegistryFacts, progress: Progress) -> None:
         record = move.record
         facts = _facts(record, self._runs.get(record.plan), network)
         if now_s - move.since_s > timeout_s(record.step):
@@ -247,7 +247,7 @@ class Execution:
             move.since_s, move.told_s = now_s, float("-inf")
             progress.moves.append((move.record, 0.0))
 
-    def _begin_more(self, now_s: float, network: Network, progress: Progress) -> None:
+    def _begin_more(self, now_s: float, network: RegistryFacts, progress: Progress) -> None:
         for pair in list(self._queues):
             # The pair goes to the end, so that no pair waits for another.
             queue = self._queues.pop(pair)
@@ -320,7 +320,7 @@ class Execution:
             progress.ended.append(run)
 
 
-def _facts(move: MoveRecord, run: PlanRun | None, network: Network) -> set[Fact]:
+def _facts(move: MoveRecord, run: PlanRun | None, network: RegistryFacts) -> set[Fact]:
     session = network.session(move.subscriber)
     if session is None:
         return {Fact.GONE}

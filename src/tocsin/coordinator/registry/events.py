@@ -18,7 +18,7 @@ class BrokerRegistered:
     now_s: float
     broker: str
     url: str
-    place: Location | None = None
+    location: Location | None = None
     capacity: float = 1.0
     #: The secret of its folder; empty for one that has none.
     identity: str = ""
@@ -58,7 +58,7 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
     """`draining`: the broker itself is shutting down. `pulled_bytes`: what has come for subscriptions meanwhile.
-    `prepared`: it holds all that these hold, as it was told to. `places`: where those are who have moved."""
+    `prepared`: it holds all that these hold, as it was told to. `locations`: where those are who have moved."""
 
     now_s: float
     broker: str
@@ -68,7 +68,7 @@ class HeartbeatReceived:
     draining: bool = False
     pulled_bytes: Mapping[KeyText, int] = field(default_factory=dict)
     prepared: tuple[str, ...] = ()
-    places: Mapping[str, Location] = field(default_factory=dict)
+    locations: Mapping[str, Location] = field(default_factory=dict)
     counted: Counted = Counted()
     incarnation: int = 0
 
@@ -89,7 +89,7 @@ class PlacementAsked:
     now_s: float
     user: str
     device: str = ""
-    place: Location | None = None
+    location: Location | None = None
     avoid: frozenset[str] = frozenset()
 
 

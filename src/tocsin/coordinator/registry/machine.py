@@ -64,7 +64,7 @@ from tocsin.coordinator.registry.instructions import (
     StoreSession,
 )
 from tocsin.coordinator.registry.liveness import KnownBroker, Silence
-from tocsin.coordinator.registry.placement import Placing
+from tocsin.coordinator.registry.placement import Placements
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
 from tocsin.coordinator.registry.sessions import Sessions
 from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
@@ -133,7 +133,7 @@ class CoordinatorState:
         self.rates = rates if rates is not None else Rates()
         self._deliveries = DeliveryCounts()
         self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
-        self._placing = Placing(policies, policy, chance, limits.heartbeat_every_s)
+        self._placements = Placements(policies, policy, chance, limits.heartbeat_every_s)
         self._silence = Silence(now_s, limits.dead_after_s, limits.mass_silence)
         self._execution = execution if execution is not None else Execution(now_s, MoveLimits())
         self._brokers = {
@@ -176,9 +176,9 @@ class CoordinatorState:
     def sessions(self) -> Iterator[SessionRecord]:
         return iter(self._sessions)
 
-    def place_of(self, subscriber: str) -> Location | None:
+    def location_of(self, subscriber: str) -> Location | None:
         """Where it was last, if it tells."""
-        return self._sessions.place_of(subscriber)
+        return self._sessions.location_of(subscriber)
 
     def balance(self) -> Balance:
         """How the brokers stand that subscribers may be at."""
@@ -198,11 +198,11 @@ class CoordinatorState:
 
     def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
         """Who is where and holds what, to be planned with. Only ACTIVE brokers take subscribers."""
-        places = [
+        candidates = [
             AssignedBroker(one.record.name, one.record.capacity, one.state is BrokerState.ACTIVE)
             for one in self._present()
         ]
-        return AssignmentView.of(places, self._sessions, self.rates.of, resting)
+        return AssignmentView.of(candidates, self._sessions, self.rates.of, resting)
 
     def leaving(self, now_s: float, dead_for_s: float) -> frozenset[str]:
         """Brokers whose subscribers should be elsewhere: they are drained, dead for so long, or gone; and no operator
@@ -225,9 +225,11 @@ class CoordinatorState:
     def evacuation(self, leaving: Collection[str]) -> AssignmentView:
         """Who is where, to plan with for brokers that are leaving."""
         staying = [one for one in self._present() if one.record.name not in leaving]
-        places = [AssignedBroker(one.record.name, one.record.capacity, self.takes(one.record.name)) for one in staying]
-        places += [AssignedBroker(name, 1.0, takes=False) for name in leaving]
-        return AssignmentView.of(places, self._sessions, self.rates.of, leaving=leaving)
+        candidates = [
+            AssignedBroker(one.record.name, one.record.capacity, self.takes(one.record.name)) for one in staying
+        ]
+        candidates += [AssignedBroker(name, 1.0, takes=False) for name in leaving]
+        return AssignmentView.of(candidates, self._sessions, self.rates.of, leaving=leaving)
 
     def unheard(self, now_s: float) -> list[str]:
         """Brokers whose reports are too old to plan by: they are about to be dead, or everybody seems to be."""
@@ -257,11 +259,11 @@ class CoordinatorState:
 
     @property
     def policy(self) -> str:
-        return self._placing.policy
+        return self._placements.policy
 
     @property
     def policies(self) -> list[str]:
-        return self._placing.policies
+        return self._placements.policies
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -271,7 +273,7 @@ class CoordinatorState:
         return self._handlers[type(event)](event)
 
     def _policy_chosen(self, event: PolicyChosen) -> list[Instruction]:
-        self._placing.choose_policy(event.policy)
+        self._placements.choose_policy(event.policy)
         return [StorePolicy(event.policy), Audit(event.by, "placement", event.policy)]
 
     def _plan_begun(self, event: PlanBegun) -> list[Instruction]:
@@ -297,7 +299,7 @@ class CoordinatorState:
             event.now_us,
             silent_s=self._silence.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
         )
-        record = BrokerRecord(event.broker, event.url, event.place, event.capacity, mode, holder=holder)
+        record = BrokerRecord(event.broker, event.url, event.location, event.capacity, mode, holder=holder)
         if known is None:
             known = KnownBroker(record, event.now_s)
             self._brokers = dict(sorted({**self._brokers, event.broker: known}.items()))
@@ -349,7 +351,7 @@ class CoordinatorState:
                 self.rates.observe(subscription, size_bytes)
         broker.shutting_down, broker.was_dead, broker.has_reported = event.draining, False, True
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
-        self._sessions.moved(event.places)
+        self._sessions.moved(event.locations)
         self._execution.prepared(event.broker, event.prepared)
         progress = self._execution.advance(event.now_s, self, event.broker)
         orders = self._orders(self._execution.orders(event.broker, event.now_s))
@@ -381,7 +383,7 @@ class CoordinatorState:
             if owner is not None and owner.state in {BrokerState.ACTIVE, BrokerState.CORDONED}:
                 return [AnswerPlacement(Placed(owner.record.name, owner.record.url, "sticky"))]
         notes: list[Instruction] = []
-        placed = self._place(event.now_s, self._choose_from(event), session, event.place, notes)
+        placed = self._place(event.now_s, self._choose_from(event), session, event.location, notes)
         if placed is None:
             raise Unavailable("no broker is there to take subscribers", retry_after_s=_RETRY_AFTER_S)
         return [*notes, AnswerPlacement(placed)]
@@ -394,8 +396,8 @@ class CoordinatorState:
         for subscriber in dict.fromkeys(event.subscribers):
             session = self._sessions.get(subscriber)
             # If nobody has told where it is: the broker that it is at was chosen for it.
-            place = self.place_of(subscriber) or source.record.place
-            placed = self._place(event.now_s, open_ones, session, place, notes)
+            location = self.location_of(subscriber) or source.record.location
+            placed = self._place(event.now_s, open_ones, session, location, notes)
             if placed is not None:
                 placements[subscriber] = placed
         return [*notes[:1], AnswerHandover(placements)]
@@ -405,13 +407,13 @@ class CoordinatorState:
         now_s: float,
         candidates: tuple[BrokerView, ...],
         session: SessionRecord | None,
-        place: Location | None,
+        location: Location | None,
         notes: list[Instruction],
     ) -> Placed | None:
         if not candidates:
             return None
-        newcomer = Newcomer(place, tuple(held.key for held in session.subscriptions) if session else ())
-        name, policy, note = self._placing.place(now_s, candidates, newcomer)
+        newcomer = Newcomer(location, tuple(held.key for held in session.subscriptions) if session else ())
+        name, policy, note = self._placements.place(now_s, candidates, newcomer)
         if note is not None:
             notes.append(note)
         return Placed(name, self._brokers[name].record.url, policy)
@@ -443,7 +445,7 @@ class CoordinatorState:
         name, loads = broker.record.name, self._sessions.loads
         return BrokerView(
             name,
-            broker.record.place,
+            broker.record.location,
             broker.record.capacity,
             broker.state,
             broker.traffic.connections,
@@ -457,7 +459,7 @@ class CoordinatorState:
 
     def _time_passed(self, event: TimePassed) -> list[Instruction]:
         now_s = event.now_s
-        self._placing.release(now_s)
+        self._placements.release(now_s)
         if self.rates.advance(now_s):
             self._reporters.forget(now_s, _REPORTERS_KEPT_S)
         done = self._silence.look(self._brokers.values(), now_s)

@@ -16,7 +16,7 @@ from tocsin.model.chance import Chance
 _RESERVED_HEARTBEATS = 2.0
 
 
-class Placing:
+class Placements:
     """Without reservations, everybody who asks between two heartbeats would be sent to the same broker."""
 
     def __init__(

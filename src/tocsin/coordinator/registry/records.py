@@ -16,7 +16,7 @@ class BrokerRecord:
 
     name: str
     url: str
-    place: Location | None = None
+    location: Location | None = None
     capacity: float = 1.0
     mode: BrokerState = BrokerState.ACTIVE
     dead: bool = False

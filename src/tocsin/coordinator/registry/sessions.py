@@ -27,7 +27,7 @@ class Sessions:
         self.loads = Loads(rates)
         self._by_subscriber: dict[str, SessionRecord] = {}
         #: Where subscribers are, as far as they tell. It is not stored: they tell it again.
-        self._places: dict[str, Location] = {}
+        self._locations: dict[str, Location] = {}
         #: For each broker there is, those that it no longer owns and has not been told of.
         self._to_lose: dict[str, set[str]] = {broker: set() for broker in brokers}
         for record in records:
@@ -44,12 +44,12 @@ class Sessions:
     def __len__(self) -> int:
         return self.loads.all_subscribers
 
-    def place_of(self, subscriber: str) -> Location | None:
-        return self._places.get(subscriber)
+    def location_of(self, subscriber: str) -> Location | None:
+        return self._locations.get(subscriber)
 
-    def moved(self, places: Mapping[str, Location]) -> None:
+    def moved(self, locations: Mapping[str, Location]) -> None:
         """Subscribers are elsewhere now. Those for whom nothing is kept are left out."""
-        self._places.update((one, place) for one, place in places.items() if self.get(one) is not None)
+        self._locations.update((one, location) for one, location in locations.items() if self.get(one) is not None)
 
     def add_broker(self, broker: str) -> None:
         self._to_lose.setdefault(broker, set())
@@ -127,7 +127,7 @@ class Sessions:
 
     def _end(self, session: SessionRecord, former: frozenset[str]) -> _Changes:
         """Nobody keeps the session any more. Its generation is remembered while `former` may keep older copies."""
-        self._places.pop(session.subscriber, None)
+        self._locations.pop(session.subscriber, None)
         return self._settle(SessionRecord(session.subscriber, "", session.generation, former=former))
 
     def _lets_go(self, broker: str, subscriber: str) -> _Changes:

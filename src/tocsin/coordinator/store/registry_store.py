@@ -220,13 +220,13 @@ def _user(row: Any) -> UserRecord:
 
 
 def _broker(row: Any) -> BrokerRecord:
-    place = None if row.x is None else (row.x, row.y)
+    location = None if row.x is None else (row.x, row.y)
     holder = Holder(row.identity, row.incarnation)
-    return BrokerRecord(row.name, row.url, place, row.capacity, BrokerState(row.mode), row.dead, holder)
+    return BrokerRecord(row.name, row.url, location, row.capacity, BrokerState(row.mode), row.dead, holder)
 
 
 def _broker_row(broker: BrokerRecord) -> Mapping[str, Any]:
-    x, y = broker.place or (None, None)
+    x, y = broker.location or (None, None)
     return {
         "name": broker.name,
         "url": broker.url,

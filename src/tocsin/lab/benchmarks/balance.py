@@ -34,8 +34,8 @@ _POLICIES = {
 }
 #: Each with 6,561 assignments.
 _SMALL_NETWORKS = 100
-Network = Callable[..., AssignmentView]
-_NETWORKS: dict[str, Network] = {
+NetworkMaker = Callable[..., AssignmentView]
+_NETWORKS: dict[str, NetworkMaker] = {
     "zipf10": partial(zipf, subscribers=20_000, subscriptions=5_000, brokers=10, each=8),
     "communities10": partial(communities, subscribers=20_000, subscriptions=5_000, brokers=10, each=8),
     "communities40": partial(communities, subscribers=20_000, subscriptions=5_000, brokers=40, each=8),

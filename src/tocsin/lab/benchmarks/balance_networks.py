@@ -66,13 +66,13 @@ def _view(
     pairs = np.unique(np.repeat(np.arange(subscribers), counts) * subscriptions + chosen)
     offsets = np.zeros(subscribers + 1, np.int64)
     np.cumsum(np.bincount(pairs // subscriptions, minlength=subscribers), out=offsets[1:])
-    places = draw.dirichlet(np.full(brokers, 1.5))
+    shares = draw.dirichlet(np.full(brokers, 1.5))
     return AssignmentView(
         tuple(f"b{number:03}" for number in range(brokers)),
         np.ones(brokers),
         np.ones(brokers, np.bool_),
         tuple(f"s{number:07}" for number in range(subscribers)),
-        draw.choice(brokers, size=subscribers, p=places).astype(np.int32),
+        draw.choice(brokers, size=subscribers, p=shares).astype(np.int32),
         np.ones(subscribers, np.bool_),
         np.ones(subscribers, np.bool_),
         tuple(f"k{number:06}" for number in range(subscriptions)),

@@ -22,7 +22,7 @@ import httpx
 from tocsin.lab.benchmarks.load_clients import TOCSIN, Connect, LoadClients
 from tocsin.lab.benchmarks.load_wire import Kept, Seat
 from tocsin.lab.benchmarks.measuring import at_pace, machine, percentile, progress
-from tocsin.lab.benchmarks.network import Network, running_network
+from tocsin.lab.benchmarks.network import RunningNetwork, running_network
 from tocsin.runtime.files import raise_open_files
 from tocsin.testing.processes import ClusterProcess
 
@@ -135,7 +135,7 @@ def account(topic_of: Sequence[str], topic_held: Mapping[str, str], kept: Iterab
     return Outcome(latencies_ms, expected - len(times), times.total() - len(times), misdirected)
 
 
-def _connect(network: Network, clients: LoadClients, topic_held: Mapping[str, str]) -> dict[str, int]:
+def _connect(network: RunningNetwork, clients: LoadClients, topic_held: Mapping[str, str]) -> dict[str, int]:
     by_broker = network.place(list(topic_held))
     for name, devices in by_broker.items():
         server = network.brokers[name]

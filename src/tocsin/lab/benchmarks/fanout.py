@@ -23,7 +23,7 @@ from tocsin.lab.benchmarks.fanout_peers import PEERS, Mosquitto, Nats, Peer, run
 from tocsin.lab.benchmarks.load_clients import NATS, TOCSIN, Connect, LoadClients
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.measuring import at_pace, machine, median, progress
-from tocsin.lab.benchmarks.network import Network, running_network
+from tocsin.lab.benchmarks.network import RunningNetwork, running_network
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import decode_result, notification_of
 from tocsin.runtime.files import raise_open_files
@@ -214,7 +214,7 @@ class TocsinContender(Contender):
 
     kind = TOCSIN
 
-    def __init__(self, network: Network, topics: Sequence[str]) -> None:
+    def __init__(self, network: RunningNetwork, topics: Sequence[str]) -> None:
         self.server = next(iter(network.brokers.values()))
         self.topics = topics
         self._network = network
@@ -289,7 +289,7 @@ def _sequence_in(notification: bytes) -> int:
     return Position.parse(decode_result(notification).position).sequence
 
 
-def _idle(network: Network, folder: Path, connections: int) -> dict[str, Any]:
+def _idle(network: RunningNetwork, folder: Path, connections: int) -> dict[str, Any]:
     """What a connection that has said hello, and no more, adds to the server's memory."""
     with network.running_broker("bench-idle", folder) as server:
         order = Connect(TOCSIN, server.host, server.port, [], token=network.token)

@@ -42,8 +42,8 @@ class Peer(ABC):
     @classmethod
     def path(cls) -> str | None:
         """Where the program is, or None."""
-        places = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ALSO_LOOK_IN])
-        return shutil.which(cls.program, path=places)
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ALSO_LOOK_IN])
+        return shutil.which(cls.program, path=path)
 
     @staticmethod
     @abstractmethod

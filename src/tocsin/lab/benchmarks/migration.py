@@ -19,7 +19,7 @@ from typing import Any
 from tocsin.client import CoordinatorClient
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.measuring import machine, percentile, progress
-from tocsin.lab.benchmarks.network import Network, running_network
+from tocsin.lab.benchmarks.network import RunningNetwork, running_network
 from tocsin.lab.benchmarks.sdk_clients import Arrival, Join, Kick, SdkClients
 from tocsin.lab.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
 from tocsin.runtime.files import raise_open_files
@@ -124,7 +124,7 @@ class Moved:
         return self.done / ((self.ended_us - self.begun_us) / 1e6)
 
 
-def _carry_out(network: Network, moves: int) -> Moved:
+def _carry_out(network: RunningNetwork, moves: int) -> Moved:
     with CoordinatorClient(network.coordinator.url) as client:
         plan = client.make_plan(policy="ldm", cov_at_most=0.01, max_moves=moves, shown_moves=0)
         progress.print(f"{plan['migrations']} moves")
@@ -157,7 +157,7 @@ class _Usage:
     cpu_s: Mapping[str, float]
 
     @staticmethod
-    def of(network: Network, clients: SdkClients) -> _Usage:
+    def of(network: RunningNetwork, clients: SdkClients) -> _Usage:
         servers = {"cluster": network.cluster, "coordinator": network.coordinator, **network.brokers}
         cpu_s = {name: server.cpu_s() for name, server in servers.items()} | {"subscribers": clients.cpu_s()}
         return _Usage(time.monotonic(), cpu_s)

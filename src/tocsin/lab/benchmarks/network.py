@@ -35,7 +35,7 @@ _USER = "bench"
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class RunningNetwork:
     cluster: ClusterProcess
     coordinator: ServerProcess
     brokers: Mapping[str, ServerProcess]
@@ -49,7 +49,7 @@ class Network:
         by_broker: dict[str, list[str]] = {}
         with httpx.Client(base_url=self.coordinator.url, headers=headers) as http:
             for device in devices:
-                where = {} if at is None else {"place": at[device]}
+                where = {} if at is None else {"location": at[device]}
                 response = http.post("/v1/placements", json={"device": device, **where})
                 response.raise_for_status()
                 placement = msgspec.json.decode(response.content, type=Placement)
@@ -72,9 +72,9 @@ def running_network(
     brokers: int,
     schema: str,
     coordinator_settings: Mapping[str, Any] | None = None,
-    places: Sequence[str] = (),
-) -> Iterator[Network]:
-    """Everything ready, `schema` carried out. Brokers stand at these places, if there are any."""
+    locations: Sequence[str] = (),
+) -> Iterator[RunningNetwork]:
+    """Everything ready, `schema` carried out. Brokers stand at these locations, if there are any."""
     with ExitStack() as stack:
         cluster = stack.enter_context(running_cluster(folder / "cluster"))
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", coordinator_settings))
@@ -84,11 +84,11 @@ def running_network(
         by_name = {}
         for number in range(brokers):
             name = f"bench-{number + 1}"
-            settings = BROKER_SETTINGS | ({"place": places[number]} if places else {})
+            settings = BROKER_SETTINGS | ({"location": locations[number]} if locations else {})
             server = running_broker(name, folder / name, cluster.url, coordinator.url, settings)
             by_name[name] = stack.enter_context(server)
         registered = httpx.post(
             f"{coordinator.url}/v1/users", json={"name": _USER, "password": secrets.token_urlsafe()}
         )
         registered.raise_for_status()
-        yield Network(cluster, coordinator, by_name, registered.json()["token"])
+        yield RunningNetwork(cluster, coordinator, by_name, registered.json()["token"])

@@ -48,8 +48,8 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
             running_network(Path(folder), brokers, SCHEMA, settings, stands) as network,
             CoordinatorClient(network.coordinator.url) as client,
         ):
-            places = _places(chance, seats, brokers)
-            placed = network.place(list(places), at=places)
+            locations = _locations(chance, seats, brokers)
+            placed = network.place(list(locations), at=locations)
             of_device = {seat.device: seat for seat in seats}
             crowd = {name: [of_device[device] for device in devices] for name, devices in placed.items()}
             progress.print(f"{subscribers} subscribers: { ({name: len(ones) for name, ones in crowd.items()}) }")
@@ -97,7 +97,7 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
     return report
 
 
-def _places(chance: random.Random, seats: list[Seat], brokers: int) -> dict[str, tuple[float, float]]:
+def _locations(chance: random.Random, seats: list[Seat], brokers: int) -> dict[str, tuple[float, float]]:
     """Everybody somewhere near a broker, and far more near some than near others."""
     shares = [*_SKEW, max(0.0, 1 - sum(_SKEW))][:brokers]
 

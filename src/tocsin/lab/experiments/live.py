@@ -97,8 +97,8 @@ class _Live:
             coordinator = stack.enter_context(running_coordinator(self._folder / "coordinator", settings))
             await asyncio.to_thread(self._prepare, cluster)
             for broker in self._workload.brokers:
-                place = f"{broker.place[0]},{broker.place[1]}" if broker.place is not None else ""
-                own = {"place": place, "capacity": broker.capacity}
+                location = f"{broker.location[0]},{broker.location[1]}" if broker.location is not None else ""
+                own = {"location": location, "capacity": broker.capacity}
                 started = running_broker(broker.name, self._folder / broker.name, cluster, coordinator.url, own)
                 stack.enter_context(started)
             await self._register(coordinator)
@@ -166,9 +166,9 @@ class _Live:
 
     async def _live(self, number: int, url: str) -> None:
         workload = self._workload
-        place = workload.place(number, self._now_s())
+        location = workload.location(number, self._now_s())
         holds = workload.holds[workload.offsets[number] : workload.offsets[number + 1]]
-        async with Subscriber(coordinator=url, token=self._tokens[number], device=_DEVICE, place=place) as me:
+        async with Subscriber(coordinator=url, token=self._tokens[number], device=_DEVICE, location=location) as me:
             await self._may_subscribe[number].wait()
             for hold in holds.tolist():
                 asked = self._drawn.subscribes[hold]

@@ -2,68 +2,76 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import PlacesPublished, PlaceTold, PublishPlaces, Report, ReportDue, Reported, Ticked
+from tocsin.broker.core.events import (
+    LocationsPublished,
+    LocationTold,
+    PublishLocations,
+    Report,
+    ReportDue,
+    Reported,
+    Ticked,
+)
 from unit.broker.core.test_machine import Broker
 
 
 def _reported(broker: Broker) -> dict[str, tuple[float, float]]:
     broker.tell(ReportDue())
-    return dict(broker.all_of(Report)[0].places)
+    return dict(broker.all_of(Report)[0].locations)
 
 
 def test_the_cluster_is_told_once_a_second_and_only_the_last_word() -> None:
-    broker = Broker(publishes_places=True)
+    broker = Broker(publishes_locations=True)
     broker.live("ann")
-    broker.tell(PlaceTold(1, (1.0, 2.0)))
-    broker.tell(PlaceTold(1, (3.0, 4.0)))
+    broker.tell(LocationTold(1, (1.0, 2.0)))
+    broker.tell(LocationTold(1, (3.0, 4.0)))
     broker.tell(Ticked(10.0))
-    assert broker.all_of(PublishPlaces) == [PublishPlaces({"ann": (3.0, 4.0)})]
-    broker.tell(PlacesPublished(is_done=True))
-    broker.tell(PlaceTold(1, (5.0, 6.0)))
+    assert broker.all_of(PublishLocations) == [PublishLocations({"ann": (3.0, 4.0)})]
+    broker.tell(LocationsPublished(is_done=True))
+    broker.tell(LocationTold(1, (5.0, 6.0)))
     broker.tell(Ticked(10.9))
-    assert not broker.all_of(PublishPlaces)
+    assert not broker.all_of(PublishLocations)
     broker.tell(Ticked(11.0))
-    assert broker.all_of(PublishPlaces) == [PublishPlaces({"ann": (5.0, 6.0)})]
+    assert broker.all_of(PublishLocations) == [PublishLocations({"ann": (5.0, 6.0)})]
 
 
 def test_one_request_at_a_time_and_nothing_is_forgotten_when_it_fails() -> None:
-    broker = Broker(publishes_places=True)
+    broker = Broker(publishes_locations=True)
     broker.live("ann", "bob")
-    broker.tell(PlaceTold(1, (1.0, 1.0)))
-    broker.tell(PlaceTold(2, (2.0, 2.0)))
+    broker.tell(LocationTold(1, (1.0, 1.0)))
+    broker.tell(LocationTold(2, (2.0, 2.0)))
     broker.tell(Ticked(10.0))
-    broker.tell(PlaceTold(2, (3.0, 3.0)))
+    broker.tell(LocationTold(2, (3.0, 3.0)))
     broker.tell(Ticked(20.0))
-    assert not broker.all_of(PublishPlaces), "the first has not been answered"
-    broker.tell(PlacesPublished(is_done=False))
+    assert not broker.all_of(PublishLocations), "the first has not been answered"
+    broker.tell(LocationsPublished(is_done=False))
     broker.tell(Ticked(21.0))
-    assert broker.all_of(PublishPlaces) == [PublishPlaces({"ann": (1.0, 1.0), "bob": (3.0, 3.0)})]
+    assert broker.all_of(PublishLocations) == [PublishLocations({"ann": (1.0, 1.0), "bob": (3.0, 3.0)})]
 
 
 def test_without_a_feed_nothing_is_published() -> None:
     broker = Broker()
     broker.live("ann")
-    broker.tell(PlaceTold(1, (1.0, 1.0)))
+    broker.tell(LocationTold(1, (1.0, 1.0)))
     broker.tell(Ticked(10.0))
-    assert not broker.all_of(PublishPlaces)
+    assert not broker.all_of(PublishLocations)
 
 
 def test_the_coordinator_is_told_until_it_knows() -> None:
     broker = Broker()
     broker.live("ann")
-    broker.tell(PlaceTold(1, (1.0, 1.0)))
+    broker.tell(LocationTold(1, (1.0, 1.0)))
     assert _reported(broker) == {"ann/d": (1.0, 1.0)}
     assert _reported(broker) == {"ann/d": (1.0, 1.0)}, "the first report may not have arrived"
-    broker.tell(PlaceTold(1, (2.0, 2.0)))
-    broker.tell(Reported({}, [], [], {}, 1.0, places={"ann/d": (1.0, 1.0)}))
+    broker.tell(LocationTold(1, (2.0, 2.0)))
+    broker.tell(Reported({}, [], [], {}, 1.0, locations={"ann/d": (1.0, 1.0)}))
     assert _reported(broker) == {"ann/d": (2.0, 2.0)}, "moved on since"
-    broker.tell(Reported({}, [], [], {}, 1.0, places={"ann/d": (2.0, 2.0)}))
+    broker.tell(Reported({}, [], [], {}, 1.0, locations={"ann/d": (2.0, 2.0)}))
     assert not _reported(broker)
 
 
 def test_a_stranger_has_no_place() -> None:
-    broker = Broker(publishes_places=True)
-    broker.tell(PlaceTold(9, (1.0, 1.0)))
+    broker = Broker(publishes_locations=True)
+    broker.tell(LocationTold(9, (1.0, 1.0)))
     broker.tell(Ticked(10.0))
-    assert not broker.all_of(PublishPlaces)
+    assert not broker.all_of(PublishLocations)
     assert not _reported(broker)

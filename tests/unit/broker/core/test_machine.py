@@ -87,9 +87,9 @@ class Broker:
         sessions: Sequence[KeptSession] = (),
         cursor: int = 100,
         *,
-        publishes_places: bool = False,
+        publishes_locations: bool = False,
     ) -> None:
-        self.state = BrokerState("b", limits or Limits(), random.Random(0), publishes_places=publishes_places)
+        self.state = BrokerState("b", limits or Limits(), random.Random(0), publishes_locations=publishes_locations)
         self.now_s = 0.0
         self.pulls = 0
         self.told: list[Instruction] = []

@@ -10,7 +10,7 @@ from tocsin.broker.shell.connections import Connection
 from tocsin.broker.shell.event_stream import EventStream, with_positions
 from tocsin.errors import InvalidValue
 from tocsin.protocol.frames import text_frame, text_of
-from tocsin.protocol.messages import Failed, Subscribe, Subscribed, decode_result, encode, in_place_of
+from tocsin.protocol.messages import Failed, Subscribe, Subscribed, decode_result, encode, gap_for
 
 
 class Listener:
@@ -129,7 +129,7 @@ async def test_a_gap_among_results_is_told_as_what_it_is() -> None:
     """A result that was too large to be sent has a gap in its place, and the id goes on after it."""
     events, _ = stream(count=1)
     events.send(Subscribed(7, "C", {}, "7-3", request=1))
-    gap = in_place_of(decode_result(text_of(notification(7, 8))), 1 << 30)
+    gap = gap_for(decode_result(text_of(notification(7, 8))), 1 << 30)
     events.deliver([text_frame(gap), notification(7, 9)])
     text = (await anext(events.events())).decode()
     assert [line for line in text.splitlines() if line.startswith(("id: ", "event: "))] == [

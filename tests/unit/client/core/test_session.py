@@ -105,7 +105,7 @@ def test_from_password_to_broker() -> None:
     """Token, placement, connection, hello: each step follows from the last."""
     play = Play(token="", has_coordinator=True, can_renew=True)
     assert play.tell(ev.Started()) == [ev.RenewToken()]
-    assert play.tell(ev.TokenGiven("t1")) == [ev.Place("t1", "phone")]
+    assert play.tell(ev.TokenGiven("t1")) == [ev.RequestPlacement("t1", "phone")]
     assert play.tell(ev.Placed("b1", "http://b1")) == [ev.Connect(1, "http://b1")]
     assert sent(play.tell(ev.Opened(1))) == [messages.Hello("t1", "phone")]
 
@@ -116,11 +116,11 @@ def test_a_broker_that_fails_is_avoided() -> None:
     play.tell(ev.Started())
     play.tell(ev.Placed("b1", "http://b1"))
     assert play.tell(ev.OpenFailed(1, "refused")) == []
-    assert play.after(0.1) == [ev.Place("t", "phone", ("b1",))]
+    assert play.after(0.1) == [ev.RequestPlacement("t", "phone", ("b1",))]
     play.tell(ev.Placed("b2", "http://b2"))
     play.welcome(2, "b2")
     play.tell(ev.Closed(2, 1006))
-    assert play.after(10) == [ev.Place("t", "phone")]
+    assert play.after(10) == [ev.RequestPlacement("t", "phone")]
 
 
 def test_without_the_coordinator_known_brokers_are_tried() -> None:
@@ -134,7 +134,7 @@ def test_without_the_coordinator_known_brokers_are_tried() -> None:
     play.tell(ev.Closed(2, 1006))
     tried = []
     for link in range(3, 7):
-        assert play.after(10) == [ev.Place("t", "phone", tuple(dict.fromkeys(b[-2:] for b in tried)))]
+        assert play.after(10) == [ev.RequestPlacement("t", "phone", tuple(dict.fromkeys(b[-2:] for b in tried)))]
         tried += connects(play.tell(ev.PlacementFailed("no answer")))
         play.tell(ev.OpenFailed(link, "refused"))
     assert set(tried) == {"http://b1", "http://b2"}
@@ -174,7 +174,7 @@ def test_no_broker_for_now() -> None:
     play.tell(ev.OpenFailed(1, "refused"))
     play.after(0.1)
     play.tell(ev.PlacementFailed("none", Unavailable("none", retry_after_s=1)))
-    assert play.after(10) == [ev.Place("t", "phone")]
+    assert play.after(10) == [ev.RequestPlacement("t", "phone")]
 
 
 # ── Tokens ──
@@ -188,7 +188,7 @@ def test_an_expired_token_is_renewed() -> None:
     play.welcome(1)
     play.hear(1, messages.Error("unauthorised", "the token has expired"))
     assert play.tell(ev.Closed(1, messages.CLOSE_EXPIRED)) == [ev.RenewToken()]
-    assert play.tell(ev.TokenGiven("t2")) == [ev.Place("t2", "phone")]
+    assert play.tell(ev.TokenGiven("t2")) == [ev.RequestPlacement("t2", "phone")]
 
 
 def test_a_new_token_that_is_refused_is_the_end() -> None:
@@ -207,12 +207,12 @@ def test_a_new_token_that_a_broker_does_not_know_yet_is_tried_again() -> None:
     play.tell(ev.Started())
     play.tell(ev.TokenGiven("t1"))
     link = 0
-    instructions: list[ev.Instruction] = [ev.Place("t1", "phone")]
+    instructions: list[ev.Instruction] = [ev.RequestPlacement("t1", "phone")]
     began_s = play.now_s
     while failure(instructions) is None:
         assert play.now_s < began_s + 60
         match instructions:
-            case [ev.Place()]:
+            case [ev.RequestPlacement()]:
                 link += 1
                 play.tell(ev.Placed("b1", "http://b1"))
                 play.tell(ev.Opened(link))
@@ -368,7 +368,7 @@ def test_moves_in_circles_end() -> None:
     for link in range(1, 4):
         assert connects(play.hear(link, messages.Move(f"http://b{link}", f"b{link}"))) == [f"http://b{link}"]
         play.welcome(link + 1, f"b{link}")
-    assert play.hear(4, messages.Move("http://b0", "b0")) == [ev.Place("t", "phone")]
+    assert play.hear(4, messages.Move("http://b0", "b0")) == [ev.RequestPlacement("t", "phone")]
     assert play.tell(ev.Placed("b3", "http://b3")) == []
     play.now_s += 10
     assert connects(play.hear(4, messages.Move("http://b0", "b0"))) == ["http://b0"]
@@ -464,19 +464,19 @@ def test_a_place_is_told_now_and_after_coming_back() -> None:
     play.tell(ev.Started())
     play.tell(ev.Placed("b1", "http://b1"))
     play.welcome(1)
-    assert sent(play.tell(ev.PlaceTold(1.0, 2.0))) == [messages.Place(1.0, 2.0)]
+    assert sent(play.tell(ev.LocationTold(1.0, 2.0))) == [messages.LocationUpdate(1.0, 2.0)]
     play.tell(ev.Closed(1, 1006))
-    assert sent(play.tell(ev.PlaceTold(3.0, 4.0))) == []
-    assert play.after(10) == [ev.Place("t", "phone", (), (3.0, 4.0))], "somebody near is wanted now"
+    assert sent(play.tell(ev.LocationTold(3.0, 4.0))) == []
+    assert play.after(10) == [ev.RequestPlacement("t", "phone", (), (3.0, 4.0))], "somebody near is wanted now"
     play.tell(ev.Placed("b2", "http://b2"))
-    assert sent(play.welcome(2, "b2")) == [messages.Place(3.0, 4.0)]
+    assert sent(play.welcome(2, "b2")) == [messages.LocationUpdate(3.0, 4.0)]
 
 
 def test_places_that_wait_to_be_sent_are_not_piled_up() -> None:
     play = play_at()
-    told = [message for number in range(2000) for message in sent(play.tell(ev.PlaceTold(float(number), 0.0)))]
+    told = [message for number in range(2000) for message in sent(play.tell(ev.LocationTold(float(number), 0.0)))]
     assert len(told) < 1000, "no more than the broker allows"
-    assert sent(play.after(1.0)) == [messages.Place(1999.0, 0.0)]
+    assert sent(play.after(1.0)) == [messages.LocationUpdate(1999.0, 0.0)]
 
 
 def test_what_was_left_before_its_answer_came_begins_anew_when_it_is_asked_for_again() -> None:

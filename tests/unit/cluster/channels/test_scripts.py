@@ -27,7 +27,7 @@ def test_an_error_inside_a_query_is_placed_in_the_file() -> None:
     assert isinstance(statement, CreateChannel)
     with pytest.raises(StatementError) as refused:
         compile_channel(statement.channel, DATASETS)
-    script.place(refused.value, 1, ["0 feeds"])
+    script.locate(refused.value, 1, ["0 feeds"])
     assert (refused.value.line, refused.value.column) == (7, 23)
     assert refused.value.script == ScriptProgress(2, 3, 4, ("0 feeds",))
     message, shown, caret = refused.value.pointed().splitlines()
@@ -38,7 +38,7 @@ def test_an_error_inside_a_query_is_placed_in_the_file() -> None:
 def test_any_error_says_which_statement_failed() -> None:
     """Also one that has no place of its own: the line of its statement, and what those before it did."""
     error = NotFound("no channel called C")
-    read_script(SCRIPT).place(error, 2, ["0 feeds", "channel created"])
+    read_script(SCRIPT).locate(error, 2, ["0 feeds", "channel created"])
     wire = error.to_wire()["error"]["script"]
     assert wire == {"statement": 3, "statements": 3, "line": 8, "done": ("0 feeds", "channel created")}
 
@@ -53,7 +53,7 @@ def test_a_script_that_cant_be_read_is_not_begun() -> None:
 def test_one_statement_alone_has_no_progress_to_tell() -> None:
     """There is nothing it could be mixed up with."""
     error = NotFound("x")
-    read_script("SHOW FEEDS").place(error, 0, [])
+    read_script("SHOW FEEDS").locate(error, 0, [])
     assert "script" not in error.to_wire()["error"]
 
 

@@ -166,7 +166,7 @@ def test_an_unfinished_write_is_cut_off_and_its_place_used(tmp_path: Path) -> No
     end = log.end
     log.close()
     with segment_path(tmp_path, 0).open("ab") as file:
-        file.write(b"".join(frame(b"unfinished").placed_at(end, end))[:-1])
+        file.write(b"".join(frame(b"unfinished").parts_at(end, end))[:-1])
     log = LandingLog.open(tmp_path, SEGMENT_BYTES)
     assert log.end == end
     assert segment_path(tmp_path, 0).stat().st_size == end

@@ -89,8 +89,8 @@ def test_a_plan_that_is_worse_than_before_is_found_out() -> None:
 
 def test_capacities_count_in_what_is_worse() -> None:
     """A broker of twice the capacity may be sent twice as much."""
-    places = [AssignedBroker("a"), AssignedBroker("b", 10.0)]
-    view = assignment({"ann": ("a", "fire"), "bob": ("b", "fire flood")}, RATES, places)
+    locations = [AssignedBroker("a"), AssignedBroker("b", 10.0)]
+    view = assignment({"ann": ("a", "fire"), "bob": ("b", "fire flood")}, RATES, locations)
     better = make_plan(view, Stage.MIGRATION, "mine", Proposal(np.array([1, 1], np.int32), ("because",)))
     assert better.after.loads[1] > better.before.loads[1] > better.before.loads[0]
     assert verify(view, better) == []

@@ -185,12 +185,12 @@ def test_a_rush_is_spread_before_any_heartbeat_shows_it() -> None:
 def test_handover_spreads_a_brokers_subscribers_over_the_others() -> None:
     """Never to the one they leave; those whom nobody can take are left out."""
     network = Network("nearest")
-    network.register("a", place=(0.0, 0.0))
+    network.register("a", location=(0.0, 0.0))
     subscribers = [f"user{n}/phone" for n in range(10)]
     network.claim("a", *subscribers)
     assert network.hand_over("a", *subscribers) == {}
-    network.register("near", place=(1.0, 0.0))
-    network.register("far", place=(9.0, 0.0))
+    network.register("near", location=(1.0, 0.0))
+    network.register("far", location=(9.0, 0.0))
     assert {placed.broker for placed in network.hand_over("a", *subscribers).values()} == {"near"}
     network.handle(PolicyChosen("round-robin"))
     placed = [one.broker for one in network.hand_over("a", *subscribers).values()]
@@ -303,22 +303,22 @@ def test_where_subscribers_are_is_known_while_a_session_is_kept_for_them() -> No
     network.register("a", "b")
     network.claim("a", "ann/phone")
     network.heartbeat(
-        "a", ReportedSession("ann/phone", 1, True), places={"ann/phone": (1.0, 2.0), "bob/phone": (3.0, 4.0)}
+        "a", ReportedSession("ann/phone", 1, True), locations={"ann/phone": (1.0, 2.0), "bob/phone": (3.0, 4.0)}
     )
-    assert network.state.place_of("ann/phone") == (1.0, 2.0)
-    assert network.state.place_of("bob/phone") is None, "nothing is kept for bob"
+    assert network.state.location_of("ann/phone") == (1.0, 2.0)
+    assert network.state.location_of("bob/phone") is None, "nothing is kept for bob"
     network.claim("b", "ann/phone")
-    assert network.state.place_of("ann/phone") == (1.0, 2.0), "a move changes nothing"
+    assert network.state.location_of("ann/phone") == (1.0, 2.0), "a move changes nothing"
     network.heartbeat("b", ended=("ann/phone",))
-    assert network.state.place_of("ann/phone") is None
+    assert network.state.location_of("ann/phone") is None
 
 
 def test_who_is_handed_over_goes_to_what_is_near_them_now() -> None:
     network = Network(policy="nearest")
     for name, x in (("a", 0.0), ("b", 100.0), ("c", 200.0)):
-        network.register(name, place=(x, 0.0))
+        network.register(name, location=(x, 0.0))
     network.claim("a", "ann/phone", "bob/phone")
-    network.heartbeat("a", places={"ann/phone": (190.0, 0.0)})
+    network.heartbeat("a", locations={"ann/phone": (190.0, 0.0)})
     placed = network.hand_over("a", "ann/phone", "bob/phone")
     assert placed["ann/phone"].broker == "c"
     assert placed["bob/phone"].broker == "b", "as near as the broker that was chosen for bob"

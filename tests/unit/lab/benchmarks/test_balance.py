@@ -16,7 +16,7 @@ SMALL = {"subscribers": 300, "subscriptions": 100, "brokers": 4, "each": 5}
 
 
 @pytest.mark.parametrize("network", [zipf, uniform, partial(communities, groups=10)])
-def test_a_network_follows_from_its_seed(network: balance.Network) -> None:
+def test_a_network_follows_from_its_seed(network: balance.NetworkMaker) -> None:
     here, there, other = network(1, **SMALL), network(1, **SMALL), network(2, **SMALL)
     for name in here.__dataclass_fields__:
         assert np.array_equal(getattr(here, name), getattr(there, name)), name

@@ -272,19 +272,19 @@ class _Checker:
 
     def check_bounds(self, node: exp.Anonymous, name: str) -> None:
         arguments = node.expressions
-        place, low, high = functions.BOUNDED_NUMBERS.get(name, (len(arguments), 0, 0))
-        if len(arguments) > place or name in functions.NEED_NUMBER:
-            value = _literal_number(arguments[place]) if len(arguments) > place else None
+        index, low, high = functions.BOUNDED_NUMBERS.get(name, (len(arguments), 0, 0))
+        if len(arguments) > index or name in functions.NEED_NUMBER:
+            value = _literal_number(arguments[index]) if len(arguments) > index else None
             if value is None or not low <= value <= high:
-                what = f"argument {place + 1} of {name} must be a number between {low:,} and {high:,}"
+                what = f"argument {index + 1} of {name} must be a number between {low:,} and {high:,}"
                 raise self._error(node, f"{what}, written as such")
-        for place in functions.REPEATED_TEXTS.get(name, ()):
-            text = arguments[place] if len(arguments) > place else None
+        for index in functions.REPEATED_TEXTS.get(name, ()):
+            text = arguments[index] if len(arguments) > index else None
             if text is None:
                 continue
             literal = isinstance(text, exp.Literal) and text.is_string
             if not literal or len(text.name) > functions.MAX_REPEATED_TEXT:
-                what = f"argument {place + 1} of {name} must be a string literal"
+                what = f"argument {index + 1} of {name} must be a string literal"
                 raise self._error(node, f"{what} of at most {functions.MAX_REPEATED_TEXT} characters")
 
     def check_identifier(self, node: exp.Identifier) -> None:
@@ -428,4 +428,4 @@ def _is_number(text: object) -> bool:
 def _spoken(node: exp.Expr) -> str:
     """A node class as its author knows it: `QueryTransform` is QUERY TRANSFORM."""
     name = type(node).__name__
-    return "".join(f" {char}" if char.isupper() and place else char for place, char in enumerate(name)).upper()
+    return "".join(f" {char}" if char.isupper() and index else char for index, char in enumerate(name)).upper()

@@ -63,12 +63,12 @@ class Source:
     text: str
 
     def error(self, message: str, offset: int = -1) -> StatementError:
-        return StatementError(message, text=self.text, **self._place(offset))
+        return StatementError(message, text=self.text, **self._line_and_column(offset))
 
     def forbidden(self, message: str, offset: int = -1) -> ForbiddenSql:
-        return ForbiddenSql(message, text=self.text, **self._place(offset))
+        return ForbiddenSql(message, text=self.text, **self._line_and_column(offset))
 
-    def _place(self, offset: int) -> dict[str, int]:
+    def _line_and_column(self, offset: int) -> dict[str, int]:
         if offset < 0:
             return {"line": 0, "column": 0}
         line, column = self.line_and_column(offset)
@@ -186,23 +186,23 @@ def decode_string(source: Source, token: Token) -> str:
     if quote not in "'\"" or raw[-1] != quote or len(raw) < 2:
         raise source.forbidden("only plain string literals are allowed, such as 'text'", token.start)
     decoded: list[str] = []
-    place, end = 1, len(raw) - 1
-    while place < end:
-        char = raw[place]
+    index, end = 1, len(raw) - 1
+    while index < end:
+        char = raw[index]
         if char == "\\":
-            place += 1
-            if place == end or raw[place] not in _ESCAPES:
+            index += 1
+            if index == end or raw[index] not in _ESCAPES:
                 message = r"""unknown escape in a string; allowed are \\ \' \" \n \t \r"""
-                raise source.error(message, token.start + place - 1)
-            decoded.append(_ESCAPES[raw[place]])
+                raise source.error(message, token.start + index - 1)
+            decoded.append(_ESCAPES[raw[index]])
         elif char == quote:
-            place += 1
-            if place == end or raw[place] != quote:
-                raise source.error("a quote inside a string must be doubled or escaped", token.start + place - 1)
+            index += 1
+            if index == end or raw[index] != quote:
+                raise source.error("a quote inside a string must be doubled or escaped", token.start + index - 1)
             decoded.append(quote)
         else:
             decoded.append(char)
-        place += 1
+        index += 1
     return "".join(decoded)
 
 

@@ -94,7 +94,7 @@ class _FromBuilder:
     few_subscriptions: bool
     #: SQL written so far, and which aliases it already joins.
     lines: list[str] = field(default_factory=list)
-    placed: set[str] = field(default_factory=set)
+    joined_aliases: set[str] = field(default_factory=set)
     small: list[str] = field(default_factory=list)
 
     def build(self) -> FromClause:
@@ -125,7 +125,7 @@ class _FromBuilder:
         """LATERAL subqueries see what stands to their left, and may use parameters."""
         first, *_ = _from_nodes(self.select)
         self.lines.append(f"FROM {_subscriptions().from_sql()}")
-        self.placed.add(SUBSCRIBED)
+        self.joined_aliases.add(SUBSCRIBED)
         self._join_as_written(exp.Join(this=first))
         for join in joins:
             self._join_as_written(join)
@@ -137,8 +137,8 @@ class _FromBuilder:
         if item.alias in self.keyed:
             on.insert(0, exp.EQ(this=column_of(SUBSCRIPTION, item.alias), expression=column_of(SUBSCRIPTION, anchor)))
         if _side(join) not in {"RIGHT", "FULL"} and not isinstance(join.this, exp.Lateral):
-            preference = dict.fromkeys(self.placed, 1) | {item.alias: 0}
-            for cells in near_cells(on, preference, subscriptions=SUBSCRIBED, kept=frozenset(self.placed)):
+            preference = dict.fromkeys(self.joined_aliases, 1) | {item.alias: 0}
+            for cells in near_cells(on, preference, subscriptions=SUBSCRIBED, kept=frozenset(self.joined_aliases)):
                 item.explosion = cells.explosion
                 on.insert(0, cells.condition)
         kind = str(join.args.get("kind") or "").upper()
@@ -146,12 +146,12 @@ class _FromBuilder:
         spelled = "\n  ON " + _anded(on) if on else ""
         verb = " ".join(word for word in words if word) if on else "CROSS JOIN"
         self.lines.append(f"{verb} {item.from_sql()}{spelled}")
-        self.placed.add(item.alias)
+        self.joined_aliases.add(item.alias)
 
     # Where the compiler orders
 
     def _ordered(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
-        free = next((place for place, join in enumerate(joins) if _is_outer(join)), len(joins))
+        free = next((index for index, join in enumerate(joins) if _is_outer(join)), len(joins))
         items = [self._item(node) for node in _from_nodes(self.select)[: free + 1]] if self._has_from() else []
         for join in joins[:free]:
             conditions += conjuncts(join.args.get("on"))
@@ -206,23 +206,23 @@ class _FromBuilder:
             item, small = own, [own.alias] if len(items) > 1 else []
         self.small = list(small)
         self.lines.append(f"FROM {item.from_sql()}")
-        self.placed.add(item.alias)
+        self.joined_aliases.add(item.alias)
         waiting.remove(item)
         while waiting:
             item = min(waiting, key=lambda candidate: self._growth(candidate, conditions, items))
-            if item.is_subscriptions and len(self.placed) > 1 and small:
+            if item.is_subscriptions and len(self.joined_aliases) > 1 and small:
                 conditions = self._gather_candidates(conditions, later, late)
             on = [condition for condition in conditions if self._joins(condition, item)]
             conditions = [condition for condition in conditions if condition not in on]
             verb = "JOIN" if on else "CROSS JOIN"
             self.lines.append(f"{verb} {item.from_sql()}" + (f"\n  ON {_anded(on)}" if on else ""))
-            self.placed.add(item.alias)
+            self.joined_aliases.add(item.alias)
             waiting.remove(item)
         return conditions
 
     def _joins(self, condition: exp.Expr, item: _Item) -> bool:
         aliases = _aliases(condition)
-        complete = item.alias in aliases and aliases <= self.placed | {item.alias, _CANDIDATES}
+        complete = item.alias in aliases and aliases <= self.joined_aliases | {item.alias, _CANDIDATES}
         return complete and len(aliases) > 1 and condition.find(exp.Query) is None
 
     def _growth(self, item: _Item, conditions: list[exp.Expr], items: list[_Item]) -> int:
@@ -232,7 +232,11 @@ class _FromBuilder:
         growth = 9 if not item.is_subscriptions else 10
         for condition in conditions:
             for own, others in _sides(condition):
-                if _aliases(own) != {item.alias} or not (theirs := _aliases(others)) or not theirs <= self.placed:
+                if (
+                    _aliases(own) != {item.alias}
+                    or not (theirs := _aliases(others))
+                    or not theirs <= self.joined_aliases
+                ):
                     continue
                 if item.is_subscriptions or item.alias in self.keyed:
                     to_key = isinstance(others, exp.Column) and keys.get(others.table) == {others.name.lower()}
@@ -249,7 +253,7 @@ class _FromBuilder:
         self, conditions: list[exp.Expr], later: list[exp.Join], late: list[exp.Expr]
     ) -> list[exp.Expr]:
         """Put what is joined so far into a subquery, which can then be broadcast as a whole."""
-        inside = [condition for condition in conditions if _aliases(condition) <= self.placed]
+        inside = [condition for condition in conditions if _aliases(condition) <= self.joined_aliases]
         outside = [condition for condition in conditions if condition not in inside]
         written = f" WHERE {_anded(inside)}" if inside else ""
         hints = "".join(mark(Broadcast(alias)) for alias in self.small)
@@ -257,7 +261,7 @@ class _FromBuilder:
         needed: dict[str, str] = {}
         for holder in holders:
             for column in list(holder.find_all(exp.Column)):
-                if column.table in self.placed:
+                if column.table in self.joined_aliases:
                     name = f"{column.table}.{column.name}"
                     needed[name] = f"{sql_of(column)} AS {quote_name(name)}"
                     column.set("this", exp.to_identifier(name, quoted=True))
@@ -265,7 +269,7 @@ class _FromBuilder:
         columns = ", ".join(needed.values()) or "1 AS _one"
         joined = "\n".join(self.lines)
         self.lines = [f"FROM (\nSELECT {hints}{columns}\n{joined}{written}\n) AS {_CANDIDATES}"]
-        self.placed.add(_CANDIDATES)
+        self.joined_aliases.add(_CANDIDATES)
         self.small = [_CANDIDATES]
         return outside
 

@@ -43,7 +43,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedStatement:
+class ScriptStatement:
     """A statement, and where in the script it and the query inside it begin, as offsets from 0."""
 
     statement: Statement
@@ -54,9 +54,9 @@ class PlacedStatement:
 @dataclass(frozen=True, slots=True)
 class Script:
     source: Source
-    statements: tuple[PlacedStatement, ...]
+    statements: tuple[ScriptStatement, ...]
 
-    def place(self, error: TocsinError, at: int, done: Sequence[str]) -> None:
+    def locate(self, error: TocsinError, at: int, done: Sequence[str]) -> None:
         """Say in the error of statement number `at` (from 0) where in the script it is, and what those before did."""
         failed = self.statements[at]
         error.script = _progress(self.source, failed.start, at, len(self.statements), done)
@@ -70,7 +70,7 @@ class Script:
 
 def parse_script(text: str) -> tuple[Statement, ...]:
     """The statements of a script, in order."""
-    return tuple(placed.statement for placed in read_script(text).statements)
+    return tuple(one.statement for one in read_script(text).statements)
 
 
 def read_script(text: str) -> Script:
@@ -85,11 +85,11 @@ def read_script(text: str) -> Script:
         else:
             written[-1].append(token)
     written = [tokens for tokens in written if tokens]
-    found: list[PlacedStatement] = []
+    found: list[ScriptStatement] = []
     for at, tokens in enumerate(written):
         reader = _Reader(source, tokens)
         try:
-            found.append(PlacedStatement(reader.statement(), tokens[0].start, reader.query_start))
+            found.append(ScriptStatement(reader.statement(), tokens[0].start, reader.query_start))
         except StatementError as error:
             # None has been carried out yet: all are read before.
             error.script = _progress(source, tokens[0].start, at, len(written), ())
@@ -132,7 +132,7 @@ class _Reader:
 
     source: Source
     tokens: Sequence[Token]
-    place: int = 0
+    index: int = 0
     #: Where in the source the query inside the statement begins.
     query_start: int | None = None
 
@@ -156,7 +156,7 @@ class _Reader:
         if self._next_is("SELECT", "WITH", "("):
             return statements.Select(self._rest())
         statement = readers[self._word(*readers, "SELECT")]()
-        if self.place < len(self.tokens):
+        if self.index < len(self.tokens):
             raise self._error(f"the statement should end before {self._shown()}")
         return statement
 
@@ -180,7 +180,7 @@ class _Reader:
         columns: list[Column] = []
         key: tuple[str, ...] = ()
         while True:
-            if self._next_is("PRIMARY") and len(self.tokens) > self.place + 1 and self._text(1).upper() == "KEY":
+            if self._next_is("PRIMARY") and len(self.tokens) > self.index + 1 and self._text(1).upper() == "KEY":
                 if key:
                     raise self._error("PRIMARY KEY is given twice")
                 key = self._primary_key()
@@ -267,37 +267,37 @@ class _Reader:
 
     def _parameter(self) -> Parameter:
         name, type_ = self._name("parameter"), self._type()
-        place = self.place
+        index = self.index
         if self._skip("IS"):
             filled_by = self._choice(FilledBy)
             if type_ is not ColumnType.STRING:
-                raise self._error(f"IS {filled_by} is for a STRING; {name} is of type {type_}", place)
+                raise self._error(f"IS {filled_by} is for a STRING; {name} is of type {type_}", index)
             return Parameter(name, type_, filled_by=filled_by)
         if not self._skip("MAX"):
             return Parameter(name, type_)
         if type_ not in NUMBERS:
-            raise self._error(f"MAX is for numbers: {', '.join(NUMBERS)}; {name} is a {type_}", place)
+            raise self._error(f"MAX is for numbers: {', '.join(NUMBERS)}; {name} is a {type_}", index)
         maximum = self._literal()
         if isinstance(maximum, bool | str | None) or not 0 <= maximum <= float_info.max:
-            raise self._error(f"MAX needs a number from 0 on, such as {name} {type_} MAX 50000", place)
+            raise self._error(f"MAX needs a number from 0 on, such as {name} {type_} MAX 50000", index)
         if type_ is not ColumnType.DOUBLE and not isinstance(maximum, int):
-            raise self._error(f"the MAX of {name} must be a whole number, as its type {type_} is", place)
+            raise self._error(f"the MAX of {name} must be a whole number, as its type {type_} is", index)
         return Parameter(name, type_, float(maximum) if type_ is ColumnType.DOUBLE else maximum)
 
     def _period_s(self) -> float:
-        place = self.place
+        index = self.index
         number = self._take("a number and SECONDS, MINUTES or HOURS")
         if number.token_type is not TokenType.NUMBER:
-            raise self._error("PERIOD needs a number, such as PERIOD 10 SECONDS", place)
+            raise self._error("PERIOD needs a number, such as PERIOD 10 SECONDS", index)
         try:
             count = read_number(number.text)
         except ValueError:
-            raise self._error(f"{number.text} is not a number", place) from None
+            raise self._error(f"{number.text} is not a number", index) from None
         if not self._next_is(*_UNITS):
             raise self._error(f"expected one of {', '.join(_UNITS)}, such as PERIOD 10 SECONDS, not {self._shown()}")
         seconds = count * _UNITS[self._word(*_UNITS)]
         if not MIN_PERIOD_S <= seconds <= MAX_PERIOD_S:
-            raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", place)
+            raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", index)
         return seconds
 
     def _alter(self) -> Statement:
@@ -308,17 +308,17 @@ class _Reader:
         self._word("ADD")
         self._word("COLUMN")
         if_not_exists = self._if_not_exists()
-        place = self.place
+        index = self.index
         column = self._column()
         if not column.nullable:
-            raise self._error("a column that is added can't be NOT NULL: the rows already there have no value", place)
+            raise self._error("a column that is added can't be NOT NULL: the rows already there have no value", index)
         return statements.AlterDatasetAddColumn(dataset, column, if_not_exists)
 
     def _load(self) -> Statement:
         self._word("DATASET")
         dataset = self._name("dataset")
         self._word("FROM")
-        place = self.place
+        index = self.index
         path = self._string("the file")
         if self._skip("FORMAT"):
             return statements.LoadDataset(
@@ -327,7 +327,7 @@ class _Reader:
         format_ = _EXTENSIONS.get(PurePath(path).suffix.lower())
         if format_ is None:
             known = ", ".join(_EXTENSIONS)
-            raise self._error(f"the format of {path!r} is unknown: known are {known}; or add FORMAT csv", place)
+            raise self._error(f"the format of {path!r} is unknown: known are {known}; or add FORMAT csv", index)
         return statements.LoadDataset(dataset, path, format_)
 
     def _insert(self) -> Statement:
@@ -347,11 +347,11 @@ class _Reader:
         self._word("VALUES")
         rows: list[tuple[LiteralValue, ...]] = []
         while True:
-            place = self.place
+            index = self.index
             rows.append(self._row())
             if len(rows[-1]) != len(columns if columns is not None else rows[0]):
                 wanted = len(columns if columns is not None else rows[0])
-                raise self._error(f"this row has {len(rows[-1])} values instead of {wanted}", place)
+                raise self._error(f"this row has {len(rows[-1])} values instead of {wanted}", index)
             if not self._skip(","):
                 break
         return statements.Insert(dataset, tuple(columns) if columns is not None else None, tuple(rows))
@@ -359,23 +359,23 @@ class _Reader:
     def _delete(self) -> Statement:
         self._word("FROM")
         dataset = self._name("dataset")
-        if self.place >= len(self.tokens):
+        if self.index >= len(self.tokens):
             raise self._error("DELETE needs WHERE and a condition; WHERE TRUE removes all rows")
         self._word("WHERE")
-        if self.place >= len(self.tokens):
+        if self.index >= len(self.tokens):
             raise self._error("a condition is missing here; TRUE removes all rows")
-        start, end = self.tokens[self.place].start, self.tokens[-1].end
-        self.place = len(self.tokens)
+        start, end = self.tokens[self.index].start, self.tokens[-1].end
+        self.index = len(self.tokens)
         statement = statements.Delete(dataset, self.source.text[start : end + 1])
         self.query_start = start - len(statement.opening)
         return statement
 
     def _forget(self) -> Statement:
         self._word("PERSON")
-        place = self.place
+        index = self.index
         token = self._take("a name in quotes")
         if token.token_type is not TokenType.STRING or not token.text.strip():
-            raise self._error("the name must be given in quotes, such as FORGET PERSON 'ann'", place)
+            raise self._error("the name must be given in quotes, such as FORGET PERSON 'ann'", index)
         return statements.ForgetPerson(token.text)
 
     def _row(self) -> tuple[LiteralValue, ...]:
@@ -387,7 +387,7 @@ class _Reader:
         return tuple(values)
 
     def _literal(self) -> LiteralValue:
-        place = self.place
+        index = self.index
         token = self._take("a value")
         negative = token.text == "-" and token.token_type is TokenType.DASH
         if negative:
@@ -396,7 +396,7 @@ class _Reader:
             try:
                 return read_number(token.text) * (-1 if negative else 1)
             except ValueError:
-                raise self._error(f"{token.text} is not a number that can be stored", place) from None
+                raise self._error(f"{token.text} is not a number that can be stored", index) from None
         if not negative:
             if token.token_type is TokenType.STRING:
                 return token.text
@@ -404,7 +404,7 @@ class _Reader:
             if token.text.upper() in words:
                 return words[token.text.upper()]
         allowed = "a value must be a string, a number, TRUE, FALSE or NULL"
-        raise self._error(f"{allowed}; a time is written as '2026-01-02T03:04:05Z'", place)
+        raise self._error(f"{allowed}; a time is written as '2026-01-02T03:04:05Z'", index)
 
     def _show(self) -> Statement:
         listing = self._choice(Listing)
@@ -426,10 +426,10 @@ class _Reader:
             return Grant(action, on, GranteeKind.PUBLISHER, self._name("publisher"))
         if self._word("CLASS", "ALL") == "ALL":
             return Grant(action, on, GranteeKind.ALL)
-        place = self.place
+        index = self.index
         permission = self._take("the name of a permission class").text
         if len(permission) > MAX_CLASS_LENGTH:
-            raise self._error(f"a permission class has at most {MAX_CLASS_LENGTH} characters", place)
+            raise self._error(f"a permission class has at most {MAX_CLASS_LENGTH} characters", index)
         return Grant(action, on, GranteeKind.CLASS, permission)
 
     def _describe(self) -> Statement:
@@ -463,25 +463,25 @@ class _Reader:
         return True
 
     def _type(self) -> ColumnType:
-        place = self.place
+        index = self.index
         written = self._take(f"a type: {', '.join(ColumnType)}").text
         if (type_ := TYPES.get(written.upper())) is None:
             allowed = ", ".join(ColumnType)
             raise self._error(
-                f"the type {written} is not allowed; allowed are {allowed}{advice.on_type(written)}", place
+                f"the type {written} is not allowed; allowed are {allowed}{advice.on_type(written)}", index
             )
         return type_
 
     def _name(self, what: str) -> str:
-        place = self.place
+        index = self.index
         token = self._take(f"the name of a {what}")
         if token.token_type is TokenType.STRING or not is_name(token.text):
             if token.text in ("$", ":", "@", "?"):
                 following = self._text()
-                raise self._error(f"a {what} is declared by its name alone: {following or 'name'}", place)
+                raise self._error(f"a {what} is declared by its name alone: {following or 'name'}", index)
             if token.text.startswith(RESERVED_PREFIX):
-                raise self._error(f"{token.text}: names that begin with an underscore are reserved", place)
-            raise self._error(f"{token.text!r} can't name a {what}; names are {NAME_RULE}", place)
+                raise self._error(f"{token.text}: names that begin with an underscore are reserved", index)
+            raise self._error(f"{token.text!r} can't name a {what}; names are {NAME_RULE}", index)
         return token.text
 
     def _new_name(self, taken: Iterable[str], what: str) -> None:
@@ -489,70 +489,70 @@ class _Reader:
             raise self._error(f"the {what} {self._text()} is given twice")
 
     def _string(self, what: str) -> str:
-        place = self.place
+        index = self.index
         token = self._take(f"{what} in quotes")
         if token.token_type is not TokenType.STRING or not token.text:
-            raise self._error(f"{what} must be given in quotes, such as '/data/in'", place)
+            raise self._error(f"{what} must be given in quotes, such as '/data/in'", index)
         return token.text
 
     def _rest(self) -> str:
         """The text from here to the end of the statement, exactly as written."""
-        if self.place >= len(self.tokens):
+        if self.index >= len(self.tokens):
             raise self._error("a query is missing here: SELECT ...")
         if not self._next_is("SELECT", "WITH", "("):
             raise self._error(f"a query is expected here, beginning with SELECT or WITH, not {self._shown()}")
-        start, end = self.tokens[self.place].start, self.tokens[-1].end
-        self.place = len(self.tokens)
+        start, end = self.tokens[self.index].start, self.tokens[-1].end
+        self.index = len(self.tokens)
         self.query_start = start
         return self.source.text[start : end + 1]
 
     # Tokens
 
     def _word(self, *allowed: str) -> str:
-        place = self.place
+        index = self.index
         listed = f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0]
         token = self._take(listed)
         if token.text.upper() not in allowed or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            before = self.tokens[place - 1].text if place else ""
+            before = self.tokens[index - 1].text if index else ""
             raise self._error(
-                f"expected {listed}, not {token.text!r}{advice.on_word(before, token.text, allowed)}", place
+                f"expected {listed}, not {token.text!r}{advice.on_word(before, token.text, allowed)}", index
             )
         return token.text.upper()
 
     def _sign(self, sign: str) -> None:
-        place = self.place
+        index = self.index
         if self._take(repr(sign)).text != sign:
-            found = self._text(place - self.place)
+            found = self._text(index - self.index)
             rule = f"; names are {NAME_RULE}" if found in ("-", ".") else ""
-            raise self._error(f"expected {sign!r}, not {found!r}{rule}", place)
+            raise self._error(f"expected {sign!r}, not {found!r}{rule}", index)
 
     def _skip(self, word: str) -> bool:
         if not self._next_is(word):
             return False
-        self.place += 1
+        self.index += 1
         return True
 
     def _next_is(self, *words: str) -> bool:
-        if self.place >= len(self.tokens):
+        if self.index >= len(self.tokens):
             return False
-        token = self.tokens[self.place]
+        token = self.tokens[self.index]
         return token.text.upper() in words and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
 
     def _take(self, wanted: str) -> Token:
-        if self.place >= len(self.tokens):
+        if self.index >= len(self.tokens):
             raise self._error(f"the statement ends too soon; expected {wanted}")
-        self.place += 1
-        return self.tokens[self.place - 1]
+        self.index += 1
+        return self.tokens[self.index - 1]
 
     def _text(self, ahead: int = 0) -> str:
-        place = self.place + ahead
-        return self.tokens[place].text if place < len(self.tokens) else ""
+        index = self.index + ahead
+        return self.tokens[index].text if index < len(self.tokens) else ""
 
     def _shown(self) -> str:
         return repr(self._text())
 
-    def _error(self, message: str, place: int | None = None) -> StatementError:
-        place = self.place if place is None else place
-        if place < len(self.tokens):
-            return self.source.error(message, self.tokens[place].start)
+    def _error(self, message: str, index: int | None = None) -> StatementError:
+        index = self.index if index is None else index
+        if index < len(self.tokens):
+            return self.source.error(message, self.tokens[index].start)
         return self.source.error(message, self.tokens[-1].end)

@@ -116,8 +116,8 @@ def _end_of(found: _Found, text: exp.Expr, start: exp.Expr) -> exp.Expr:
     after = exp.Add(this=start, expression=_number(found.before + 1))
     at = call("locate", _string(found.text), text.copy(), after)
     # `locate` counts from 1 and says 0 for nowhere; pmod makes that the largest number there is here.
-    place = call("pmod", exp.Sub(this=at, expression=_number(1)), _number(_NOWHERE))
-    return exp.Add(this=place, expression=_number(len(found.text) + found.after))
+    index = call("pmod", exp.Sub(this=at, expression=_number(1)), _number(_NOWHERE))
+    return exp.Add(this=index, expression=_number(len(found.text) + found.after))
 
 
 def _pieces(pattern: str) -> list[_Piece]:
@@ -141,9 +141,9 @@ def _found(piece: _Piece) -> _Found | None:
     """A piece in the middle as what is searched for; None for an empty one."""
     if not piece:
         return None
-    before = next((place for place, character in enumerate(piece) if character is not None), len(piece))
+    before = next((index for index, character in enumerate(piece) if character is not None), len(piece))
     rest = piece[before:]
-    after = next((place for place, character in enumerate(reversed(rest)) if character is not None), 0)
+    after = next((index for index, character in enumerate(reversed(rest)) if character is not None), 0)
     text = rest[: len(rest) - after]
     if _is_open(text):
         raise UnsupportedPattern(

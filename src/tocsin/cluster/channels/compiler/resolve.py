@@ -182,11 +182,11 @@ class _Resolver:
         outputs: list[Output] = []
         seen: dict[str, exp.Expr] = {}
         for written in select.expressions:
-            place = offset_of(written)
+            offset = offset_of(written)
             for expression, name in self._outputs_of(written, scope, seen, len(items) + 1):
                 if name.lower() in seen and named:
                     message = f"two outputs are called {name}; name one with AS, such as {name} AS other_{name}"
-                    raise self.source.error(message, place)
+                    raise self.source.error(message, offset)
                 seen.setdefault(name.lower(), expression)
                 items.append(exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True)))
                 outputs.append(Output(name, expression.meta.get("type"), size_of(expression)))

@@ -39,11 +39,11 @@ def tiers_to_merge(sizes: Sequence[TierSize]) -> range | None:
     range(0, 1)
     """
     younger = sum(size.living for size in sizes)
-    for place, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         younger -= size.living
-        if place < len(sizes) - 1 and size.living <= RATIO * younger:
-            return range(place, len(sizes))
-    for place, size in enumerate(sizes):
+        if index < len(sizes) - 1 and size.living <= RATIO * younger:
+            return range(index, len(sizes))
+    for index, size in enumerate(sizes):
         if size.removed > MAX_REMOVED_SHARE * size.rows:
-            return range(place, place + 1)
+            return range(index, index + 1)
     return None

@@ -88,7 +88,7 @@ class PreparedFrame(msgspec.Struct, frozen=True, gc=False):
     def size(self) -> int:
         return HEADER_BYTES + len(self.meta) + len(self.body)
 
-    def placed_at(self, position: int, synced: int) -> tuple[bytes, bytes]:
+    def parts_at(self, position: int, synced: int) -> tuple[bytes, bytes]:
         """The buffers to write so that the frame stands at `position` in a log synced up to `synced`."""
         fields = _FIELDS.pack(
             self.body_checksum, len(self.meta), len(self.body), self.count, self.accepted_at_ms, position, synced
@@ -119,7 +119,7 @@ def encode_frame(frame: PreparedFrame, position: int, synced: int) -> bytes:
     >>> [frame.body for frame in scan_frames(encode_frame(prepared, 7, 0), 7)]
     [b'{}']
     """
-    return b"".join(frame.placed_at(position, synced))
+    return b"".join(frame.parts_at(position, synced))
 
 
 def frame_length(buffer: bytes, offset: int) -> int | None:

@@ -64,8 +64,8 @@ def _loads(number: str, when: str, placement: str, policies: Sequence[str], runs
     if picked is None:
         return None
     pictures = {
-        f"figure-{number}-{place}": loads_picture(f"({place}) {_SHORT[placement]}, {name}", run)
-        for place, (name, run) in enumerate(picked.items(), 1)
+        f"figure-{number}-{number}": loads_picture(f"({number}) {_SHORT[placement]}, {name}", run)
+        for number, (name, run) in enumerate(picked.items(), 1)
     }
     return PaperFigure(number, f"Load of each broker: {when}", pictures)
 
@@ -81,8 +81,8 @@ def _bars(number: str, when: str, placement: str, policies: Sequence[str], runs:
         "migrations": {name: {"": float(run.totals.migrations)} for name, run in picked.items()},
     }
     pictures = {
-        f"figure-{number}-{place}": bars_picture(f"({place}) {label.split(',')[0]}", groups, label)
-        for place, (label, groups) in enumerate(values.items(), 1)
+        f"figure-{number}-{number}": bars_picture(f"({number}) {label.split(',')[0]}", groups, label)
+        for number, (label, groups) in enumerate(values.items(), 1)
     }
     return PaperFigure(number, f"Maximal load, cov and migrations: {when}", pictures)
 
@@ -101,12 +101,12 @@ def _lines(number: str, when: str, placement: str, policies: Sequence[str], runs
 
 def _migrations_by_placement(runs: Runs) -> PaperFigure | None:
     pictures = {}
-    for place, policy in enumerate(("ldm", "sdm"), 1):
+    for number, policy in enumerate(("ldm", "sdm"), 1):
         names = {short: f"{PROTOTYPE}/{placement}/{policy}" for placement, short in _SHORT.items()}
         if any(name not in runs for name in names.values()):
             return None
         moved = {short: {"": float(runs[name].totals.migrations)} for short, name in names.items()}
-        pictures[f"figure-12-{place}"] = bars_picture(f"({place}) {policy}", moved, "migrations")
+        pictures[f"figure-12-{number}"] = bars_picture(f"({number}) {policy}", moved, "migrations")
     return PaperFigure("12", "Migrations after each placement", pictures)
 
 
@@ -115,9 +115,9 @@ def _skew(runs: Runs) -> PaperFigure | None:
     if picked is None:
         return None
     pictures = {}
-    for place, (name, run) in enumerate(picked.items(), 1):
-        pictures[f"figure-13-{place}-subscribers"] = subscribers_picture(f"({place}) NR, {name}: subscribers", run)
-        pictures[f"figure-13-{place}-loads"] = loads_picture(f"({place}) NR, {name}: loads", run)
+    for number, (name, run) in enumerate(picked.items(), 1):
+        pictures[f"figure-13-{number}-subscribers"] = subscribers_picture(f"({number}) NR, {name}: subscribers", run)
+        pictures[f"figure-13-{number}-loads"] = loads_picture(f"({number}) NR, {name}: loads", run)
     return PaperFigure("13", "Subscribers and load of each broker: nearest placement, simulated", pictures)
 
 

@@ -34,16 +34,16 @@ _LINESTRING = re.compile(r"LINESTRING\s*\(([^)]*)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Coordinates:
     x: float
     y: float
 
-    def distance_to(self, other: Point) -> float:
+    def distance_to(self, other: Coordinates) -> float:
         return math.hypot(self.x - other.x, self.y - other.y)
 
-    def towards(self, other: Point, share: float) -> Point:
+    def towards(self, other: Coordinates, share: float) -> Coordinates:
         """The point `share` of the way from here to `other`."""
-        return Point(self.x + (other.x - self.x) * share, self.y + (other.y - self.y) * share)
+        return Coordinates(self.x + (other.x - self.x) * share, self.y + (other.y - self.y) * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class District:
     """`weight` is how many live and work there, beside the others."""
 
     name: str
-    centre: Point
+    centre: Coordinates
     weight: float = 1.0
 
 
@@ -62,7 +62,7 @@ class City:
     width_m: float
     height_m: float
     districts: tuple[District, ...]
-    crossings: tuple[Point, ...]
+    crossings: tuple[Coordinates, ...]
     roads: tuple[tuple[int, ...], ...]
 
     @staticmethod
@@ -75,10 +75,10 @@ class City:
         rng = Random(seed)
         columns, rows = int(WIDTH_M / _BLOCK_M), int(HEIGHT_M / _BLOCK_M)
 
-        def crossing(column: int, row: int) -> Point:
+        def crossing(column: int, row: int) -> Coordinates:
             # Half a block from the edge, so that no shift leads out of the city.
             shift_x, shift_y = (rng.uniform(-_JITTER, _JITTER) for _ in range(2))
-            return Point((column + 0.5 + shift_x) * _BLOCK_M, (row + 0.5 + shift_y) * _BLOCK_M)
+            return Coordinates((column + 0.5 + shift_x) * _BLOCK_M, (row + 0.5 + shift_y) * _BLOCK_M)
 
         grid = [[crossing(column, row) for column in range(columns)] for row in range(rows)]
         across = [(grid[r][c], grid[r][c + 1]) for r in range(rows) for c in range(columns - 1)]
@@ -97,21 +97,21 @@ class City:
         >>> city.width_m, city.height_m, [len(there) for there in city.roads]
         (60.0, 100.0, [1, 2, 1])
         """
-        lines = [_points(match[1]) for match in _LINESTRING.finditer(text)]
+        lines = [_corners(match[1]) for match in _LINESTRING.finditer(text)]
         every = [point for line in lines for point in line]
         if not any(len(line) > 1 for line in lines):
             raise ValueError("no roads: expected WKT text with LINESTRING (x y, x y, ...)")
         west, south = min(point.x for point in every), min(point.y for point in every)
-        moved = [[Point(point.x - west, point.y - south) for point in line] for line in lines]
+        moved = [[Coordinates(point.x - west, point.y - south) for point in line] for line in lines]
         width, height = max(point.x for point in every) - west, max(point.y for point in every) - south
         segments = [segment for line in moved for segment in pairwise(line)]
-        places = sorted({point for segment in segments for point in segment}, key=lambda point: (point.x, point.y))
-        centres = Random(seed).sample(places, min(len(places), len(_DISTRICT_NAMES)))
+        locations = sorted({point for segment in segments for point in segment}, key=lambda point: (point.x, point.y))
+        centres = Random(seed).sample(locations, min(len(locations), len(_DISTRICT_NAMES)))
         return City._of(width, height, _districts(centres), segments)
 
     @staticmethod
     def _of(width_m: float, height_m: float, districts: tuple[District, ...], segments: Iterable[Segment]) -> City:
-        numbers: dict[Point, int] = {}
+        numbers: dict[Coordinates, int] = {}
         roads: list[set[int]] = []
         for segment in segments:
             for point in segment:
@@ -127,12 +127,12 @@ class City:
     def contains(self, x: float, y: float) -> bool:
         return 0 <= x <= self.width_m and 0 <= y <= self.height_m
 
-    def district_at(self, point: Point) -> District:
+    def district_at(self, point: Coordinates) -> District:
         """The district whose centre is nearest."""
         return min(self.districts, key=lambda district: district.centre.distance_to(point))
 
-    def random_place(self, rng: Random) -> Point:
-        """A place beside some road."""
+    def random_location(self, rng: Random) -> Coordinates:
+        """A location beside some road."""
         start, end = self.random_road(rng)
         return self.crossings[start].towards(self.crossings[end], rng.random())
 
@@ -158,20 +158,20 @@ class City:
         return "\n".join(lines) + "\n"
 
 
-Segment = tuple[Point, Point]
+Segment = tuple[Coordinates, Coordinates]
 
 
-def _districts(centres: Sequence[Point]) -> tuple[District, ...]:
+def _districts(centres: Sequence[Coordinates]) -> tuple[District, ...]:
     """The first is the most crowded; each after it has a smaller share, as with the sizes of towns."""
     named = zip(_DISTRICT_NAMES, centres, strict=False)
     return tuple(District(name, centre, 1 / rank) for rank, (name, centre) in enumerate(named, 1))
 
 
-def _coordinates(point: Point) -> str:
+def _coordinates(point: Coordinates) -> str:
     return f"{point.x:.2f} {point.y:.2f}"
 
 
-def _points(coordinates: str) -> list[Point]:
+def _corners(coordinates: str) -> list[Coordinates]:
     """The points of a `LINESTRING`'s inside; heights and measures beyond x and y are left out."""
     pairs = (pair.split()[:2] for pair in coordinates.split(","))
-    return [Point(float(x), float(y)) for x, y in pairs]
+    return [Coordinates(float(x), float(y)) for x, y in pairs]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
-from tocsin.lab.experiments.emergency.city import City, Point
+from tocsin.lab.experiments.emergency.city import City, Coordinates
 
 #: Walking pace, and city traffic.
 _WALKING_M_PER_S = (1.1, 1.8)
@@ -31,8 +31,8 @@ class RoadMap:
         self.city = city
         self.reachable = _largest_part(city.roads)
 
-    def crossing_near(self, place: Point) -> int:
-        return min(self.reachable, key=lambda one: self.city.crossings[one].distance_to(place))
+    def crossing_near(self, location: Coordinates) -> int:
+        return min(self.reachable, key=lambda one: self.city.crossings[one].distance_to(location))
 
     def route(self, start: int, goal: int) -> list[int]:
         """The shortest way, crossing by crossing (A*)."""
@@ -79,7 +79,7 @@ class Commuter:
         self._speed_m_per_s = speed_m_per_s
         self._stays_s = stays_s
         self._next_goal = 1
-        self._way: list[Point] = [roads.city.crossings[goals[0]]]
+        self._way: list[Coordinates] = [roads.city.crossings[goals[0]]]
         self._walked_m = 0.0
 
     @staticmethod
@@ -96,7 +96,7 @@ class Commuter:
         return Commuter(roads, goals[begin:] + goals[:begin], speed_m_per_s, rng.uniform(0, _STAYS_S[1]))
 
     @property
-    def place(self) -> Point:
+    def location(self) -> Coordinates:
         left_m = self._walked_m
         for start, end in pairwise(self._way):
             length_m = start.distance_to(end)
@@ -138,7 +138,7 @@ class Commuter:
 
 def _address(roads: RoadMap, rng: Random) -> int:
     centre = roads.city.random_district(rng).centre
-    return roads.crossing_near(Point(rng.gauss(centre.x, _SPREAD_M), rng.gauss(centre.y, _SPREAD_M)))
+    return roads.crossing_near(Coordinates(rng.gauss(centre.x, _SPREAD_M), rng.gauss(centre.y, _SPREAD_M)))
 
 
 class Roamer:
@@ -159,7 +159,7 @@ class Roamer:
         return Roamer(city, start, end, rng.uniform(0, length), speed_m_per_s)
 
     @property
-    def place(self) -> Point:
+    def location(self) -> Coordinates:
         start, end = self._city.crossings[self._start], self._city.crossings[self._end]
         return start.towards(end, self._walked_m / (start.distance_to(end) or 1.0))
 

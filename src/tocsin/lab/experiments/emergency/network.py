@@ -28,7 +28,7 @@ class RunFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class CityNetwork:
     cluster: ClusterProcess
     coordinator: ServerProcess
     brokers: Mapping[str, ServerProcess]
@@ -47,7 +47,7 @@ class Network:
 @asynccontextmanager
 async def running_network(
     folder: Path, city: City, brokers: int, coordinator_settings: Mapping[str, Any], say: Callable[[str], None]
-) -> AsyncIterator[Network]:
+) -> AsyncIterator[CityNetwork]:
     """Everything started and ready to serve; stopped and gone at the end."""
     say(f"starting a cluster, a coordinator and {brokers} brokers")
     async with AsyncExitStack() as stack:
@@ -55,15 +55,15 @@ async def running_network(
         settings = {**coordinator_settings, **_dashboard_settings(folder, city, cluster)}
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", settings))
 
-        async def start(name: str, place: str) -> ServerProcess:
-            told = {"place": place, "places_feed": LOCATIONS_FEED, "drain_timeout_s": 10}
+        async def start(name: str, location: str) -> ServerProcess:
+            told = {"location": location, "locations_feed": LOCATIONS_FEED, "drain_timeout_s": 10}
             return await _entered(stack, running_broker(name, folder / name, cluster.url, coordinator.url, told))
 
         # Brokers wait for the cluster by themselves, so all can start at once.
-        places = broker_places(city, brokers)
-        running = await asyncio.gather(*(start(name, place) for name, place in places.items()))
+        locations = broker_locations(city, brokers)
+        running = await asyncio.gather(*(start(name, location) for name, location in locations.items()))
         await asyncio.to_thread(_wait_ready, cluster)
-        yield Network(cluster, coordinator, dict(zip(places, running, strict=True)))
+        yield CityNetwork(cluster, coordinator, dict(zip(locations, running, strict=True)))
 
 
 async def _entered(stack: AsyncExitStack, starting: AbstractContextManager[ServerProcess]) -> ServerProcess:
@@ -85,22 +85,22 @@ def _dashboard_settings(folder: Path, city: City, cluster: ClusterProcess) -> di
     return {"cluster_url": cluster.url, "map_roads": str(roads)}
 
 
-def broker_places(city: City, count: int) -> dict[str, str]:
+def broker_locations(city: City, count: int) -> dict[str, str]:
     """Spread over the city, row by row, so that each has a part that it is nearest to.
 
-    >>> broker_places(City.generate(1), 2)
+    >>> broker_locations(City.generate(1), 2)
     {'broker-1': '2500,4000', 'broker-2': '7500,4000'}
     """
     rows = max(1, round((count * city.height_m / city.width_m) ** 0.5))
-    places = []
+    locations = []
     for row in range(rows):
         in_row = count // rows + (row < count % rows)
         y = city.height_m * (row + 0.5) / rows
-        places += [f"{city.width_m * (column + 0.5) / in_row:.0f},{y:.0f}" for column in range(in_row)]
-    return {f"broker-{number}": place for number, place in enumerate(places, 1)}
+        locations += [f"{city.width_m * (column + 0.5) / in_row:.0f},{y:.0f}" for column in range(in_row)]
+    return {f"broker-{number}": location for number, location in enumerate(locations, 1)}
 
 
-def prepare(network: Network, statements: str, shelters: Sequence[Record], locations: Sequence[Record]) -> None:
+def prepare(network: CityNetwork, statements: str, shelters: Sequence[Record], locations: Sequence[Record]) -> None:
     """The application's datasets, feeds and channels, its shelters, and where everybody is."""
     imports = network.cluster.log.parent / "data" / "imports"
     imports.mkdir(parents=True, exist_ok=True)

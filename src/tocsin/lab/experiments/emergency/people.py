@@ -1,4 +1,4 @@
-"""The people of the city: each has a device of their own, logs in and out, subscribes, listens, and tells its place."""
+"""The people of the city: each has a device, logs in and out, subscribes, listens, and tells its location."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import write_call
 
 _DEVICE = "phone"
-#: Everybody's place is told this often.
-PLACES_EVERY_S = 1.0
+#: Everybody tells their location this often.
+LOCATIONS_EVERY_S = 1.0
 
 
 class _Reported(msgspec.Struct):
@@ -57,10 +57,10 @@ class Person:
     def broker(self) -> str:
         return self._me.broker if self._me is not None else ""
 
-    async def do(self, one: Interaction, place: tuple[float, float]) -> None:
+    async def do(self, one: Interaction, location: tuple[float, float]) -> None:
         match one.action:
             case "login":
-                await self.log_in(place)
+                await self.log_in(location)
             case "logout":
                 await self.log_out()
             case "subscribe":
@@ -68,12 +68,12 @@ class Person:
             case "unsubscribe":
                 await self._unsubscribe(one.channel, {**one.parameters})
 
-    async def log_in(self, place: tuple[float, float]) -> None:
+    async def log_in(self, location: tuple[float, float]) -> None:
         me = Subscriber(
             coordinator=self._coordinator_url,
             token=self._token,
             device=_DEVICE,
-            place=place,
+            location=location,
             connect_timeout_s=60,
             subscribe_timeout_s=60,
         )
@@ -97,9 +97,9 @@ class Person:
         self._hold_of.clear()
         self._tally.logouts += 1
 
-    def tell_place(self, place: tuple[float, float]) -> None:
+    def tell_location(self, location: tuple[float, float]) -> None:
         if self._me is not None:
-            self._me.tell_place(*place)
+            self._me.tell_location(*location)
 
     def raise_failure(self) -> None:
         """If listening has ended, that is an error: nobody has asked for it."""
@@ -170,7 +170,7 @@ class People:
         async def live(user: str) -> None:
             for one in of_user[user]:
                 await until(one.at_s)
-                await self._people[user].do(one, self._workload.place_of(user))
+                await self._people[user].do(one, self._workload.location_of(user))
 
         async with asyncio.TaskGroup() as lives:
             for user in of_user:
@@ -180,18 +180,18 @@ class People:
         """For ever: everybody goes on, and tells where they are."""
         looked_at_s = time.monotonic()
         while True:
-            await asyncio.sleep(PLACES_EVERY_S)
+            await asyncio.sleep(LOCATIONS_EVERY_S)
             now_s = time.monotonic()
             self._workload.move_users((now_s - looked_at_s) * self._speed_up)
             looked_at_s = now_s
             for name, person in self._people.items():
                 person.raise_failure()
-                person.tell_place(self._workload.place_of(name))
+                person.tell_location(self._workload.location_of(name))
 
     async def all_log_in(self) -> None:
         """Those who are away come back, to be told what they missed."""
         away = [person for person in self._people.values() if not person.broker]
-        await asyncio.gather(*(one.log_in(self._workload.place_of(one.name)) for one in away))
+        await asyncio.gather(*(one.log_in(self._workload.location_of(one.name)) for one in away))
 
     async def all_log_out(self) -> None:
         await asyncio.gather(*(person.log_out() for person in self._people.values()))

@@ -1,4 +1,4 @@
-"""Before the city's clock begins: reports and places flow until the channels keep their periods.
+"""Before the city's clock begins: reports and locations flow until the channels keep their periods.
 
 A JVM that has just started interprets what it will soon have compiled, so the first runs of channels take ten times as
 long as all others. They say nothing about the city, nor about how many times faster than life the machine can run it.
@@ -13,7 +13,7 @@ from typing import Any
 
 from tocsin.client import AsyncPublisher, ClusterClient
 from tocsin.lab.experiments.emergency.network import LOCATIONS_FEED
-from tocsin.lab.experiments.emergency.people import PLACES_EVERY_S
+from tocsin.lab.experiments.emergency.people import LOCATIONS_EVERY_S
 from tocsin.lab.experiments.emergency.publishing import Publishers
 from tocsin.lab.experiments.emergency.tally import Tally
 from tocsin.lab.experiments.emergency.workload import Record
@@ -46,7 +46,7 @@ class Steadiness:
 
 
 async def warm_up(
-    cluster_url: str, reports: Iterator[Record], reports_per_s: float, places: Sequence[Record], most_s: float
+    cluster_url: str, reports: Iterator[Record], reports_per_s: float, locations: Sequence[Record], most_s: float
 ) -> bool:
     """Returns when all channels are steady, or after `most_s`; tells whether they are."""
     begun_s = time.monotonic()
@@ -57,7 +57,7 @@ async def warm_up(
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(Publishers(cluster_url, reports, Tally()).run(due))
-        telling = tasks.create_task(_tell(cluster_url, places))
+        telling = tasks.create_task(_tell(cluster_url, locations))
         is_steady = await _steady(cluster_url, begun_s + most_s)
         is_over = True
         telling.cancel()
@@ -74,8 +74,8 @@ async def _steady(cluster_url: str, until_s: float) -> bool:
     return False
 
 
-async def _tell(cluster_url: str, places: Sequence[Record]) -> None:
+async def _tell(cluster_url: str, locations: Sequence[Record]) -> None:
     async with AsyncPublisher(cluster_url, LOCATIONS_FEED) as publisher:
         while True:
-            await publisher.publish_all(places, wait_commit=True)
-            await asyncio.sleep(PLACES_EVERY_S)
+            await publisher.publish_all(locations, wait_commit=True)
+            await asyncio.sleep(LOCATIONS_EVERY_S)

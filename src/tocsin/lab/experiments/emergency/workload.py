@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tocsin.lab.experiments.emergency.city import City, Point
+from tocsin.lab.experiments.emergency.city import City, Coordinates
 from tocsin.lab.experiments.emergency.mobility import Commuter, RoadMap, Roamer
 from tocsin.lab.experiments.emergency.schema import CHANNELS
 
@@ -77,11 +77,11 @@ class EmergencyWorkload:
 
     def locations(self) -> list[Record]:
         """Where everybody is, for the feed `locations`."""
-        return [{"user_id": user_id, **_xy(person.place)} for user_id, person in self._people.items()]
+        return [{"user_id": user_id, **_xy(person.location)} for user_id, person in self._people.items()]
 
-    def place_of(self, user_id: str) -> tuple[float, float]:
-        place = self._people[user_id].place
-        return (place.x, place.y)
+    def location_of(self, user_id: str) -> tuple[float, float]:
+        location = self._people[user_id].location
+        return (location.x, location.y)
 
     def move_users(self, seconds: float) -> None:
         """Let everybody go on for `seconds`."""
@@ -96,16 +96,16 @@ class EmergencyWorkload:
         while True:
             etype = rng.choice(EMERGENCY_TYPES)
             publishers[etype].advance(rng.uniform(1, 10), rng)
-            yield self._report(number, etype, publishers[etype].place, rng)
+            yield self._report(number, etype, publishers[etype].location, rng)
             number += 1
 
-    def _report(self, number: int, etype: str, place: Point, rng: Random) -> Record:
+    def _report(self, number: int, etype: str, location: Coordinates, rng: Random) -> Record:
         severity = rng.randint(1, 5)
-        district = self._city.district_at(place).name
+        district = self._city.district_at(location).name
         report: Record = {
             "id": f"report-{self._seed}-{number:08d}",
             "etype": etype,
-            **_xy(place),
+            **_xy(location),
             "severity": severity,
             "message": f"{etype.replace('_', ' ').capitalize()} in {district}, severity {severity}.",
         }
@@ -117,18 +117,18 @@ class EmergencyWorkload:
     def shelters(self, count: int = 200) -> list[Record]:
         """Shelters beside roads all over the city."""
         rng = self._rngs["shelters"]
-        places = [self._city.random_place(rng) for _ in range(count)]
+        locations = [self._city.random_location(rng) for _ in range(count)]
         return [
             {
                 "id": f"shelter-{number:04d}",
-                "name": f"{self._city.district_at(place).name} shelter {number}",
-                **_xy(place),
+                "name": f"{self._city.district_at(location).name} shelter {number}",
+                **_xy(location),
             }
-            for number, place in enumerate(places)
+            for number, location in enumerate(locations)
         ]
 
     def interests(self, count: int) -> list[Interest]:
-        """`count` interests, spread evenly over the seven channels. Places are district centres: many ask the same."""
+        """`count` interests, spread evenly over the channels. Locations are district centres: many ask the same."""
         rng = self._rngs["interests"]
         channels = list(CHANNELS)
         return [self.interest(channels[number % len(channels)], rng) for number in range(count)]
@@ -152,6 +152,6 @@ def encode(record: Record) -> bytes:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _xy(place: Point) -> dict[str, float]:
+def _xy(location: Coordinates) -> dict[str, float]:
     # Centimetres are enough, and keep the records as short as they would be in life.
-    return {"x": round(place.x, 2), "y": round(place.y, 2)}
+    return {"x": round(location.x, 2), "y": round(location.y, 2)}

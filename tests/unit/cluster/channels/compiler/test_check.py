@@ -67,7 +67,7 @@ def test_ordinary_queries_pass(sql: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "place", "message"),
+    ("sql", "excerpt", "message"),
     [
         ("SELECT z FROM Shelters", "z", "unknown column z; known are id, name, x, y"),
         ("SELECT s.z FROM Shelters s", "s.z", "s has no column z; it has id, name, x, y"),
@@ -87,13 +87,13 @@ def test_ordinary_queries_pass(sql: str) -> None:
         ("SELECT id FROM Shelters LIMIT x", "x", "LIMIT needs a whole number"),
     ],
 )
-def test_errors_point_at_the_place(sql: str, place: str, message: str) -> None:
+def test_errors_point_at_the_place(sql: str, excerpt: str, message: str) -> None:
     """A refusal says what is wrong, what is known or allowed, and where."""
     with pytest.raises(StatementError) as refused:
         check(sql)
     assert message in refused.value.message
     line = sql.splitlines()[refused.value.line - 1]
-    assert line[refused.value.column - 1 :].startswith(place)
+    assert line[refused.value.column - 1 :].startswith(excerpt)
 
 
 def test_is_new_is_for_channels() -> None:
@@ -206,7 +206,7 @@ def test_text_that_passes_survives_being_written(text: str) -> None:
 
 def test_the_reference_lists_every_function() -> None:
     """docs/reference/statements.md names exactly the functions that are allowed."""
-    page = (Path(__file__).parents[4] / "docs" / "reference" / "statements.md").read_text()
+    page = (Path(__file__).parents[5] / "docs" / "reference" / "statements.md").read_text()
     table = page.partition("### Functions")[2]
     listed = {name for line in table.splitlines() if line.startswith("|") for name in re.findall(r"`(\w+)`", line)}
     assert listed - {"OVER"} == functions.ALLOWED

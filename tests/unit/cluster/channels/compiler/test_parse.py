@@ -166,7 +166,7 @@ def test_an_empty_script_has_no_statements() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "message"),
+    ("text", "excerpt", "message"),
     [
         ("CREATE DATASET D (a INT)", "DATASET", "expected one of ACTIVE, KEYED, REFERENCE, FEED"),
         ("CREATE ACTIVE DATASET D (a INT)", ")", "ACTIVE datasets need a PRIMARY KEY"),
@@ -215,14 +215,14 @@ def test_an_empty_script_has_no_statements() -> None:
         ("SELECT 'a\\qb'", "\\qb", "unknown escape in a string"),
     ],
 )
-def test_mistakes_are_pointed_at(text: str, place: str, message: str) -> None:
+def test_mistakes_are_pointed_at(text: str, excerpt: str, message: str) -> None:
     """A refusal says what is wrong, what is allowed, and where."""
     with pytest.raises(StatementError) as refused:
         parse_script(text)
     assert message in refused.value.message
     assert refused.value.text == text
     line = text.splitlines()[refused.value.line - 1]
-    assert line[refused.value.column - 1 :].startswith(place)
+    assert line[refused.value.column - 1 :].startswith(excerpt)
 
 
 def test_a_script_has_a_size_limit() -> None:

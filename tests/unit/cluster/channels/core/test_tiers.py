@@ -12,9 +12,9 @@ from tocsin.cluster.channels.core.tiers import MAX_REMOVED_SHARE, RATIO, TierSiz
 Step = tuple[int, float]
 
 
-def merged(sizes: list[TierSize], places: range) -> list[TierSize]:
-    living = sum(sizes[place].living for place in places)
-    return [*sizes[: places.start], *([TierSize(living)] if living else []), *sizes[places.stop :]]
+def merged(sizes: list[TierSize], column_of: range) -> list[TierSize]:
+    living = sum(sizes[number].living for number in column_of)
+    return [*sizes[: column_of.start], *([TierSize(living)] if living else []), *sizes[column_of.stop :]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 1_000_000), st.floats(0, 1)), max_size=60))
@@ -26,14 +26,14 @@ def test_merging_ends_and_leaves_few_tiers(steps: list[Step]) -> None:
         sizes.append(TierSize(rows))
         living = sum(size.living for size in sizes)
         merges = 0
-        while (places := tiers_to_merge(sizes)) is not None:
-            sizes = merged(sizes, places)
+        while (column_of := tiers_to_merge(sizes)) is not None:
+            sizes = merged(sizes, column_of)
             merges += 1
             assert merges <= 2 * len(steps) + 2
         assert sum(size.living for size in sizes) == living
         assert all(size.removed <= MAX_REMOVED_SHARE * size.rows for size in sizes)
-        for place, size in enumerate(sizes[:-1]):
-            assert size.living > RATIO * sum(younger.living for younger in sizes[place + 1 :])
+        for number, size in enumerate(sizes[:-1]):
+            assert size.living > RATIO * sum(younger.living for younger in sizes[number + 1 :])
 
 
 def test_newcomers_rewrite_a_large_tier_seldom() -> None:
@@ -42,9 +42,9 @@ def test_newcomers_rewrite_a_large_tier_seldom() -> None:
     while come < 10_000_000:
         sizes.append(TierSize(10_000))
         come += 10_000
-        while (places := tiers_to_merge(sizes)) is not None:
-            written += sum(sizes[place].living for place in places)
-            sizes = merged(sizes, places)
+        while (column_of := tiers_to_merge(sizes)) is not None:
+            written += sum(sizes[number].living for number in column_of)
+            sizes = merged(sizes, column_of)
         assert len(sizes) <= 2 + log(20_000_000 / 10_000, RATIO + 1)
     assert written / come < 25
 

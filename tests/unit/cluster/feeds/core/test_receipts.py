@@ -27,18 +27,18 @@ def test_parse_undoes_str(receipt: Receipt) -> None:
 def test_one_wrong_character_is_noticed(receipt: Receipt, data: st.DataObject) -> None:
     """A typo never leads to somebody else's records."""
     text = str(receipt)
-    place = data.draw(st.integers(0, len(text) - 1))
-    other = data.draw(st.sampled_from("0123456789abcdefghjkmnpqrstvwxyz").filter(lambda c: c != text[place]))
+    index = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.sampled_from("0123456789abcdefghjkmnpqrstvwxyz").filter(lambda c: c != text[index]))
     with pytest.raises(InvalidValue):
-        Receipt.parse(text[:place] + other + text[place + 1 :])
+        Receipt.parse(text[:index] + other + text[index + 1 :])
 
 
 @given(RECEIPTS, st.data())
 def test_swapped_neighbours_are_noticed(receipt: Receipt, data: st.DataObject) -> None:
     """The commonest typing mistake."""
     text = str(receipt)
-    place = data.draw(st.integers(0, len(text) - 2))
-    swapped = text[:place] + text[place + 1] + text[place] + text[place + 2 :]
+    index = data.draw(st.integers(0, len(text) - 2))
+    swapped = text[:index] + text[index + 1] + text[index] + text[index + 2 :]
     if swapped != text:
         with pytest.raises(InvalidValue):
             Receipt.parse(swapped)

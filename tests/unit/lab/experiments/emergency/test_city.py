@@ -4,16 +4,16 @@ from random import Random
 
 import pytest
 
-from tocsin.lab.experiments.emergency.city import City, Point
+from tocsin.lab.experiments.emergency.city import City, Coordinates
 from tocsin.lab.experiments.emergency.mobility import Roamer
 
 
-def on_a_road(city: City, place: Point) -> bool:
-    """Whether `place` lies on some segment, to a centimetre."""
+def on_a_road(city: City, location: Coordinates) -> bool:
+    """Whether `location` lies on some segment, to a centimetre."""
     for start, ends in enumerate(city.roads):
         for end in ends:
             a, b = city.crossings[start], city.crossings[end]
-            if abs(a.distance_to(place) + place.distance_to(b) - a.distance_to(b)) < 0.01:
+            if abs(a.distance_to(location) + location.distance_to(b) - a.distance_to(b)) < 0.01:
                 return True
     return False
 
@@ -39,10 +39,10 @@ def test_walkers_stay_on_roads(speed_m_per_s: float) -> None:
     city, rng = City.generate(4), Random(4)
     walker = Roamer.start(city, rng, speed_m_per_s)
     for _ in range(20):
-        before = walker.place
+        before = walker.location
         walker.advance(7, rng)
-        assert before.distance_to(walker.place) <= speed_m_per_s * 7 + 0.01
-        assert on_a_road(city, walker.place)
+        assert before.distance_to(walker.location) <= speed_m_per_s * 7 + 0.01
+        assert on_a_road(city, walker.location)
 
 
 def test_dead_end_turns_back() -> None:
@@ -50,7 +50,7 @@ def test_dead_end_turns_back() -> None:
     city = City.from_wkt("LINESTRING (0 0, 100 0)")
     walker = Roamer(city, 0, 1, walked_m=90, speed_m_per_s=10)
     walker.advance(2, Random(0))
-    assert walker.place == Point(90, 0)
+    assert walker.location == Coordinates(90, 0)
 
 
 def test_wkt_roads_meet_and_are_moved_to_the_corner() -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tocsin.lab.experiments.emergency.city import City, Point
+from tocsin.lab.experiments.emergency.city import City, Coordinates
 from tocsin.lab.experiments.emergency.mobility import Commuter, RoadMap, Roamer
 from unit.lab.experiments.emergency.test_city import on_a_road
 
@@ -19,7 +19,7 @@ LINESTRING (900 900, 950 900)
 
 
 def crossing(city: City, x: float, y: float) -> int:
-    return city.crossings.index(Point(x, y))
+    return city.crossings.index(Coordinates(x, y))
 
 
 def test_the_shortest_way() -> None:
@@ -34,7 +34,7 @@ def test_nobody_lives_where_no_road_leads() -> None:
     city = City.from_wkt(_SQUARE)
     roads = RoadMap(city)
     assert crossing(city, 900, 900) not in roads.reachable
-    assert roads.crossing_near(Point(1000, 1000)) == crossing(city, 100, 300)
+    assert roads.crossing_near(Coordinates(1000, 1000)) == crossing(city, 100, 300)
 
 
 def test_a_commuter_stays_then_goes_then_stays() -> None:
@@ -42,15 +42,15 @@ def test_a_commuter_stays_then_goes_then_stays() -> None:
     goals = [crossing(city, 0, 0), crossing(city, 100, 100)]
     commuter, rng = Commuter(RoadMap(city), goals, speed_m_per_s=10, stays_s=5), Random(1)
     commuter.advance(4, rng)
-    assert commuter.place == Point(0, 0)
+    assert commuter.location == Coordinates(0, 0)
     commuter.advance(6, rng)
-    assert commuter.place == Point(50, 0)
+    assert commuter.location == Coordinates(50, 0)
     commuter.advance(10, rng)
-    assert commuter.place == Point(100, 50)
+    assert commuter.location == Coordinates(100, 50)
     commuter.advance(5, rng)
-    assert commuter.place == Point(100, 100)
+    assert commuter.location == Coordinates(100, 100)
     commuter.advance(50, rng)
-    assert commuter.place == Point(100, 100), "one stays a minute at least"
+    assert commuter.location == Coordinates(100, 100), "one stays a minute at least"
 
 
 @pytest.mark.parametrize("step_s", [0.7, 90.0])
@@ -62,12 +62,12 @@ def test_commuters_are_on_roads_and_never_jump(step_s: float) -> None:
     moved = 0
     for _ in range(60):
         for person in people:
-            before = person.place
+            before = person.location
             person.advance(step_s, rng)
-            assert before.distance_to(person.place) <= 14.0 * step_s + 0.01
-            moved += before != person.place
+            assert before.distance_to(person.location) <= 14.0 * step_s + 0.01
+            moved += before != person.location
     assert moved
-    assert all(on_a_road(city, person.place) for person in people)
+    assert all(on_a_road(city, person.location) for person in people)
 
 
 def test_steps_do_not_matter() -> None:
@@ -78,13 +78,13 @@ def test_steps_do_not_matter() -> None:
     for _ in range(100):
         one.advance(1, Random(0))
     other.advance(100, Random(0))
-    assert one.place.distance_to(other.place) < 0.001
+    assert one.location.distance_to(other.location) < 0.001
 
 
 def test_crowded_districts_have_more_people() -> None:
     city, rng = City.generate(2), Random(2)
     roads = RoadMap(city)
-    homes = Counter(city.district_at(Commuter.settle(roads, rng).place).name for _ in range(600))
+    homes = Counter(city.district_at(Commuter.settle(roads, rng).location).name for _ in range(600))
     most, least = city.districts[0], city.districts[-1]
     assert most.weight > 10 * least.weight
     assert homes[most.name] > 3 * homes[least.name]
@@ -94,4 +94,4 @@ def test_a_roamer_turns_back_at_a_dead_end() -> None:
     city = City.from_wkt("LINESTRING (0 0, 100 0)")
     roamer = Roamer(city, 0, 1, walked_m=90, speed_m_per_s=10)
     roamer.advance(2, Random(0))
-    assert roamer.place == Point(90, 0)
+    assert roamer.location == Coordinates(90, 0)

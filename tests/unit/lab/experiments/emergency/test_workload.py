@@ -59,7 +59,7 @@ def test_users_move_inside_the_city(workload: EmergencyWorkload) -> None:
         for user in locations:
             seen[user["user_id"]].add((user["x"], user["y"]))
         workload.move_users(60)
-    assert all(len(places) > 1 for places in seen.values())
+    assert all(len(locations) > 1 for locations in seen.values())
 
 
 def test_shelters(workload: EmergencyWorkload) -> None:
