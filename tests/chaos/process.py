@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from enum import StrEnum
@@ -17,6 +16,7 @@ import psutil
 
 from tocsin.client.cluster import ClusterClient, ServerError
 from tocsin.runtime.ports import free_port
+from tocsin.runtime.processes import start_server
 
 TESTS = Path(__file__).resolve().parents[1]
 #: What `tocsin cluster` exits with when it can't go on; whoever runs it starts it again.
@@ -28,13 +28,13 @@ _STOP_WITHIN_S = 60.0
 
 #: Small, so that in minutes the log rolls segments, tables are compacted and windows are read from files.
 _SETTINGS = {
-    "TOCSIN_CLUSTER_SPARK_DRIVER_MEMORY": "1g",
-    "TOCSIN_CLUSTER_LANDING_SEGMENT_BYTES": str(128 << 10),
-    "TOCSIN_CLUSTER_BATCH_MAX_BYTES": str(256 << 10),
-    "TOCSIN_CLUSTER_COMPACT_EVERY_COMMITS": "20",
-    "TOCSIN_CLUSTER_RECENT_ROWS_MAX_BYTES": str(64 << 10),
-    "TOCSIN_CLUSTER_RECENT_RESULTS_MAX_BYTES": str(256 << 10),
-    "TOCSIN_CLUSTER_LOG_LEVEL": "warning",
+    "spark_driver_memory": "1g",
+    "landing_segment_bytes": 128 << 10,
+    "batch_max_bytes": 256 << 10,
+    "compact_every_commits": 20,
+    "recent_rows_max_bytes": 64 << 10,
+    "recent_results_max_bytes": 256 << 10,
+    "log_level": "warning",
 }
 
 
@@ -51,6 +51,13 @@ class Target(StrEnum):
 
 class Misbehaved(Exception):
     """The process did not do what it promises to, apart from records and results."""
+
+
+def environment() -> dict[str, str]:
+    """Of a child: nothing of whoever runs this, and where the tests are."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+    path = os.pathsep.join(filter(None, (str(TESTS), inherited.get("PYTHONPATH"))))
+    return inherited | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
 
 
 class ClusterProcess:
@@ -76,16 +83,16 @@ class ClusterProcess:
         return self._process
 
     def start(self) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
-        path = os.pathsep.join(filter(None, (str(TESTS), environment.get("PYTHONPATH"))))
-        environment |= _SETTINGS | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
-        command = [sys.executable, "-m", *self._module, "cluster"]
-        command += ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         self._started_s = time.monotonic()
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
-            )
+        self._process = start_server(
+            "cluster",
+            self.data_dir,
+            self.port,
+            self.log_file,
+            _SETTINGS,
+            module=self._module,
+            environment=environment(),
+        )
 
     def wait_ready(self, within_s: float = READY_WITHIN_S) -> bool:
         """Whether it was ready within that time. Raises Misbehaved if it ended instead."""

@@ -6,8 +6,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,6 +19,7 @@ from disk.recording import Disk, Witness, build_recorder, environment, read_reco
 from disk.workload import BROKER, KINDS, Told, note
 from tocsin.client.cluster import ClusterClient, ServerError
 from tocsin.runtime.ports import free_port
+from tocsin.runtime.processes import start_server
 
 _STATEMENTS = """
 CREATE ACTIVE DATASET Records (id BIGINT, k BIGINT, PRIMARY KEY (id));
@@ -63,20 +62,8 @@ def cut_whole_cluster(seed: str, cuts: int) -> CutReport:
 @contextmanager
 def _cluster(data: Path, variables: dict[str, str]) -> Iterator[ClusterClient]:
     port = free_port()
-    command = [sys.executable, "-m", "tocsin", "cluster", "--data-dir", str(data), "--port", str(port)]
-    settings = {
-        "TOCSIN_CLUSTER_SPARK_DRIVER_MEMORY": "1g",
-        "TOCSIN_CLUSTER_COMPACT_EVERY_COMMITS": "20",
-        "TOCSIN_CLUSTER_LOG_LEVEL": "error",
-    }
-    process = subprocess.Popen(
-        command,
-        env={**variables, **settings},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    settings = {"spark_driver_memory": "1g", "compact_every_commits": 20, "log_level": "error"}
+    process = start_server("cluster", data, port, Path(os.devnull), settings, environment=variables)
     try:
         with ClusterClient(f"http://127.0.0.1:{port}") as client:
             client.wait_ready(_READY_WITHIN_S)

@@ -12,7 +12,7 @@ from documentation import ROOT
 from e2e.conftest import System, shell_environment
 from e2e.reading import Reader
 from tocsin.client import CoordinatorClient
-from tocsin.testing.processes import running_coordinator
+from tocsin.testing.network import running_coordinator
 
 pytestmark = pytest.mark.shell
 

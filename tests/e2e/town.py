@@ -20,7 +20,8 @@ import httpx
 
 from tocsin.client import ClusterClient, Subscriber
 from tocsin.lab.experiments.emergency.city import City
-from tocsin.testing.processes import ServerProcess, running_broker, running_cluster, running_coordinator
+from tocsin.runtime.processes import ServerProcess
+from tocsin.testing.network import running_network
 
 API_TOKEN = "operators-token"
 BROKER_TOKEN = "brokers-token"
@@ -221,35 +222,29 @@ def running_town(
     roads = folder / "roads.wkt"
     write_roads(city, roads)
     with ExitStack() as stack:
-        cluster = stack.enter_context(running_cluster(folder / "cluster", {"spark_driver_memory": "1g"}))
-        settings = {
-            "api_token": API_TOKEN,
-            "viewer_token": VIEWER_TOKEN,
-            "broker_token": BROKER_TOKEN,
-            "cluster_url": cluster.url,
-            "map_roads": roads,
-            "placement": "nearest",
-            "rates_window_s": rates_window_s,
-        }
-        coordinator = stack.enter_context(running_coordinator(folder / "coordinator", settings))
         locations = broker_locations(city, brokers)
-        started = {
-            name: stack.enter_context(
-                running_broker(
-                    name,
-                    folder / name,
-                    cluster.url,
-                    coordinator.url,
-                    {"location": f"{x},{y}", "broker_token": BROKER_TOKEN},
-                )
+        network = stack.enter_context(
+            running_network(
+                folder,
+                cluster={"spark_driver_memory": "1g"},
+                coordinator={
+                    "api_token": API_TOKEN,
+                    "viewer_token": VIEWER_TOKEN,
+                    "broker_token": BROKER_TOKEN,
+                    "map_roads": roads,
+                    "placement": "nearest",
+                    "rates_window_s": rates_window_s,
+                },
+                brokers={
+                    name: {"location": f"{x},{y}", "broker_token": BROKER_TOKEN} for name, (x, y) in locations.items()
+                },
+                with_dashboard=True,
+                schema=_SCHEMA,
             )
-            for name, (x, y) in locations.items()
-        }
-        client = stack.enter_context(cluster.client())
-        client.wait_ready(120)
-        client.sql(_SCHEMA)
-        crowd = People(coordinator.url, Random(seed))
+        )
+        client = stack.enter_context(network.cluster.client())
+        crowd = People(network.coordinator.url, Random(seed))
         stack.callback(crowd.close)
-        town = Town(client, cluster.url, coordinator, city, rng, crowd, started)
+        town = Town(client, network.cluster.url, network.coordinator, city, rng, crowd, network.brokers)
         crowd.arrive(homes(city, list(locations.values()), people, rng))
         yield town

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from integration.live import PATIENCE_S, Live
-from tocsin.testing.processes import ServerProcess, running_broker, running_coordinator
+from tocsin.runtime.processes import ServerProcess
+from tocsin.testing import network
 
 
 @dataclass
@@ -46,11 +47,12 @@ class Socket:
         return [self.next_of("notification")["payload"] for _ in range(count)]
 
 
-@dataclass
 class Network:
-    live: Live
-    coordinator: ServerProcess
-    folder: Path
+    def __init__(self, live: Live, processes: network.RunningNetwork) -> None:
+        self.live = live
+        self.coordinator = processes.coordinator
+        self.folder = processes.folder
+        self._processes = processes
 
     def token(self, user: str, permission: str | None = None) -> str:
         body = {"name": user, "password": "correct horse"} | ({"permission": permission} if permission else {})
@@ -59,10 +61,8 @@ class Network:
         token: str = answer.json()["token"]
         return token
 
-    @contextmanager
-    def broker(self, name: str, **settings: Any) -> Iterator[ServerProcess]:
-        with running_broker(name, self.folder / name, self.live.url, self.coordinator.url, settings) as process:
-            yield process
+    def broker(self, name: str, **settings: Any) -> AbstractContextManager[ServerProcess]:
+        return self._processes.running_broker(name, settings)
 
     @contextmanager
     def hello(self, broker: ServerProcess, token: str, device: str = "phone", **more: Any) -> Iterator[Socket]:
@@ -80,5 +80,6 @@ def socket_to(broker: ServerProcess, **options: Any) -> Iterator[Socket]:
 
 @contextmanager
 def running_network(live: Live, folder: Path, **settings: Any) -> Iterator[Network]:
-    with running_coordinator(folder / "coordinator", {"dead_after_s": 2, **settings}) as coordinator:
-        yield Network(live, coordinator, folder)
+    settings = {"dead_after_s": 2, **settings}
+    with network.running_network(folder, cluster_url=live.url, coordinator=settings) as processes:
+        yield Network(live, processes)

@@ -24,7 +24,8 @@ from integration.network import Network, Socket, running_network, socket_to
 from tocsin.broker.shell.store import SessionStore
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_IDLE, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_TOO_MUCH
-from tocsin.testing.processes import ServerProcess, running_broker, stop
+from tocsin.runtime.processes import ServerProcess, stop
+from tocsin.testing.network import running_broker
 
 _SCHEMA = """
     CREATE ACTIVE DATASET Alerts (id STRING, topic STRING, text STRING, PRIMARY KEY (id));

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from websockets.sync.client import connect
 
 from integration.live import PATIENCE_S, wait_until
 from tocsin.runtime.ports import free_port
-from tocsin.testing.processes import stop
+from tocsin.runtime.processes import start_server, stop
 from unit.runtime.certificates import write_certificate
 
 
@@ -24,15 +22,9 @@ def broker(tmp_path: Path) -> Iterator[int]:
     """A broker that serves TLS, though it finds neither cluster nor coordinator; its port."""
     certificate, key = write_certificate(tmp_path)
     port, nobody = free_port(), f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "tocsin", "broker", "--data-dir", str(tmp_path / "data"), "--port", str(port)]
-    command += ["--cluster-url", nobody, "--coordinator-url", nobody]
-    environment = {
-        "TOCSIN_BROKER_TLS_CERTIFICATE": str(certificate),
-        "TOCSIN_BROKER_TLS_KEY": str(key),
-        "PATH": "/usr/bin:/bin",
-    }
-    with (tmp_path / "broker.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    options = ["--cluster-url", nobody, "--coordinator-url", nobody]
+    settings = {"tls_certificate": certificate, "tls_key": key}
+    process = start_server("broker", tmp_path / "data", port, tmp_path / "broker.log", settings, options)
     try:
         yield port
     finally:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -30,8 +28,8 @@ from tocsin.coordinator.accounts import passwords
 from tocsin.coordinator.server import make_app, serve
 from tocsin.errors import InvalidValue
 from tocsin.runtime.ports import free_port
+from tocsin.runtime.processes import start_server, stop
 from tocsin.settings import CoordinatorSettings
-from tocsin.testing.processes import stop
 from unit.runtime.certificates import write_certificate
 from unit.runtime.test_tokens import ATTACKS
 
@@ -59,11 +57,7 @@ def running(folder: Path, **changes: Any) -> Iterator[Coordinator]:
     """`tocsin coordinator` on `folder`, once it answers."""
     port = free_port()
     log = folder / "coordinator.log"
-    values = {"data_dir": folder / "data", "port": port, "log_level": "debug", **changes}
-    environment = {**os.environ, **{f"TOCSIN_COORDINATOR_{name.upper()}": str(value) for name, value in values.items()}}
-    with log.open("ab") as output:
-        command = [sys.executable, "-m", "tocsin", "coordinator"]
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    process = start_server("coordinator", folder / "data", port, log, {"log_level": "debug", **changes})
     url = f"{'https' if 'tls_key' in changes else 'http'}://127.0.0.1:{port}"
     try:
         _wait_healthy(url, process, log)

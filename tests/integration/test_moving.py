@@ -15,7 +15,7 @@ import pytest
 from integration.live import PATIENCE_S, Live, wait_until
 from integration.network import Network, running_network
 from tocsin.client import AsyncPublisher, CoordinatorClient, ServerError, Subscriber
-from tocsin.testing.processes import ServerProcess
+from tocsin.runtime.processes import ServerProcess
 
 _TOPICS = [f"moving-{number}" for number in range(6)]
 

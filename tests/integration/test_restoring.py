@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from integration.conftest import settings_for
 from integration.live import serving
 from integration.network import running_network
+from tocsin.runtime.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def test_who_was_further_along_is_told_and_hears_what_is_new(spark: SparkSession
     """The broker goes on from where the restored cluster says and keeps its subscribers. Each is told, once, and
     gets every alert that comes from then on; who comes back with a position of the lost history is told too."""
     settings, back_up = settings_for(tmp_path), tmp_path / "back-up"
-    port = _free_port()
+    port = free_port()
     with ExitStack() as stack:
         with serving(settings, spark, port) as live:
             live.sql(_SCHEMA)
@@ -61,9 +61,3 @@ def test_who_was_further_along_is_told_and_hears_what_is_new(spark: SparkSession
 
 def _sequence(position: str) -> int:
     return int(position.split("-")[1])
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port

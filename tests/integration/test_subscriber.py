@@ -18,7 +18,7 @@ from integration.live import PATIENCE_S, Live, wait_until
 from integration.network import Network, running_network
 from tocsin.client import AsyncPublisher, CoordinatorClient, Subscriber, Subscription, SyncSubscriber
 from tocsin.errors import InvalidValue, NotFound, Unauthorised
-from tocsin.testing.processes import ServerProcess
+from tocsin.runtime.processes import ServerProcess
 
 
 @pytest.fixture(scope="module")

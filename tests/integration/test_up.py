@@ -28,8 +28,8 @@ from integration.live import wait_until
 from tocsin.cli.main import app
 from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.ports import free_port
+from tocsin.runtime.processes import stop
 from tocsin.runtime.run_records import processes_of, read_record
-from tocsin.testing.processes import stop
 
 _TESTS = Path(__file__).parents[1]
 #: What has to be said is said within 2 s on a quiet machine. On one with ten times the work Python alone takes 15 s:

@@ -17,8 +17,9 @@ import httpx
 from scorecard.commands import TESTS
 from scorecard.crowd import Connect, Crowd
 from tocsin.lab.benchmarks.load_wire import Seat
-from tocsin.lab.benchmarks.network import RunningNetwork, running_network
+from tocsin.lab.benchmarks.network import place, running_benchmark
 from tocsin.runtime.files import raise_open_files
+from tocsin.testing.network import RunningNetwork
 
 SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, number BIGINT, topic STRING, sent_us BIGINT, message STRING,
@@ -71,8 +72,7 @@ class Loaded:
 
     def memory_mb(self) -> dict[str, int]:
         """Resident memory of each process, its children included."""
-        servers = {"cluster": self.network.cluster, "coordinator": self.network.coordinator, **self.network.brokers}
-        return {name: server.memory_mb() for name, server in servers.items()}
+        return {name: server.memory_mb() for name, server in self.network.servers.items()}
 
     def broker_memory_bytes(self) -> int:
         return sum(broker.memory_bytes() for broker in self.network.brokers.values())
@@ -88,15 +88,15 @@ def loaded(subscribers: int, deliveries_per_s: int, brokers: int = 2, topics: in
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-scorecard-")))
         crowd = stack.enter_context(Crowd())
-        network = stack.enter_context(running_network(folder, brokers, SCHEMA))
+        network, token = stack.enter_context(running_benchmark(folder, brokers, SCHEMA))
         seats = {f"load-{number}": f"topic{number % topics:03d}" for number in range(subscribers)}
-        for name, devices in network.place(list(seats)).items():
+        for name, devices in place(network, token, list(seats)).items():
             server = network.brokers[name]
             order = Connect(
                 server.host,
                 server.port,
                 CHANNEL,
-                network.token,
+                token,
                 [Seat(device, [seats[device]]) for device in devices],
             )
             crowd.do(order)

@@ -15,14 +15,9 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from tocsin.client import ClusterClient
+from tocsin.runtime.processes import ServerProcess
 from tocsin.runtime.usage import usage
-from tocsin.testing.processes import (
-    ClusterProcess,
-    ServerProcess,
-    running_broker,
-    running_cluster,
-    running_coordinator,
-)
+from tocsin.testing.network import ClusterProcess, running_network
 
 SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, topic STRING, message STRING, PRIMARY KEY (id));
@@ -127,16 +122,16 @@ def secured(broker_settings: dict[str, Any] | None = None) -> Iterator[Secured]:
     cluster_token, operator_token, broker_token = (secrets.token_urlsafe() for _ in range(3))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-scorecard-")))
-        cluster = stack.enter_context(
-            running_cluster(folder / "cluster", {"api_token": cluster_token, "broker_token": broker_token})
+        network = stack.enter_context(
+            running_network(
+                folder,
+                cluster={"api_token": cluster_token, "broker_token": broker_token},
+                coordinator={"api_token": operator_token, "broker_token": broker_token},
+                brokers={"broker-1": {"broker_token": broker_token, **(broker_settings or {})}},
+            )
         )
-        tokens = {"api_token": operator_token, "broker_token": broker_token}
-        coordinator = stack.enter_context(running_coordinator(folder / "coordinator", tokens))
-        with ClusterClient(cluster.url, token=cluster_token) as client:
-            client.wait_ready()
+        with ClusterClient(network.cluster.url, token=cluster_token) as client:
             (created,) = [answer for answer in client.sql(SCHEMA) if "token" in answer["columns"]]
             publisher_token = str(created["rows"][0][1])
-        settings = {"broker_token": broker_token} | (broker_settings or {})
         opening = (cluster_token, operator_token, broker_token, publisher_token)
-        broker = running_broker("broker-1", folder / "broker-1", cluster.url, coordinator.url, settings)
-        yield Secured(folder, cluster, coordinator, stack.enter_context(broker), *opening)
+        yield Secured(folder, network.cluster, network.coordinator, network.brokers["broker-1"], *opening)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,8 +18,7 @@ from tocsin.client import ClusterClient
 from tocsin.errors import TocsinError
 from tocsin.runtime.class_archive import archive_of
 from tocsin.runtime.java import JavaHome, find_java
-from tocsin.runtime.ports import free_port
-from tocsin.variables import variable_of
+from tocsin.runtime.processes import running_server
 
 #: A little of all that clusters do, so that its classes are loaded.
 _SCHEMA = """
@@ -42,7 +40,6 @@ _SUBSCRIPTIONS: list[Mapping[str, Any]] = [
 _BROKER = "prepare"
 _READY_TIMEOUT_S = 300.0
 _RESULTS_TIMEOUT_S = 120.0
-_STOP_TIMEOUT_S = 30.0
 #: Java writes the archive when it ends.
 _WRITE_TIMEOUT_S = 300.0
 
@@ -101,27 +98,14 @@ def _settle(made: Path, target: Path) -> None:
 
 def _try_out(folder: Path, java_options: str) -> None:
     """A cluster's life in short, with real records and results. Returns when its Java has ended."""
-    port = free_port()
-    folder.mkdir()
-    command = [sys.executable, "-m", "tocsin", "cluster", "--data-dir", str(folder / "data"), "--port", str(port)]
-    environment = {**os.environ, variable_of("cluster", "spark_java_options"): java_options}
-    with (folder / "cluster.log").open("wb") as log:
-        cluster = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-    try:
-        with ClusterClient(f"http://127.0.0.1:{port}") as client:
-            client.wait_ready(_READY_TIMEOUT_S)
-            processes = psutil.Process(cluster.pid).children(recursive=True)
+    with running_server("cluster", folder, {"spark_java_options": java_options}) as cluster:
+        cluster.wait_ready(_READY_TIMEOUT_S)
+        processes = psutil.Process(cluster.process.pid).children(recursive=True)
+        with ClusterClient(cluster.url) as client:
             client.sql(_SCHEMA)
             client.sql("INSERT INTO Shelters VALUES ('s1', 0.0, 0.0)")
             _run_channels(client)
             client.sql("SELECT kind, count(*) AS reports FROM Reports GROUP BY kind")
-    finally:
-        cluster.terminate()
-        try:
-            cluster.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            cluster.kill()
-            cluster.wait()
     _, alive = psutil.wait_procs(processes, timeout=_WRITE_TIMEOUT_S)
     if alive:
         raise TimeoutError(f"Java was not done after {_WRITE_TIMEOUT_S:g} s")

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from chaos.process import EXIT_WITHIN_S, TESTS, Misbehaved
-from tocsin.client.shell.trust import usual_trust
+from chaos.process import EXIT_WITHIN_S, Misbehaved, environment
 from tocsin.runtime.ports import free_port
-from tocsin.variables import variable_of
+from tocsin.runtime.processes import start_server
 
 READY_WITHIN_S = 90.0
-
-
-def environment(process: str = "", settings: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """Of a child: nothing of whoever runs this, and where the tests are; for a server, its settings."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
-    path = os.pathsep.join(filter(None, (str(TESTS), inherited.get("PYTHONPATH"))))
-    ours = {variable_of(process, name): str(value) for name, value in (settings or {}).items()}
-    return inherited | ours | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
 
 
 class Server:
@@ -48,9 +39,17 @@ class Server:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = folder / f"{name}.log"
-        data = ["--data-dir", str(folder / name), "--port", str(self.port)]
-        self._command = [sys.executable, "-m", *module, *options, *data]
-        self._environment = environment(module[-1], settings)
+        self._start = partial(
+            start_server,
+            module[-1],
+            folder / name,
+            self.port,
+            self.log_file,
+            settings,
+            options,
+            module=module[:-1],
+            environment=environment(),
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -58,15 +57,7 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-                start_new_session=True,
-            )
+        self._process = self._start()
 
     def kill(self) -> None:
         """Raises Misbehaved if it had ended by itself."""
@@ -91,7 +82,7 @@ class Server:
 
     def wait_ready(self, within_s: float = READY_WITHIN_S) -> None:
         deadline_s = time.monotonic() + within_s
-        with httpx.Client(base_url=self.url, verify=usual_trust()) as http:
+        with httpx.Client(base_url=self.url, trust_env=False) as http:
             while time.monotonic() < deadline_s:
                 if not self.is_up:
                     raise Misbehaved(f"{self.name} ended instead of getting ready: {self.last_words()}")

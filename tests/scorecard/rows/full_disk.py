@@ -19,7 +19,7 @@ import httpx
 
 from scorecard.row import Effort, Outcome, Row
 from tocsin.client import Subscriber, Subscription
-from tocsin.testing.processes import running_broker, running_cluster, running_coordinator
+from tocsin.testing.network import running_network
 
 _SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, topic STRING, message STRING, PRIMARY KEY (id));
@@ -43,14 +43,10 @@ def _full_disk(effort: Effort) -> Outcome:
     bad: list[str] = []
     with ExitStack() as stack:
         disk = stack.enter_context(_small_disk())
-        cluster = stack.enter_context(running_cluster(disk / "cluster", {"scratch_dir": str(disk.parent / "scratch")}))
-        coordinator = stack.enter_context(running_coordinator(disk / "coordinator"))
-        with cluster.client() as client:
-            client.wait_ready()
-            client.sql(_SCHEMA)
-        broker = stack.enter_context(running_broker("broker-1", disk / "broker-1", cluster.url, coordinator.url))
-        reader = _Reader(coordinator.url)
-        publisher = _Publisher(cluster.url)
+        scratch = {"scratch_dir": str(disk.parent / "scratch")}
+        network = stack.enter_context(running_network(disk, cluster=scratch, brokers={"broker-1": {}}, schema=_SCHEMA))
+        reader = _Reader(network.coordinator.url)
+        publisher = _Publisher(network.cluster.url)
         reader.start()
         if not reader.is_subscribed.wait(_SETTLE_S):
             return Outcome({}, (f"nobody could subscribe: {reader.failure}",))
@@ -63,7 +59,7 @@ def _full_disk(effort: Effort) -> Outcome:
             effort.say(f"full {number + 1} times; {len(publisher.acknowledged):,} acknowledged, {publisher.answers}")
             bad += [
                 f"{server.log.name} ended with {server.process.returncode}: {server.log.read_text()[-300:]}"
-                for server in (cluster, coordinator, broker)
+                for server in network.servers.values()
                 if server.process.poll() is not None
             ]
             if bad:

@@ -15,7 +15,7 @@ import httpx
 
 from scorecard.row import Effort, Outcome, Row
 from scorecard.secured import CHANNEL, Secured, await_message, secured
-from tocsin.testing.processes import ServerProcess
+from tocsin.runtime.processes import ServerProcess
 
 #: One connection sends so many frames before it looks whether it was closed: as many as a client may send at once.
 _BURST = 1_000

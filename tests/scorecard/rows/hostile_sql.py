@@ -12,7 +12,7 @@ import httpx
 
 from scorecard.row import Effort, Outcome, Row
 from tocsin.client import ClusterClient
-from tocsin.testing.processes import running_cluster
+from tocsin.testing.network import running_cluster
 from unit.cluster.channels.hostile import BODIES
 
 _SCHEMA = """

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import ssl
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -23,7 +20,7 @@ from documentation import ROOT
 from scorecard.row import Effort, Outcome, Row
 from scorecard.secured import CHANNEL, Secured, secured
 from tocsin.runtime.ports import free_port
-from tocsin.testing.processes import stop
+from tocsin.runtime.processes import start_server, stop
 from unit.runtime.certificates import write_certificate
 
 _PASSWORD = "canary-password-2718281828"
@@ -124,11 +121,9 @@ def _try_tls(bad: list[str]) -> int:
 def _tls_broker(folder: Path, certificate: Path, key: Path) -> Iterator[int]:
     """A broker that serves TLS, though it finds neither cluster nor coordinator; its port."""
     port, nobody = free_port(), f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "tocsin", "broker", "--data-dir", str(folder / "data"), "--port", str(port)]
-    command += ["--cluster-url", nobody, "--coordinator-url", nobody]
-    environment = os.environ | {"TOCSIN_BROKER_TLS_CERTIFICATE": str(certificate), "TOCSIN_BROKER_TLS_KEY": str(key)}
-    with (folder / "broker.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    options = ["--cluster-url", nobody, "--coordinator-url", nobody]
+    settings = {"tls_certificate": certificate, "tls_key": key}
+    process = start_server("broker", folder / "data", port, folder / "broker.log", settings, options)
     try:
         trusting = ssl.create_default_context(cafile=str(certificate))
         deadline_s = time.monotonic() + 60

@@ -358,7 +358,7 @@ def test_everything_held_is_published_to() -> None:
 def test_planted_bugs_can_be_planted() -> None:
     """Each finds what it spoils, and names what would show that it was found. In a process of its own: it stays bad."""
     program = "from chaos.network.planted import BUGS\nfor bug in BUGS.values(): bug.plant()"
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment({}))
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment())
     assert len(BUGS) >= 6
     for bug in BUGS.values():
         assert bug.kinds

@@ -22,9 +22,9 @@ import httpx
 from tocsin.lab.benchmarks.load_clients import TOCSIN, Connect, LoadClients
 from tocsin.lab.benchmarks.load_wire import Kept, Seat
 from tocsin.lab.benchmarks.measuring import at_pace, machine, percentile, progress
-from tocsin.lab.benchmarks.network import RunningNetwork, running_network
+from tocsin.lab.benchmarks.network import place, running_benchmark
 from tocsin.runtime.files import raise_open_files
-from tocsin.testing.processes import ClusterProcess
+from tocsin.testing.network import ClusterProcess, RunningNetwork
 
 _SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, number BIGINT, topic STRING, sent_us BIGINT, message STRING,
@@ -64,9 +64,9 @@ def run(
     topic_held = {f"load-{number}": f"topic{number % topics:03d}" for number in range(subscribers)}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, LoadClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
-        with running_network(Path(folder), brokers, _SCHEMA) as network:
+        with running_benchmark(Path(folder), brokers, _SCHEMA) as (network, token):
             progress.print(f"{subscribers} subscribers")
-            seats = _connect(network, clients, topic_held)
+            seats = _connect(network, token, clients, topic_held)
             puller = _Puller(network.cluster, sorted(set(topic_of)), len(topic_of))
             puller.start()
             progress.print(f"{rate_per_s} records/s for {warm_s:g} s to warm up and {measure_s:g} s that count")
@@ -135,12 +135,14 @@ def account(topic_of: Sequence[str], topic_held: Mapping[str, str], kept: Iterab
     return Outcome(latencies_ms, expected - len(times), times.total() - len(times), misdirected)
 
 
-def _connect(network: RunningNetwork, clients: LoadClients, topic_held: Mapping[str, str]) -> dict[str, int]:
-    by_broker = network.place(list(topic_held))
+def _connect(
+    network: RunningNetwork, token: str, clients: LoadClients, topic_held: Mapping[str, str]
+) -> dict[str, int]:
+    by_broker = place(network, token, list(topic_held))
     for name, devices in by_broker.items():
         server = network.brokers[name]
         seats = [Seat(device, [topic_held[device]]) for device in devices]
-        clients.connect(Connect(TOCSIN, server.host, server.port, seats, _CHANNEL, network.token, keep=True))
+        clients.connect(Connect(TOCSIN, server.host, server.port, seats, _CHANNEL, token, keep=True))
     return {name: len(devices) for name, devices in by_broker.items()}
 
 

@@ -23,11 +23,12 @@ from tocsin.lab.benchmarks.fanout_peers import PEERS, Mosquitto, Nats, Peer, run
 from tocsin.lab.benchmarks.load_clients import NATS, TOCSIN, Connect, LoadClients
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.measuring import at_pace, machine, median, progress
-from tocsin.lab.benchmarks.network import RunningNetwork, running_network
+from tocsin.lab.benchmarks.network import BROKER_SETTINGS, place, running_benchmark
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import decode_result, notification_of
 from tocsin.runtime.files import raise_open_files
-from tocsin.testing.processes import ServerProcess
+from tocsin.runtime.processes import ServerProcess
+from tocsin.testing.network import RunningNetwork
 
 MESSAGE_BYTES = 400
 _SCHEMA = """
@@ -70,15 +71,15 @@ def run(
     seats = [Seat(f"load-{number}", topics) for number in range(subscribers)]
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         progress.print("a cluster, a coordinator and a broker")
-        with running_network(Path(folder), 1, _SCHEMA) as network:
+        with running_benchmark(Path(folder), 1, _SCHEMA) as (network, token):
             with ExitStack() as stack:
-                tocsin = TocsinContender(network, topics)
+                tocsin = TocsinContender(network, token, topics)
                 contenders: list[Contender] = [tocsin, *_peers(stack, Path(folder), topics, tocsin.notifications)]
                 measured = _take_turns(contenders, seats, executions_per_s, rounds, round_s, warm_s)
             report |= summary(measured) | tocsin.told()
             if idle_connections > 0:
                 progress.print(f"{idle_connections} idle connections")
-                report |= _idle(network, Path(folder), idle_connections)
+                report |= _idle(network, token, Path(folder), idle_connections)
     return report
 
 
@@ -214,10 +215,11 @@ class TocsinContender(Contender):
 
     kind = TOCSIN
 
-    def __init__(self, network: RunningNetwork, topics: Sequence[str]) -> None:
+    def __init__(self, network: RunningNetwork, token: str, topics: Sequence[str]) -> None:
         self.server = next(iter(network.brokers.values()))
         self.topics = topics
         self._network = network
+        self._token = token
         self._http = httpx.Client(base_url=network.cluster.url, timeout=_DELIVERY_TIMEOUT_S)
         self._padding = dict.fromkeys(topics, "")
         self._runs: set[int] = set()
@@ -237,9 +239,9 @@ class TocsinContender(Contender):
 
     def order(self, seats: list[Seat]) -> Connect:
         devices = [seat.device for seat in seats]
-        name = next(iter(self._network.place(devices[:1])))
+        name = next(iter(place(self._network, self._token, devices[:1])))
         server = self._network.brokers[name]
-        return Connect(TOCSIN, server.host, server.port, seats, _CHANNEL, self._network.token)
+        return Connect(TOCSIN, server.host, server.port, seats, _CHANNEL, self._token)
 
     def execute(self) -> None:
         self._publish()
@@ -289,10 +291,10 @@ def _sequence_in(notification: bytes) -> int:
     return Position.parse(decode_result(notification).position).sequence
 
 
-def _idle(network: RunningNetwork, folder: Path, connections: int) -> dict[str, Any]:
+def _idle(network: RunningNetwork, token: str, folder: Path, connections: int) -> dict[str, Any]:
     """What a connection that has said hello, and no more, adds to the server's memory."""
-    with network.running_broker("bench-idle", folder) as server:
-        order = Connect(TOCSIN, server.host, server.port, [], token=network.token)
+    with network.running_broker("bench-idle", BROKER_SETTINGS) as server:
+        order = Connect(TOCSIN, server.host, server.port, [], token=token)
         ours = idle_bytes(server, order, connections)
     nats = None
     if Nats.path():

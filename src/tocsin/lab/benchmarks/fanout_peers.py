@@ -19,7 +19,7 @@ from typing import ClassVar
 from tocsin.lab.benchmarks.load_clients import MQTT, NATS
 from tocsin.lab.benchmarks.load_wire import mqtt_connect, mqtt_publish
 from tocsin.runtime.ports import free_port
-from tocsin.testing.processes import ServerProcess, stop
+from tocsin.runtime.processes import ServerProcess, stop
 
 #: Where Debian puts servers; not on everyone's PATH.
 _ALSO_LOOK_IN = ("/usr/sbin", "/usr/local/sbin")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tocsin.lab.benchmarks.measuring import machine, progress
 from tocsin.lab.benchmarks.peers import bare_idle_cpu_share
-from tocsin.testing.processes import running_cluster
+from tocsin.testing.network import running_cluster
 
 _DATASETS = """
 CREATE ACTIVE DATASET Reports (id STRING, etype STRING, zone INT, PRIMARY KEY (id));

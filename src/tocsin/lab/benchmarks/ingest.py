@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from tocsin.client import ClusterClient
 from tocsin.lab.benchmarks.measuring import machine, progress
 from tocsin.lab.benchmarks.peers import bare_load_records_per_s
-from tocsin.testing.processes import ClusterProcess, running_cluster
+from tocsin.testing.network import ClusterProcess, running_cluster
 
 _TYPES = 1_000
 _ZONES = 100

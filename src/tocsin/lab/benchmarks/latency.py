@@ -19,7 +19,7 @@ import httpx
 from tocsin.client import ClusterClient
 from tocsin.lab.benchmarks.measuring import machine, percentile, progress
 from tocsin.lab.benchmarks.peers import bare_streaming_latencies
-from tocsin.testing.processes import running_cluster
+from tocsin.testing.network import running_cluster
 
 _TYPES = 1_000
 _SCHEMA = """

@@ -19,10 +19,11 @@ from typing import Any
 from tocsin.client import CoordinatorClient
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.measuring import machine, percentile, progress
-from tocsin.lab.benchmarks.network import RunningNetwork, running_network
+from tocsin.lab.benchmarks.network import BROKER_SETTINGS, running_benchmark
 from tocsin.lab.benchmarks.sdk_clients import Arrival, Join, Kick, SdkClients
 from tocsin.lab.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
 from tocsin.runtime.files import raise_open_files
+from tocsin.testing.network import RunningNetwork
 
 _PEER = "bench-peer"
 #: How often each topic, and so each subscriber, has something new.
@@ -45,13 +46,13 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
     settings = {"moves_per_s": 60}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, SdkClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
-        with running_network(Path(folder), brokers, SCHEMA, settings) as network:
+        with running_benchmark(Path(folder), brokers, SCHEMA, settings) as (network, token):
             progress.print(f"{subscribers} subscribers, all of them at the first broker")
             first, *others = network.brokers.values()
-            clients.join(Join(first.url, network.token, CHANNEL, seats[:subscribers]))
+            clients.join(Join(first.url, token, CHANNEL, seats[:subscribers]))
             for number, other in enumerate(others):
                 theirs = seats[subscribers + number * topics * _RESIDENTS :][: topics * _RESIDENTS]
-                clients.join(Join(other.url, network.token, CHANNEL, theirs))
+                clients.join(Join(other.url, token, CHANNEL, theirs))
             with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
                 time.sleep(warm_s / 2)
                 warming = _Usage.of(network, clients)
@@ -62,7 +63,7 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
                 time.sleep(_SETTLE_S)
                 at, began = clients.report().brokers, [seat.device for seat in seats[:subscribers]]
                 movers = [device for device in began if at[device] not in ("", next(iter(network.brokers)))]
-                with network.running_broker(_PEER, Path(folder)) as peer:
+                with network.running_broker(_PEER, BROKER_SETTINGS) as peer:
                     progress.print(f"{len(movers)} are cut off and come back elsewhere")
                     kicked_us = time.time_ns() // 1000
                     clients.kick(Kick(peer.url, movers, moved.per_s))
@@ -158,7 +159,7 @@ class _Usage:
 
     @staticmethod
     def of(network: RunningNetwork, clients: SdkClients) -> _Usage:
-        servers = {"cluster": network.cluster, "coordinator": network.coordinator, **network.brokers}
+        servers = network.servers
         cpu_s = {name: server.cpu_s() for name, server in servers.items()} | {"subscribers": clients.cpu_s()}
         return _Usage(time.monotonic(), cpu_s)
 

@@ -16,7 +16,7 @@ from tocsin.client import CoordinatorClient
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.measuring import machine, progress
 from tocsin.lab.benchmarks.migration import all_arrivals, check
-from tocsin.lab.benchmarks.network import running_network
+from tocsin.lab.benchmarks.network import place, running_benchmark
 from tocsin.lab.benchmarks.sdk_clients import Join, SdkClients
 from tocsin.lab.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
 from tocsin.runtime.files import raise_open_files
@@ -45,16 +45,16 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, SdkClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
         with (
-            running_network(Path(folder), brokers, SCHEMA, settings, stands) as network,
+            running_benchmark(Path(folder), brokers, SCHEMA, settings, stands) as (network, token),
             CoordinatorClient(network.coordinator.url) as client,
         ):
             locations = _locations(chance, seats, brokers)
-            placed = network.place(list(locations), at=locations)
+            placed = place(network, token, list(locations), at=locations)
             of_device = {seat.device: seat for seat in seats}
             crowd = {name: [of_device[device] for device in devices] for name, devices in placed.items()}
             progress.print(f"{subscribers} subscribers: { ({name: len(ones) for name, ones in crowd.items()}) }")
             for name, ones in crowd.items():
-                clients.join(Join(network.brokers[name].url, network.token, CHANNEL, ones))
+                clients.join(Join(network.brokers[name].url, token, CHANNEL, ones))
             with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
                 time.sleep(warm_s)
                 before = _measured(client)

@@ -11,7 +11,7 @@ from typing import Self
 
 import httpx
 
-from tocsin.testing.processes import ClusterProcess
+from tocsin.testing.network import ClusterProcess
 
 CHANNEL = "OnTopic"
 SCHEMA = f"""

@@ -8,32 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import secrets
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 
 from tocsin.client import AsyncPublisher, ClusterClient, CoordinatorClient, Notification, Subscriber
 from tocsin.coordinator.load.stages import StageSettings
 from tocsin.errors import InvalidValue
+from tocsin.model.location import Location
+from tocsin.runtime.processes import ServerProcess
 from tocsin.simulator.cluster import Cluster as DrawnResults
 from tocsin.simulator.scenario import Scenario
 from tocsin.simulator.workload import Moments, Workload, draw
-from tocsin.testing.processes import ServerProcess, running_broker, running_cluster, running_coordinator
+from tocsin.testing.network import starting_network
 
 _FEED = "results"
 _DEVICE = "d"
 #: What a notification weighs beside its body: names, position, time, id.
 _ENVELOPE_BYTES = 165
-_READY_TIMEOUT_S = 120.0
-#: Users are registered so many at a time: a password takes a fifth of a second.
-_REGISTERING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +80,25 @@ class _Live:
         self._notifications = 0
         self._most_late_s = 0.0
         self._periods_s = {channel.name: channel.period_s for channel in self._workload.channels}
-        self._tokens: dict[int, str] = {}
+        self._tokens: list[str] = []
         self._here: dict[int, asyncio.Task[None]] = {}
         self._may_subscribe = [asyncio.Event() for _ in range(self._workload.subscribers)]
 
     async def run(self) -> LiveRun:
         told = self._scenario.balancing
-        async with AsyncExitStack() as stack:
-            cluster = self._cluster_url or stack.enter_context(running_cluster(self._folder / "cluster")).url
-            settings = {"placement": told.placement, "rates_window_s": told.rates_window_s}
-            settings |= {"heartbeat_every_s": self._scenario.network.heartbeat_every_s}
-            coordinator = stack.enter_context(running_coordinator(self._folder / "coordinator", settings))
+        settings = {"placement": told.placement, "rates_window_s": told.rates_window_s}
+        settings |= {"heartbeat_every_s": self._scenario.network.heartbeat_every_s}
+        brokers = {
+            one.name: {"location": _written(one.location), "capacity": one.capacity} for one in self._workload.brokers
+        }
+        with starting_network(
+            self._folder, cluster_url=self._cluster_url, coordinator=settings, brokers=brokers
+        ) as network:
+            await asyncio.to_thread(network.wait_ready)
+            cluster, coordinator = network.cluster_url, network.coordinator
             await asyncio.to_thread(self._prepare, cluster)
-            for broker in self._workload.brokers:
-                location = f"{broker.location[0]},{broker.location[1]}" if broker.location is not None else ""
-                own = {"location": location, "capacity": broker.capacity}
-                started = running_broker(broker.name, self._folder / broker.name, cluster, coordinator.url, own)
-                stack.enter_context(started)
-            await self._register(coordinator)
+            names = [user_name(number) for number in range(self._workload.subscribers)]
+            self._tokens = list((await asyncio.to_thread(network.register, names)).values())
             self._say(f"{len(self._workload.brokers)} brokers, {self._workload.subscribers} subscribers")
             self._begun_s = time.monotonic()
             work = [
@@ -127,7 +124,6 @@ class _Live:
 
     def _prepare(self, cluster: str) -> None:
         with ClusterClient(cluster) as client:
-            client.wait_ready(_READY_TIMEOUT_S)
             client.sql(
                 "CREATE ACTIVE DATASET Results (id STRING, channel STRING, value BIGINT, body STRING, "
                 f"PRIMARY KEY (id)); CREATE FEED {_FEED} INTO Results FROM HTTP;"
@@ -138,19 +134,6 @@ class _Live:
                     "SELECT r.id, r.body FROM Results r WHERE is_new(r) "
                     f"AND r.channel = '{channel.name}' AND r.value = :value;"
                 )
-
-    async def _register(self, coordinator: ServerProcess) -> None:
-        turn = asyncio.Semaphore(_REGISTERING)
-
-        async def register(number: int) -> None:
-            async with turn:
-                body = {"name": user_name(number), "password": secrets.token_urlsafe()}
-                answer = await http.post("/v1/users", json=body)
-                answer.raise_for_status()
-                self._tokens[number] = answer.json()["token"]
-
-        async with httpx.AsyncClient(base_url=coordinator.url, timeout=60, trust_env=False) as http:
-            await asyncio.gather(*map(register, range(self._workload.subscribers)))
 
     # Subscribers
 
@@ -242,6 +225,10 @@ def user_name(number: int) -> str:
     's0000012'
     """
     return f"s{number:07d}"
+
+
+def _written(location: Location | None) -> str:
+    return "" if location is None else f"{location[0]},{location[1]}"
 
 
 def _switch_on(url: str, settings: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from tocsin.client import ClusterClient, CoordinatorClient, Notification
 from tocsin.lab.experiments.emergency.city import City
-from tocsin.lab.experiments.emergency.network import CityNetwork, prepare, running_network
+from tocsin.lab.experiments.emergency.network import prepare, running_city
 from tocsin.lab.experiments.emergency.people import People, Person
 from tocsin.lab.experiments.emergency.publishing import Publishers
 from tocsin.lab.experiments.emergency.scenario import CityScenario, Interaction
@@ -31,6 +31,7 @@ from tocsin.lab.experiments.emergency.watching import Watch
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
 from tocsin.model.position import Position
 from tocsin.simulator.timeline import Run, Totals
+from tocsin.testing.network import RunningNetwork
 
 #: A broker of the cluster's that only looks: what it pulls is what everybody should have been told.
 _AUDITOR = "auditor"
@@ -130,7 +131,7 @@ class RunningCity:
         say: Callable[[str], None],
         heard: Callable[[str, Notification], None] = lambda _user, _notification: None,
         ending: asyncio.Event | None = None,
-        beside: Sequence[Callable[[CityNetwork], Coroutine[Any, Any, None]]] = (),
+        beside: Sequence[Callable[[RunningNetwork], Coroutine[Any, Any, None]]] = (),
         most_warm_up_s: float = 90.0,
     ) -> None:
         self._scenario, self._balancing = scenario, balancing
@@ -145,14 +146,14 @@ class RunningCity:
         self._has_heard = asyncio.Event()
         self._begun_s = self._begun_at_s = 0.0
 
-    async def run(self, folder: Path, on_ready: Callable[[CityNetwork], None] = lambda _: None) -> CityRun:
+    async def run(self, folder: Path, on_ready: Callable[[RunningNetwork], None] = lambda _: None) -> CityRun:
         settings = {
             "placement": self._balancing.placement,
             "rates_window_s": self._balancing.rates_window_s / self._speed_up,
         }
-        async with running_network(folder, self._city, self._scenario.brokers, settings, self._say) as network:
+        async with running_city(folder, self._city, self._scenario.brokers, settings, self._say) as network:
             calls, cursor = await asyncio.to_thread(self._prepare, network)
-            tokens = await network.register(self._workload.user_ids)
+            tokens = await asyncio.to_thread(network.register, self._workload.user_ids)
             wished = sum(one.action == "subscribe" for one in self._interactions)
             self._say(
                 f"3 datasets, 2 feeds, 7 channels; {len(tokens)} people will hold {wished:,} subscriptions, which share"
@@ -183,7 +184,7 @@ class RunningCity:
             failed,
         )
 
-    async def _live(self, network: CityNetwork, people: People, watch: Watch) -> None:
+    async def _live(self, network: RunningNetwork, people: People, watch: Watch) -> None:
         publishers = Publishers(network.cluster.url, self._workload.reports(), self._tally)
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(watch.run())
@@ -199,7 +200,7 @@ class RunningCity:
                 task.cancel()
             await people.all_log_out()
 
-    async def _warm_up(self, network: CityNetwork) -> None:
+    async def _warm_up(self, network: RunningNetwork) -> None:
         scenario = self._scenario
         # Reports of another seed: those of the city are all to come.
         reports = EmergencyWorkload(self._city, users=0, seed=scenario.seed + 1).reports()
@@ -211,7 +212,7 @@ class RunningCity:
         took = f"after {time.monotonic() - began_s:.0f} s of warming up the channels"
         self._say(f"{took} keep their periods" if is_steady else f"{took} do not all keep their periods yet")
 
-    def _prepare(self, network: CityNetwork) -> tuple[list[int], int]:
+    def _prepare(self, network: RunningNetwork) -> tuple[list[int], int]:
         """The application, and the auditor, who holds all that anybody will; returns what it holds, and from where."""
         prepare(network, self._statements, self._workload.shelters(self._scenario.shelters), self._workload.locations())
         with ClusterClient(network.cluster.url) as client:
@@ -224,7 +225,7 @@ class RunningCity:
             held = client.subscribe(_AUDITOR, wanted)
         return sorted({int(one["id"]) for one in held}), cursor
 
-    async def _balance(self, network: CityNetwork) -> None:
+    async def _balance(self, network: RunningNetwork) -> None:
         told = self._balancing
         if not told.is_on:
             return

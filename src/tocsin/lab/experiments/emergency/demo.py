@@ -31,11 +31,12 @@ from tocsin.client.shell.http import ServerError
 from tocsin.errors import TocsinError
 from tocsin.lab.experiments.emergency.city import City
 from tocsin.lab.experiments.emergency.cityrun import Balancing, CityRun, RunningCity
-from tocsin.lab.experiments.emergency.network import CityNetwork, RunFailed
+from tocsin.lab.experiments.emergency.network import RunFailed
 from tocsin.lab.experiments.emergency.scenario import CityScenario, draw_interactions, read_interactions
 from tocsin.lab.experiments.emergency.tally import percentiles_s
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload, Record
 from tocsin.runtime.files import raise_open_files
+from tocsin.testing.network import RunningNetwork
 
 #: More lines than this a second scroll by unread.
 _LINES_PER_S = 4
@@ -143,12 +144,12 @@ class _Demo:
         )
         return await city.run(folder, self._ready)
 
-    def _ready(self, network: CityNetwork) -> None:
+    def _ready(self, network: RunningNetwork) -> None:
         self._say(f"[bold]the city lives: look at {network.coordinator.url}/[/]")
         end = "" if self._options.ends_by_itself else "; Ctrl-C ends it"
         self._say(f"{self._options.minutes:g} minutes of it pass {self._options.speed_up:g} times as fast{end}\n")
 
-    async def _maintain(self, network: CityNetwork) -> None:
+    async def _maintain(self, network: RunningNetwork) -> None:
         """Empty the broker with the most people for maintenance, as an operator would, and have it back later."""
         real_s = self._scenario.duration_s / self._options.speed_up
         if self._scenario.brokers < 2:
@@ -165,7 +166,7 @@ class _Demo:
         if len(self._unsaid) <= _LINES_PER_S:
             self._unsaid[f"{user} [bold cyan]{escape(str(notification.subscription))}[/]"].append(notification.payload)
 
-    async def _talk(self, _network: CityNetwork) -> None:
+    async def _talk(self, _network: RunningNetwork) -> None:
         """Show what people are told, as much as can be read."""
         while True:
             await asyncio.sleep(1)
