@@ -13,6 +13,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from worlds.validated import validate_machines
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -39,6 +41,9 @@ settings.register_profile("steady", derandomize=True, deadline=None, print_blob=
 settings.register_profile("brief", settings.get_profile("steady"), max_examples=20, stateful_step_count=25)
 settings.register_profile("explore", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+validate_machines()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

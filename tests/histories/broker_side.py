@@ -16,6 +16,7 @@ from tocsin.broker.core.events import (
     Acquire,
     BackendsAcquired,
     BackendsReleased,
+    Change,
     Claimed,
     Close,
     ConnectionCongested,
@@ -29,6 +30,7 @@ from tocsin.broker.core.events import (
     HistoryPulled,
     Instruction,
     NoteDelivered,
+    NoteFailure,
     Release,
     Report,
     ReportDue,
@@ -186,18 +188,26 @@ class BrokerSide:
                 if (wire := self.wires.pop(connection, None)) is not None:
                     wire.closed_by_broker(code)
                     self._events.append(ConnectionLost(connection, self._world.now_s))
-            case Acquire(keys):
-                self.calls.append(self._acquire(keys))
-            case Release(ids):
-                self.calls.append(self._release(ids))
-            case FetchHistory(after):
-                self.calls.append(self._fetch_history(dict(after), self.state.through))
-            case FetchSession(subscriber):
-                self.calls.append(self._fetch_session(subscriber))
             case Report():
                 self._report = instruction
+            case NoteFailure(_, error):
+                raise error
             case NoteDelivered():
                 pass
+            case _ if not isinstance(instruction, Change):  # Those are stored.
+                self.calls.append(self._call(instruction))
+
+    def _call(self, instruction: Instruction) -> Call:
+        match instruction:
+            case Acquire(keys):
+                return self._acquire(keys)
+            case Release(ids):
+                return self._release(ids)
+            case FetchHistory(after):
+                return self._fetch_history(dict(after), self.state.through)
+            case FetchSession(subscriber):
+                return self._fetch_session(subscriber)
+        raise AssertionError(f"nobody carries out {instruction}")
 
     # Calls to the cluster, as in `cluster_calls.py`
 

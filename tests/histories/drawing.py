@@ -12,6 +12,9 @@ from histories.plots import PLOTS
 from histories.quick_results import QuickResults
 from histories.subscribers import Device
 from histories.world import EVENTS, PROGRESS, World
+from worlds.validated import validate_machines
+
+validate_machines()
 
 #: Events in a history.
 _EVENTS = 60

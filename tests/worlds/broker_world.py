@@ -19,6 +19,7 @@ from tocsin.broker.core.events import (
     BackendHold,
     BackendsAcquired,
     BackendsReleased,
+    Change,
     Claimed,
     Close,
     ConnectionCongested,
@@ -59,7 +60,7 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
-from tocsin.broker.core.storing import Change, Keeper
+from tocsin.broker.core.storing import Keeper
 from tocsin.errors import FilledOtherwise, Unavailable
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
@@ -497,8 +498,10 @@ class BrokerWorld:
                     case NoteFailure(_, error):
                         if not isinstance(error, self.expected_mistakes):
                             raise error
-                    case _:
+                    case Acquire() | Release() | FetchHistory() | FetchSession() | Report():
                         broker.calls.append(one)
+                    case _:
+                        raise AssertionError(f"nobody carries out {one}")
 
     def _keep(
         self, broker: FakeBroker, event: Event, instructions: list[Instruction], events: list[Event]

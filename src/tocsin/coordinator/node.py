@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 import structlog
 
@@ -22,6 +22,7 @@ from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.moves.execution import Execution, MoveLimits
 from tocsin.coordinator.registry.events import Event, TimePassed
 from tocsin.coordinator.registry.instructions import (
+    Answer,
     AnswerBroker,
     AnswerClaim,
     AnswerHandover,
@@ -95,12 +96,17 @@ class CoordinatorNode:
     async def happened(self, event: Event) -> list[Instruction]:
         """Let the state handle `event`. Returns when what follows from it is on disk."""
         instructions = self.state.handle(event)
+        changes: list[Storing] = []
         for one in instructions:
-            if isinstance(one, Note):
+            if isinstance(one, Storing):
+                changes.append(one)
+            elif isinstance(one, Note):
                 log.warning(one.text, **one.details)
             elif isinstance(one, MoveEnded):
                 self.metrics.moved(one.step, one.took_s)
-        await self._commits.store([one for one in instructions if isinstance(one, Storing)])
+            elif not isinstance(one, Answer):  # Those are for whoever has asked.
+                assert_never(one)
+        await self._commits.store(changes)
         self.audited += sum(isinstance(one, Audit) for one in instructions)
         return instructions
 

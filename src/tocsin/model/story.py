@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 #: Entries take about 100 bytes. A broker to which a thousand subscribers come at once makes four for each of them.
 _MOST_ENTRIES = 5_000
@@ -30,10 +31,20 @@ class Story:
         """What is remembered of these, oldest first."""
         return [f"{now_s:.3f} s {name}: {what}" for now_s, name, what in self._entries if name in names]
 
+    def raise_if_any(self, violations: Iterable[tuple[str, str]]) -> None:
+        """`violations` are names with what is wrong with them, as a machine's parts find them."""
+        if found := list(violations):
+            wrong = "; ".join(f"{name}: {what}" for name, what in found)
+            raise InvalidState(wrong, self.of(*(name for name, _ in found)))
 
-class InvalidTransition(Exception):
-    """A machine was about to do, or has done, what must not be: a mistake of ours. It tells how that came about."""
+
+class InvalidState(Exception):
+    """A machine is in a state that must not be: a mistake of ours. It tells how that came about."""
 
     def __init__(self, message: str, story: list[str]) -> None:
         super().__init__("\n  ".join((message, *story)))
         self.story = story
+
+
+class InvalidTransition(InvalidState):
+    """The same, and it was noticed before: nothing has changed."""

@@ -9,10 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from tocsin.broker.core.events import BackendHold, Delivery, KeptSession, Started
+from tocsin.broker.core.events import BackendHold, Change, Delivery, KeptSession, Started
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
-from tocsin.broker.core.storing import Change
 from tocsin.broker.shell.cluster_link import ClusterLink
 from tocsin.broker.shell.coordination import Coordination
 from tocsin.broker.shell.coordinator_link import CoordinatorLink

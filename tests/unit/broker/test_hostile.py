@@ -76,8 +76,8 @@ async def test_a_mistake_with_one_connection_ends_that_connection(broker: Broker
     ann, eve = await broker.line("ann"), await broker.line("eve")
     await broker.say(ann, _SUBSCRIBE)
     await broker.say(eve, _SUBSCRIBE)
-    with patch("tocsin.broker.core.locations.PlaceDesk.tell", side_effect=ZeroDivisionError):
-        await broker.say(eve, '{"type":"place","x":1,"y":2}')
+    with patch("tocsin.broker.core.locations.LocationReports.tell", side_effect=ZeroDivisionError):
+        await broker.say(eve, '{"type":"location","x":1,"y":2}')
     assert eve.closed is not None
     assert eve.closed[0] == CLOSE_FAILED
     assert (broker.failures(), broker.state.sessions, broker.state.frontends) == (1, 2, 2)
@@ -161,7 +161,7 @@ _NEARLY_RIGHT = st.builds(
             {"type": "subscribe", "channel": "D", "parameters": {"a": 1}},
             {"type": "unsubscribe", "subscription": 1},
             {"type": "ack", "positions": ["1-100"]},
-            {"type": "place", "x": 1, "y": 1},
+            {"type": "location", "x": 1, "y": 1},
             {"type": "ping"},
             {"type": "hello", "token": "eve"},
         ]

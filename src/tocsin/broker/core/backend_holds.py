@@ -7,7 +7,7 @@ undone by it. What is asked for meanwhile goes with the next call.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tocsin.broker.core.events import Acquire, BackendHold, Instruction, Release
@@ -144,6 +144,14 @@ class Holdings:
             self._busy = True
             self._out.append(Release([one.id for one in due]))
         return due
+
+    def violations(self) -> Iterator[tuple[str, str]]:
+        for backend in self._backends.values():
+            if bool(backend.frontends) == (backend.id in self._unwanted):
+                yield str(backend.id), "either somebody holds a backend subscription, or it is to be released"
+        yield from ((str(key), "points at nothing") for key, one in self._ids.items() if one not in self._backends)
+        if self._asked and not self._busy:
+            yield str(next(iter(self._asked))), "was asked for, and no call is under way"
 
     def _take_due(self, now_s: float) -> list[Backend]:
         """Those that are to be released now, as many as one call takes; they are held no longer."""

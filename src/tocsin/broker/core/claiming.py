@@ -6,7 +6,7 @@ all of the session's subscriptions and claimed it, until it ends, or another bro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.delivery import DeliveryDesk
@@ -24,7 +24,7 @@ from tocsin.broker.core.events import (
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.locations import LocationReports
 from tocsin.broker.core.reports import ReportDesk
-from tocsin.broker.core.session_table import SessionFact, first_state
+from tocsin.broker.core.session_table import Ownership, Presence, SessionFact, first_state
 from tocsin.broker.core.sessions import Session
 from tocsin.broker.core.subscribing import SubscriptionDesk
 from tocsin.model.story import Story
@@ -190,6 +190,27 @@ class Claims:
             present, self._presence = self._presence, {}
             now_s = self._story.now_s
             self._out.append(StorePresence({one: self.sessions[one].away_s(now_s) for one in present}))
+
+    def violations(self) -> Iterator[tuple[SubscriberId, str]]:
+        for subscriber, session in self.sessions.items():
+            if session.state.is_owned != bool(session.generation):
+                yield subscriber, f"{session.state} with generation {session.generation}"
+            if not session.state.is_confirmed and not self._has_unconfirmed:
+                yield subscriber, "unconfirmed, and the coordinator will not be asked"
+            if session.waiting and session.connection is None:
+                yield subscriber, f"away, and waits for {session.waiting} answers"
+            for number, frontend in session.frontends.items():
+                backend = frontend.backend
+                if number != backend.id or backend.frontends.get(subscriber) is not frontend:
+                    yield subscriber, f"subscription {number} is not attached to what it is a hold on"
+                if frontend.live != (backend.live.get(session.connection or 0) is session):
+                    yield subscriber, f"subscription {number} is live for the session or for its backend, not for both"
+                if frontend.live and session.state.presence not in (Presence.READY, Presence.SENDING):
+                    yield subscriber, f"subscription {number} is live, and the session {session.state}"
+        claiming = {one for one, session in self.sessions.items() if session.state.ownership is Ownership.CLAIMING}
+        yield from ((one, "claiming, or its claim is to be sent, not both") for one in claiming ^ self._reports.claims)
+        yield from ((one, "presence of no session is to be stored") for one in self._presence.keys() - self.sessions)
+        yield from ((one, "both kept and let go of") for one in self._orphans.keys() & self.sessions)
 
     # Ending
 

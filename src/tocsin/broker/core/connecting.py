@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.delivery import DeliveryDesk
@@ -23,7 +24,7 @@ from tocsin.broker.core.events import (
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.locations import LocationReports
 from tocsin.broker.core.moves import RelocationDesk
-from tocsin.broker.core.session_table import SessionFact
+from tocsin.broker.core.session_table import Presence, SessionFact
 from tocsin.broker.core.sessions import Frontend, Session
 from tocsin.broker.core.subscribing import SubscriptionDesk
 from tocsin.errors import InvalidValue, Unauthorised
@@ -248,3 +249,24 @@ class Connections:
             session.learn(SessionFact.FLUSHED)
             self._congested.pop(session, None)
             self._deliveries.bring_forward(session)
+
+    def violations(self) -> Iterator[tuple[SubscriberId, str]]:
+        here = {one.subscriber: one for one in self._connections.values()}
+        for subscriber, session in self._claims.sessions.items():
+            is_here = session.state.presence is not Presence.AWAY
+            if is_here != (here.get(subscriber) is session):
+                yield subscriber, f"{session.state}, and among the connections or not"
+            if is_here != (session.connection is not None) or is_here != (session.arrival is not None):
+                yield subscriber, f"{session.state} with connection {session.connection}"
+            if session.state.is_congested != (session in self._congested):
+                yield subscriber, f"{session.state}, and among the congested or not"
+        for connection, session in self._connections.items():
+            if self._claims.sessions.get(session.subscriber) is not session or session.connection != connection:
+                yield session.subscriber, f"connection {connection} is of a session that has ended"
+        yield from ((one, "is to leave, and not here") for one in self._relocation.leaving - here.keys())
+        counted: Counter[str] = Counter()
+        for session in self._claims.sessions.values():
+            counted[session.user] += len(session.frontends) + session.waiting
+        for user, count in counted.items():
+            if count != self._quotas.subscriptions_of(user):
+                yield user, f"has {count} subscriptions, and {self._quotas.subscriptions_of(user)} count"

@@ -136,7 +136,7 @@ class LocationTold:
 
 @dataclass(frozen=True, slots=True)
 class LocationsPublished:
-    """What became of PublishPlaces."""
+    """What became of PublishLocations."""
 
     is_done: bool
 
@@ -481,24 +481,8 @@ class PlaceElsewhere:
     subscribers: Sequence[SubscriberId]
 
 
-Instruction = (
-    Send
-    | Deliver
-    | NoteDelivered
-    | Close
-    | Acquire
-    | Release
-    | FetchHistory
-    | FetchSession
-    | RecallSession
-    | NoteFailure
-    | StoreSession
-    | ForgetSession
-    | StoreSubscription
-    | ForgetSubscription
-    | StorePositions
-    | StorePresence
-    | Report
-    | PublishLocations
-    | PlaceElsewhere
-)
+#: What is asked of the cluster or the coordinator. Each is answered with an event.
+Call = Acquire | Release | FetchHistory | FetchSession | PublishLocations | PlaceElsewhere
+#: What is stored before anything else is done.
+Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
+Instruction = Call | Change | Send | Deliver | Close | RecallSession | Report | NoteDelivered | NoteFailure

@@ -47,6 +47,9 @@ class Quotas:
             return Overloaded(f"{user} has {most} subscriptions, the most for one user; unsubscribe", retry_after_s=60)
         return None
 
+    def subscriptions_of(self, user: str) -> int:
+        return self._subscriptions.get(user, 0)
+
     def free_subscriptions(self, user: str) -> int:
         """How many more can be taken."""
         return max(0, self._limits.max_subscriptions_per_user - self._subscriptions[user])

@@ -218,6 +218,11 @@ class BrokerState:
         self._claims.drop(session, lingers=True)
         self._out.append(RecallSession(session.subscriber))
 
+    def validate(self) -> None:
+        """Raises InvalidState if what the parts know does not agree. It looks at everything: this is for tests."""
+        parts = (self._claims, self._connections, self._holdings)
+        self._story.raise_if_any(one for part in parts for one in part.violations())
+
     # What others may look at
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tocsin.broker.core.backend_holds import Holdings
@@ -102,6 +103,10 @@ class RelocationDesk:
         self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=0)))
         if session.subscriber not in self._leaving:
             self._leaving[session.subscriber] = _Leaving(session, url, now_s + _PATIENCE_S)
+
+    @property
+    def leaving(self) -> AbstractSet[SubscriberId]:
+        return self._leaving.keys()
 
     def gone(self, session: Session) -> None:
         self._leaving.pop(session.subscriber, None)

@@ -7,6 +7,7 @@ then: a subscriber that comes back to another broker usually brings its own, new
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from types import MappingProxyType
 
@@ -34,6 +35,10 @@ class ReportDesk:
         self._moved_on: dict[SubscriberId, Session] = {}
         self._claims: dict[SubscriberId, Session] = {}
         self._ended: dict[SubscriberId, None] = {}
+
+    @property
+    def claims(self) -> AbstractSet[SubscriberId]:
+        return self._claims.keys()
 
     def changed(self, session: Session) -> None:
         session.version += 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tocsin.broker.core.events import (
+    Change,
     ForgetSession,
     ForgetSubscription,
     KeptSession,
@@ -24,8 +25,6 @@ from tocsin.broker.core.events import (
 from tocsin.errors import TocsinError, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.subscription_keys import SubscriptionKey
-
-Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
 
 
 class Store(Protocol):

@@ -9,13 +9,15 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import Any, cast, get_args
+from typing import Any, assert_never, cast, get_args
 
 import structlog
 
 from tocsin.broker.core.events import (
     Acknowledged,
     Acquire,
+    Call,
+    Change,
     Close,
     ConnectionCongested,
     ConnectionFlushed,
@@ -26,6 +28,8 @@ from tocsin.broker.core.events import (
     Event,
     FetchHistory,
     FetchSession,
+    ForgetSession,
+    ForgetSubscription,
     Instruction,
     LocationTold,
     NoteDelivered,
@@ -41,6 +45,8 @@ from tocsin.broker.core.events import (
     SessionRecalled,
     StorePositions,
     StorePresence,
+    StoreSession,
+    StoreSubscription,
     SubscribeAsked,
     SubscriberArrived,
     Ticked,
@@ -48,7 +54,7 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.core.machine import BrokerState
 from tocsin.broker.core.sessions import NAMELESS
-from tocsin.broker.core.storing import Change, Keeper
+from tocsin.broker.core.storing import Keeper
 from tocsin.broker.shell.cluster_calls import ClusterCalls
 from tocsin.broker.shell.cluster_link import ClusterLink
 from tocsin.broker.shell.connections import Connection
@@ -293,12 +299,16 @@ class BrokerNode:
                 case RecallSession(subscriber):
                     session = self._keeper.recall(subscriber)
                     self._events.append(SessionRecalled(subscriber, session, self.now_s()))
+                case StoreSession() | ForgetSession() | StoreSubscription() | ForgetSubscription():
+                    pass  # It has been stored.
+                case StorePositions() | StorePresence():
+                    pass  # The same.
                 case _:
-                    self._ask_others(one)
+                    self._call(one)
 
-    def _ask_others(self, instruction: Instruction) -> None:
+    def _call(self, call: Call) -> None:
         """What the cluster or the coordinator is asked for; they answer with events."""
-        match instruction:
+        match call:
             case Acquire(keys):
                 self._spawn(self._cluster.acquire(keys))
             case Release(ids):
@@ -311,6 +321,8 @@ class BrokerNode:
                 self._spawn(self._cluster.publish_locations(self._settings.locations_feed, locations))
             case PlaceElsewhere(subscribers):
                 self._spawn(self._coordination.place_elsewhere(subscribers))
+            case _:
+                assert_never(call)
 
     def _keep(self, event: Event, instructions: Sequence[Instruction]) -> Sequence[Instruction]:
         """Store what is to be stored, before anything is answered: what a subscriber is told outlives us.

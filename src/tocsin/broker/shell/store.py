@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from tocsin.broker.core.events import (
+    Change,
     ForgetSession,
     ForgetSubscription,
     Kept,
@@ -25,7 +26,6 @@ from tocsin.broker.core.events import (
     StoreSession,
     StoreSubscription,
 )
-from tocsin.broker.core.storing import Change
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.subscription_keys import SubscriptionKey

@@ -130,6 +130,10 @@ class Ledger:
                 if not link.knows(held.request):
                     self._ask(link, held)
 
+    def has_asked_for_all(self, link: Link) -> bool:
+        """Whether a link that is live knows of everything."""
+        return link.state is not LinkState.LIVE or all(link.knows(held) for held in self._held)
+
     def ask_again(self, link: Link, now_s: float) -> None:
         """Ask for what was refused for the time being, where the time has come."""
         for request in [request for request, at_s in link.retry_s.items() if at_s <= now_s]:

@@ -13,7 +13,7 @@ There are at most two links: `current`, and during a move the `candidate` beside
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -24,6 +24,7 @@ from tocsin.client.core.known_brokers import KnownBrokers
 from tocsin.client.core.ledger import Ledger
 from tocsin.client.core.links import Link, LinkState
 from tocsin.errors import TocsinError, Unauthorised
+from tocsin.model.story import InvalidState, Story
 from tocsin.protocol import messages
 
 #: From opening a connection to `welcome`; brokers give as much.
@@ -43,6 +44,8 @@ FRESH_TOKEN_S = 10.0
 #: For so long a fresh one may be refused by brokers: they hear of a new key after the coordinator signs with it, within
 #: some seconds, or are cut off from it and avoided soon.
 BROKERS_LEARN_WITHIN_S = 30.0
+#: Whom a session's story is about.
+_NAME = "session"
 #: When a broker refuses a subscription for the time being and does not say for how long.
 _RETRY_ATTEMPT = 4
 
@@ -74,7 +77,8 @@ class _Target:
 class Session:
     """`chance` gives numbers from 0 up to, but not including, 1."""
 
-    def __init__(self, options: SessionOptions, chance: Callable[[], float]) -> None:
+    def __init__(self, options: SessionOptions, chance: Callable[[], float], story: Story | None = None) -> None:
+        self._story = story
         self._options = options
         self._chance = chance
         self._token = options.token
@@ -105,13 +109,44 @@ class Session:
         if self._ended:
             return []
         self._now_s = now_s
-        self._decide(event)
+        try:
+            self._decide(event)
+        except Exception as exc:
+            exc.add_note("\n".join((type(event).__name__, *self._remembered())))
+            raise
         for link in (self._current, self._candidate):
             if link is not None and link.outbox:
                 self._pump(link)
         instructions = self._out[:]
         self._out.clear()
         return instructions
+
+    def validate(self) -> None:
+        """Raises InvalidState if what is known does not agree. It looks at everything: this is for tests."""
+        if found := [what for _, what in self._violations()]:
+            raise InvalidState("; ".join(found), self._remembered())
+
+    def _violations(self) -> Iterator[tuple[str, str]]:
+        if self._ended and self._links():
+            yield _NAME, "it has ended, and has a link"
+        if self._candidate is not None and self._current is None:
+            yield _NAME, "there is a candidate beside nothing"
+        has_begun = bool(self._links_made)
+        if has_begun and not self._ended and self._current is None and not self._asking and self._retry_s is None:
+            yield _NAME, "it has no link, and waits for nothing that brings one"
+        for link in self._links():
+            if {request: number for number, request in link.requests.items()} != link.numbers:
+                yield _NAME, f"link {link.number} binds {link.requests}, and {link.numbers}"
+            if link is self._next_link() and not self._ledger.has_asked_for_all(link):
+                yield _NAME, f"link {link.number} was not asked for something that is held"
+
+    def _note(self, what: str) -> None:
+        if self._story is not None:
+            self._story.now_s = self._now_s
+            self._story.note(_NAME, what)
+
+    def _remembered(self) -> list[str]:
+        return [] if self._story is None else self._story.of(_NAME)
 
     def kept(self) -> list[messages.Subscribed]:
         """What the broker kept for this device and nobody has asked for."""
@@ -237,6 +272,7 @@ class Session:
         self._links_made += 1
         self._known_brokers.remember(url, broker)
         self._out.append(ev.Connect(self._links_made, url))
+        self._note(f"link {self._links_made} to {url}")
         return Link(self._links_made, url, broker, self._now_s)
 
     def _greet(self, link: Link) -> None:
@@ -246,6 +282,7 @@ class Session:
 
     def _welcomed(self, link: Link, message: messages.Welcome) -> None:
         link.state = LinkState.LIVE
+        self._note(f"link {link.number} welcomed by {message.broker}")
         link.broker, self._device = message.broker, message.device
         link.heard(self._now_s)
         self._known_brokers.remember(link.url, message.broker)
@@ -297,6 +334,7 @@ class Session:
     def _lost(self, link: Link, code: int, reason: str, *, disconnect: bool = False) -> None:
         """A link is gone, or is given up."""
         self.trouble = reason = _told(link, code, reason)
+        self._note(f"link {link.number} lost: {code} {reason}")
         if disconnect:
             self._out.append(ev.Disconnect(link.number))
         is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
@@ -428,6 +466,7 @@ class Session:
         assert self._current is not None
         self._out.append(ev.Disconnect(self._current.number))
         self._current, self._candidate = link, None
+        self._note(f"link {link.number} has taken over")
         self._ledger.confirm_left(self._links())
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────

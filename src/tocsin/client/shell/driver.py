@@ -20,6 +20,7 @@ from tocsin.client.shell.coordinator_calls import Accounts
 from tocsin.client.shell.inbox import Inbox
 from tocsin.errors import InvalidValue, TocsinError
 from tocsin.model.position import Position
+from tocsin.model.story import Story
 from tocsin.protocol import messages
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 _OVERHEAD_BYTES = 500
 #: For saying goodbye: the last acknowledgements, and the closing handshake.
 _GOODBYE_S = 2.0
+#: Entries of the session's story: what happened to its last twenty connections.
+_REMEMBERED = 60
 
 
 class Driver:
@@ -48,7 +51,7 @@ class Driver:
         queue_count: int,
         queue_bytes: int,
     ) -> None:
-        self.session = Session(options, random.Random().random)
+        self.session = Session(options, random.Random().random, Story(_REMEMBERED))
         self.inbox: Inbox[Item] = Inbox(queue_count, queue_bytes)
         self.subscriber = ""
         self.device = ""

@@ -8,8 +8,8 @@ from what was written goes on from there.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -226,6 +226,28 @@ class Execution:
             tuple(one.subscriber for one in by_step[Step.ADOPTING]),
             tuple((one.subscriber, one.destination) for one in by_step[Step.MOVING]),
         )
+
+    def violations(self) -> Iterator[tuple[str, str]]:
+        left: Counter[str] = Counter(move.plan for queue in self._queues.values() for move in queue)
+        leaving: Counter[str] = Counter()
+        arriving: Counter[str] = Counter()
+        for subscriber, move in self._under_way.items():
+            record = move.record
+            left[record.plan] += 1
+            leaving[record.source] += 1
+            arriving[record.destination] += 1
+            if not record.step.is_under_way:
+                yield subscriber, f"its move is under way, and {record.step}"
+            for broker in (record.source, record.destination):
+                if self._at.get(broker, {}).get(subscriber) is not move:
+                    yield subscriber, f"{broker} does not know of its move"
+        for counted, traffic in ((leaving, self._sources), (arriving, self._destinations)):
+            for broker, one in traffic.items():
+                if one.in_flight != counted[broker]:
+                    yield broker, f"{counted[broker]} moves are under way, and {one.in_flight} count"
+        for run in self._runs.values():
+            if run.left != left[run.plan]:
+                yield run.plan, f"{run.left} moves are left, and {left[run.plan]} are known"
 
     # Parts
 

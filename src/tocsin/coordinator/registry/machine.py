@@ -67,9 +67,10 @@ from tocsin.coordinator.registry.liveness import KnownBroker, Silence
 from tocsin.coordinator.registry.placement import Placements
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
 from tocsin.coordinator.registry.sessions import Sessions
-from tocsin.errors import InUse, InvalidValue, NotFound, Unavailable
+from tocsin.errors import InUse, InvalidValue, NotFound, TocsinError, Unavailable
 from tocsin.model.chance import Chance
 from tocsin.model.location import Location
+from tocsin.model.story import Story
 from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.incarnations import check_caller, take_name
 
@@ -140,7 +141,8 @@ class CoordinatorState:
             record.name: KnownBroker(replace(record, dead=False), now_s, was_dead=record.dead)
             for record in sorted(brokers, key=lambda one: one.name)
         }
-        self._sessions = Sessions(self._brokers, sessions, self.rates)
+        self._story = Story()
+        self._sessions = Sessions(self._brokers, sessions, self.rates, self._story)
         self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
         self._choice: _Choice | None = None
         self._handlers: dict[type[Any], Callable[[Any], list[Instruction]]] = {
@@ -268,9 +270,21 @@ class CoordinatorState:
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def handle(self, event: Event) -> list[Instruction]:
+        self._story.now_s = getattr(event, "now_s", self._story.now_s)
         if not isinstance(event, PlacementAsked):
             self._choice = None
-        return self._handlers[type(event)](event)
+        try:
+            return self._handlers[type(event)](event)
+        except TocsinError:
+            raise
+        except Exception as exc:
+            names = (getattr(event, one, "") for one in ("broker", "subscriber", "user"))
+            exc.add_note("\n".join((type(event).__name__, *self._story.of(*filter(None, names)))))
+            raise
+
+    def validate(self) -> None:
+        """Raises InvalidState if what the parts know does not agree. It looks at everything: this is for tests."""
+        self._story.raise_if_any((*self._sessions.violations(), *self._execution.violations()))
 
     def _policy_chosen(self, event: PolicyChosen) -> list[Instruction]:
         self._placements.choose_policy(event.policy)
@@ -306,6 +320,7 @@ class CoordinatorState:
             self._sessions.add_broker(event.broker)
         known.record, known.heard_s = record, event.now_s
         known.shutting_down = known.was_dead = False
+        self._story.note(event.broker, f"registered, incarnation {holder.incarnation}")
         return [StoreBroker(record), *self._back(known), AnswerBroker(known.state, holder.incarnation)]
 
     def _broker_mode_set(self, event: BrokerModeSet) -> list[Instruction]:
@@ -313,6 +328,7 @@ class CoordinatorState:
         if event.mode is BrokerState.DEAD:
             raise InvalidValue("a broker can't be set to dead; drain it, or remove it")
         broker.record = replace(broker.record, mode=event.mode)
+        self._story.note(event.broker, f"{event.mode}, wanted by {event.by}")
         told = Audit(event.by, "state", event.broker, {"state": str(event.mode)})
         allowed = self._stopped_evacuations.allow(event.broker)
         return [StoreBroker(broker.to_store()), *allowed, told, AnswerBroker(broker.state)]
@@ -325,6 +341,7 @@ class CoordinatorState:
         if broker.state is BrokerState.ACTIVE and not self._silence.is_overdue(broker, event.now_s):
             raise InUse(f"broker {event.broker} is active; drain it first")
         del self._brokers[event.broker]
+        self._story.note(event.broker, f"removed by {event.by}")
         self._deliveries.forget(event.broker)
         told = Audit(event.by, "remove", event.broker)
         allowed = self._stopped_evacuations.allow(event.broker)
@@ -342,6 +359,7 @@ class CoordinatorState:
         done: list[Instruction] = []
         if broker.record.dead or broker.was_dead:
             broker.record = replace(broker.record, dead=False)
+            self._story.note(event.broker, "back")
             done += [StoreBroker(broker.record), *self._back(broker), Note("broker is back", {"broker": event.broker})]
         broker.heard_s, broker.traffic = event.now_s, event.traffic
         told = event.counted
@@ -463,6 +481,9 @@ class CoordinatorState:
         if self.rates.advance(now_s):
             self._reporters.forget(now_s, _REPORTERS_KEPT_S)
         done = self._silence.look(self._brokers.values(), now_s)
+        for one in done:
+            if isinstance(one, StoreBroker):
+                self._story.note(one.broker.name, "dead")
         return [*done, *written(self._execution.advance(now_s, self))]
 
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────

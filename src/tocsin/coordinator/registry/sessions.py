@@ -7,6 +7,7 @@ but its owner's word, or its user's removal, ends a session: a broker that is si
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from tocsin.coordinator.registry.events import ReportedSession
 from tocsin.coordinator.registry.instructions import ForgetSession, StoreSession
 from tocsin.coordinator.registry.records import SessionRecord, device_of, user_of
 from tocsin.model.location import Location
+from tocsin.model.story import Story
 
 _Changes = list[StoreSession | ForgetSession]
 
@@ -23,7 +25,8 @@ _Changes = list[StoreSession | ForgetSession]
 class Sessions:
     """All sessions, and the loads that follow from them. What has changed is returned, to be stored."""
 
-    def __init__(self, brokers: Iterable[str], records: Iterable[SessionRecord], rates: Rates) -> None:
+    def __init__(self, brokers: Iterable[str], records: Iterable[SessionRecord], rates: Rates, story: Story) -> None:
+        self._story = story
         self.loads = Loads(rates)
         self._by_subscriber: dict[str, SessionRecord] = {}
         #: Where subscribers are, as far as they tell. It is not stored: they tell it again.
@@ -145,8 +148,26 @@ class Sessions:
         del self._by_subscriber[session.subscriber]
         return [ForgetSession(session.subscriber)]
 
+    def violations(self) -> Iterator[tuple[str, str]]:
+        for subscriber, session in self._by_subscriber.items():
+            if not session.owner and not session.former:
+                yield subscriber, "nobody keeps it, or has to be told so"
+            for broker in session.former:
+                if subscriber not in self._to_lose.get(broker, ()):
+                    yield subscriber, f"{broker} will not be told that it has lost it"
+        for broker, subscribers in self._to_lose.items():
+            for subscriber in subscribers:
+                if subscriber not in self._by_subscriber or broker not in self._by_subscriber[subscriber].former:
+                    yield subscriber, f"{broker} will be told that it has lost it, and has not kept it"
+        owned = Counter(session.owner for session in self)
+        for broker in owned.keys() | self.loads.owners:
+            if owned[broker] != self.loads.subscribers(broker):
+                yield broker, f"keeps {owned[broker]} sessions, and {self.loads.subscribers(broker)} are its load"
+
     def _put(self, session: SessionRecord) -> None:
         before = self._by_subscriber.get(session.subscriber)
+        if before is None or before.owner != session.owner:
+            self._story.note(session.subscriber, f"owner {session.owner or 'nobody'}, generation {session.generation}")
         self.loads.replace(before, session)
         self._by_subscriber[session.subscriber] = session
         formerly = before.former if before is not None else frozenset()
