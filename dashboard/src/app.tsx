@@ -112,7 +112,7 @@ function State({ seen }: { seen: Live }) {
           <Progress value={run.done + run.failed + run.cancelled} of={run.moves} label={`${run.stage} under way`} />
         </a>
       )}
-      {seen.mass_silence && <Badge tone="bad">mass silence</Badge>}
+      {seen.mass_outage && <Badge tone="bad">mass outage</Badge>}
       {cov !== null && (
         <Badge tone={cov > gamma ? 'bad' : cov > alpha ? 'warn' : 'good'}>
           cov {ratio(cov, 2)} {cov > gamma ? `> γ ${gamma}` : cov > alpha ? `> α ${alpha}` : `≤ α ${alpha}`}

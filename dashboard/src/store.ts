@@ -49,7 +49,7 @@ export function signOut(why = ''): void {
 /** Ask who we are; what follows from that is shown. */
 export async function enter(): Promise<void> {
   try {
-    if (!hasToken() && (await get<{ needs_token: boolean }>('/dashboard/api/door')).needs_token) {
+    if (!hasToken() && (await get<{ needs_token: boolean }>('/dashboard/api/sign-in')).needs_token) {
       signOut()
       return
     }

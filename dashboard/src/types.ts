@@ -85,7 +85,7 @@ export interface Live {
   under_way: number
   runs: Run[]
   placement: string
-  mass_silence: boolean
+  mass_outage: boolean
   audited: number
 }
 

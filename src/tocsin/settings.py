@@ -186,7 +186,7 @@ class CoordinatorSettings(Settings):
     dead_after_s: float = 5
     #: When more than this part of the brokers falls silent at once, the fault is more likely here than there: nobody is
     #: placed elsewhere.
-    mass_silence: float = 0.5
+    mass_outage: float = 0.5
     #: Backend subscriptions' rates are averaged over this time; best a multiple of all channels' periods.
     rates_window_s: float = 60
     #: When a plan is carried out: moves at a time, and begun each second, from each broker and to each broker.
@@ -254,7 +254,7 @@ class BrokerSettings(Settings):
     #: Subscriptions of a device that stays away are kept this long; of one that gave no name, this long.
     device_retention_s: float = 7 * 24 * 3600
     nameless_retention_s: float = 60
-    #: On SIGTERM: within this time everybody is handed over, and the process ends.
+    #: On SIGTERM: within this time everybody is moved to other brokers, and the process ends.
     drain_timeout_s: float = 20
     log_level: str = "info"
 

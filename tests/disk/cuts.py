@@ -23,14 +23,14 @@ class CutReport:
     cuts: int = 0
     #: Records of the recording by kind: that each of these is there shows that the recorder sees everybody's writes.
     recorded: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
+    heard: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
         return {
             "cuts": self.cuts,
             "recorded": dict(self.recorded),
-            "told": dict(self.told),
+            "heard": dict(self.heard),
             "violations": len(self.violations),
             "violations_listed": self.violations[:_MOST_LISTED],
         }
@@ -61,41 +61,41 @@ def _cut_everywhere(folder: Path, seed: str, cuts: int, *, stop_at_first: bool) 
     records = read_recording(folder / "log")
     chance = random.Random(f"{seed}/cuts")
     moments = sorted(chance.choices(range(len(records) + 1), k=cuts))
-    disk, told, report, done = Disk(folder / "data"), Told(), CutReport(), 0
+    disk, heard, report, done = Disk(folder / "data"), Told(), CutReport(), 0
     report.recorded.update(record.op.name.lower() for record in records)
     for moment in moments:
         for record in records[done:moment]:
             disk.play(record)
-            told.hear(record)
+            heard.hear(record)
         done = moment
         left = folder / "left"
         disk.cut(chance, left)
         report.cuts += 1
-        report.violations += [f"cut at {moment} of {len(records)}: {one}" for one in _look_at(left, folder, told)]
+        report.violations += [f"cut at {moment} of {len(records)}: {one}" for one in _look_at(left, folder, heard)]
         shutil.rmtree(left)
         if report.violations and stop_at_first:
             break
     if not report.violations:
         for record in records[done:]:
             disk.play(record)
-            told.hear(record)
+            heard.hear(record)
         report.violations += [f"the recorder has missed changes of {name}" for name in disk.differences()]
-    report.told.update(
-        records=len(told.records),
-        results=len(told.results),
-        subscriptions=len(told.subscriptions),
-        users=len(told.users),
+    report.heard.update(
+        records=len(heard.records),
+        results=len(heard.results),
+        subscriptions=len(heard.subscriptions),
+        users=len(heard.users),
     )
     return report
 
 
-def _look_at(left: Path, folder: Path, told: Told) -> list[str]:
+def _look_at(left: Path, folder: Path, heard: Told) -> list[str]:
     try:
         town = Town(left, folder / "scratch")
     except TocsinError as exc:
         return [f"does not start: {exc}"]
     try:
-        return list(violations(town, told))
+        return list(violations(town, heard))
     except TocsinError as exc:
         return [f"can't go on: {exc}"]
     finally:

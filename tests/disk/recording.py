@@ -68,7 +68,7 @@ class Witness:
     def __init__(self, log: Path) -> None:
         self._file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def told(self, what: bytes) -> None:
+    def note(self, what: bytes) -> None:
         os.write(self._file, _HEAD.pack(_MAGIC, Op.TOLD, 0, 0, 0, 0, len(what)) + what)
 
 

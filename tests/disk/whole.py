@@ -43,19 +43,21 @@ def cut_whole_cluster(seed: str, cuts: int) -> CutReport:
             _load(client, Witness(log), seed)
         records = read_recording(log)
         begin = next(at for at, record in enumerate(records) if b'"subscription"' in record.data[:40])
-        chance, disk, told, report, done = random.Random(seed), Disk(root), Told(), CutReport(), 0
+        chance, disk, heard, report, done = random.Random(seed), Disk(root), Told(), CutReport(), 0
         report.recorded.update(record.op.name.lower() for record in records)
         for moment in sorted(chance.choices(range(begin, len(records) + 1), k=cuts)):
             for record in records[done:moment]:
                 disk.play(record)
-                told.hear(record)
+                heard.hear(record)
             done = moment
             left = folder / "left"
             disk.cut(chance, left)
-            report.violations += [f"cut at {moment} of {len(records)}: {one}" for one in _look_at(left, told)]
+            report.violations += [f"cut at {moment} of {len(records)}: {one}" for one in _look_at(left, heard)]
             report.cuts += 1
             shutil.rmtree(left)
-        report.told.update(records=len(told.records), results=len(told.results), subscriptions=len(told.subscriptions))
+        report.heard.update(
+            records=len(heard.records), results=len(heard.results), subscriptions=len(heard.subscriptions)
+        )
         return report
 
 
@@ -104,26 +106,26 @@ def _load(client: ClusterClient, witness: Witness, seed: str) -> None:
     broker.join()
 
 
-def _look_at(left: Path, told: Told) -> list[str]:
+def _look_at(left: Path, heard: Told) -> list[str]:
     try:
         with _cluster(left, dict(os.environ)) as client:
-            return list(_violations(client, told))
+            return list(_violations(client, heard))
     except (ServerError, TimeoutError, OSError) as exc:
         return [f"does not start or go on: {exc}"]
 
 
-def _violations(client: ClusterClient, told: Told) -> Iterator[str]:
+def _violations(client: ClusterClient, heard: Told) -> Iterator[str]:
     everything, _ = client.pull(BROKER, 0)
     by_sequence = {one[0]: one[1:] for one in _triples(everything)}
-    for sequence, result in told.results.items():
+    for sequence, result in heard.results.items():
         if tuple(by_sequence.get(sequence, ())) != result:
             yield f"sequence {sequence} was told as {result} and now is {by_sequence.get(sequence)}"
-    received = list(told.results.values())
-    cursor, end_s = told.cursor, time.monotonic() + _SETTLE_WITHIN_S
-    while time.monotonic() < end_s and told.due - set(received):
+    received = list(heard.results.values())
+    cursor, end_s = heard.cursor, time.monotonic() + _SETTLE_WITHIN_S
+    while time.monotonic() < end_s and heard.due - set(received):
         found, cursor = client.pull(BROKER, cursor, wait_s=1)
         received += [(one, number) for _, one, number in _triples(found)]
-    if lost := told.due - set(received):
+    if lost := heard.due - set(received):
         yield f"a broker that goes on at its cursor never gets {sorted(lost)[:5]}"
     if len(received) > len(set(received)):
         yield "a broker that goes on at its cursor gets a result twice"

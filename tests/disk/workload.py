@@ -188,7 +188,7 @@ class Told:
                 self.positions[what["subscriber"]] = what["sequence"]
 
 
-def violations(town: Town, told: Told) -> Iterator[str]:
+def violations(town: Town, heard: Told) -> Iterator[str]:
     """What was promised and is not so, after a start on what a cut has left."""
     landing = town.cluster.intake.landing
     while town.position < landing.end:
@@ -196,51 +196,51 @@ def violations(town: Town, told: Told) -> Iterator[str]:
         town.run()
     town.run()
     records = town.records()
-    if lost := told.records - set(records):
+    if lost := heard.records - set(records):
         yield f"acknowledged records lost: {sorted(lost)[:5]}"
     if len(records) > len(set(records)):
         yield "a record is there twice"
     everything, _ = town.pull(0)
     by_sequence = {sequence: (one, number) for sequence, one, number in everything}
-    for sequence, result in told.results.items():
+    for sequence, result in heard.results.items():
         if by_sequence.get(sequence) != result:
             yield f"sequence {sequence} was told as {result} and now is {by_sequence.get(sequence)}"
-    fresh, _ = town.pull(told.cursor)
-    received = [*told.results.values(), *((one, number) for _, one, number in fresh)]
+    fresh, _ = town.pull(heard.cursor)
+    received = [*heard.results.values(), *((one, number) for _, one, number in fresh)]
     if len(received) > len(set(received)):
         yield "a broker that goes on at its cursor gets a result twice"
-    if lost_results := told.due - set(received):
+    if lost_results := heard.due - set(received):
         yield f"a broker that goes on at its cursor never gets {sorted(lost_results)[:5]}"
-    yield from _numbers_used_again(town, told)
-    yield from _lost_at_coordinator(town, told)
+    yield from _numbers_used_again(town, heard)
+    yield from _lost_at_coordinator(town, heard)
     for session in town.broker.sessions():
         for kept_one in session.subscriptions:
-            if kept_one.position.sequence > told.positions.get(session.subscriber, 0):
+            if kept_one.position.sequence > heard.positions.get(session.subscriber, 0):
                 yield f"{session.subscriber} is at {kept_one.position}, beyond what it acknowledged"
 
 
-def _numbers_used_again(town: Town, told: Told) -> Iterator[str]:
+def _numbers_used_again(town: Town, heard: Told) -> Iterator[str]:
     kept = town.subscriptions()
-    for one, kind in told.subscriptions.items():
+    for one, kind in heard.subscriptions.items():
         if kept.get(one) != kind:
             yield f"subscription {one} was told as of kind {kind} and now is {kept.get(one)}"
-    if (new := town.subscribe(0, -1)) in told.subscriptions:
+    if (new := town.subscribe(0, -1)) in heard.subscriptions:
         yield f"the number {new} of a subscription was given out twice"
 
 
-def _lost_at_coordinator(town: Town, told: Told) -> Iterator[str]:
-    for name in told.users:
+def _lost_at_coordinator(town: Town, heard: Told) -> Iterator[str]:
+    for name in heard.users:
         user = town.coordinator.user(name)
         if user is None or user.password_hash != f"hash of {name}":
             yield f"user {name} is {user}"
     revoked, _ = town.coordinator.revocations(0, 1)
-    if missing := told.revoked - revoked.keys():
+    if missing := heard.revoked - revoked.keys():
         yield f"tokens of {sorted(missing)[:3]} are valid again"
 
 
 def note(witness: Witness, kind: str, **what: Any) -> None:
     """Somebody was told this; `Told` hears it."""
-    witness.told(json.dumps({"kind": kind, **what}).encode())
+    witness.note(json.dumps({"kind": kind, **what}).encode())
 
 
 class Day:
@@ -254,7 +254,7 @@ class Day:
         self._cursor = 0
         self._marks = iter(range(1, _EVERYTHING))
 
-    def _told(self, kind: str, **what: Any) -> None:
+    def _note(self, kind: str, **what: Any) -> None:
         note(self._witness, kind, **what)
 
     def go(self, steps: int) -> None:
@@ -285,28 +285,28 @@ class Day:
     def _accept(self) -> None:
         ids = [next(self._ids) for _ in range(self._chance.randint(1, 6))]
         self._town.accept(ids)
-        self._told("records", ids=ids)
+        self._note("records", ids=ids)
 
     def _pull(self) -> None:
         results, self._cursor = self._town.pull(self._cursor, self._chance.choice((3, 50)))
-        self._told("results", results=results, cursor=self._cursor)
+        self._note("results", results=results, cursor=self._cursor)
 
     def _subscribe(self) -> None:
         kind = self._chance.randrange(KINDS)
-        self._told("subscription", id=self._town.subscribe(kind, next(self._marks)), k=kind)
+        self._note("subscription", id=self._town.subscribe(kind, next(self._marks)), k=kind)
 
     def _register(self) -> None:
         name = f"user{next(self._marks)}"
         self._town.coordinator.add_user(UserRecord(name, f"hash of {name}", "", 1))
-        self._told("user", name=name)
+        self._note("user", name=name)
         if self._chance.random() < 0.5:
             self._town.coordinator.revoke(name, 1)
-            self._told("revoked", name=name)
+            self._note("revoked", name=name)
 
     def _acknowledge(self) -> None:
         subscriber, key = f"s{self._chance.randrange(100)}", SubscriptionKey(CHANNEL, "{}", "")
         sequence = next(self._marks)
-        self._told("position", subscriber=subscriber, sequence=sequence)
+        self._note("position", subscriber=subscriber, sequence=sequence)
         at = Position(1, sequence)
         self._town.broker.apply(
             [

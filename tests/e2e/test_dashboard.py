@@ -72,7 +72,7 @@ class Visit:
     def confirm(self, button: str) -> None:
         self.page.get_by_role("dialog").get_by_role("button", name=button).click()
 
-    def told(self, text: str) -> None:
+    def saw(self, text: str) -> None:
         """A toast says so."""
         expect(self.page.locator(".toast").filter(has_text=text).last).to_be_visible()
 
@@ -194,7 +194,7 @@ def test_a_plan_is_previewed_and_carried_out(visitors: Any, town: Town) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Carry out").click()
     visit.confirm("Carry it out")
-    visit.told("is being carried out")
+    visit.saw("is being carried out")
     done = page.locator("tr[data-execution]").filter(has_text="the first broker has too many")
     expect(done).to_contain_text("done")
     done.get_by_role("button", name="Moves of").click()
@@ -238,15 +238,15 @@ def test_settings_are_switched(visitors: Any, town: Town) -> None:
     page.locator("input[name=alpha]").fill("0.25")
     page.locator("select[name=migration]").select_option("ldm")
     page.get_by_role("button", name="Save").click()
-    visit.told("changed, and remembered")
+    visit.saw("changed, and remembered")
     settings = town.ask("/v1/balancing")["settings"]
     assert (settings["alpha"], settings["migration"]) == (0.25, "ldm")
     page.get_by_label("Placement of newcomers").select_option("round-robin")
-    visit.told("round-robin")
+    visit.saw("round-robin")
     assert town.ask("/v1/placement-policy")["policy"] == "round-robin"
     page.locator("input[name=alpha]").fill("a lot")
     page.get_by_role("button", name="Save").click()
-    visit.told("alpha")
+    visit.saw("alpha")
     expect(page.locator(".toast.error")).to_be_visible()
     assert town.ask("/v1/balancing")["settings"]["alpha"] == 0.25
     page = visit.open("overview")
@@ -315,7 +315,7 @@ def test_dead_letters_are_replayed(visitors: Any, town: Town) -> None:
     expect(letter).to_contain_text("expected a whole number")
     before = town.cluster.dead_letters("Reports")["dead_letters"][0]["position"]
     letter.get_by_role("button", name="Replay").click()
-    visit.told("1 record replayed: 0 accepted, 1 rejected")
+    visit.saw("1 record replayed: 0 accepted, 1 rejected")
     assert town.cluster.dead_letters("Reports")["dead_letters"][0]["position"] > before
     assert town.ask("/v1/audit?limit=1")["entries"][0]["action"] == "replay"
 
@@ -332,10 +332,10 @@ def test_dead_letters_are_discarded(visitors: Any, town: Town) -> None:
     expect(rows).to_have_count(total)
     rows.first.get_by_role("button", name="Discard").click()
     visit.confirm("Discard")
-    visit.told("1 dead letter discarded")
+    visit.saw("1 dead letter discarded")
     page.get_by_role("button", name="Discard all").click()
     visit.confirm("Discard all")
-    visit.told(f"{total - 1} dead letters discarded")
+    visit.saw(f"{total - 1} dead letters discarded")
     expect(page.get_by_text("None: every record fitted its dataset.")).to_be_visible()
     assert town.cluster.dead_letters("Reports")["total"] == 0
     assert town.ask("/v1/audit?limit=1")["entries"][0]["action"] == "discard"

@@ -43,14 +43,14 @@ def test_the_guide_to_policies_does_what_it_says(tmp_path: Path, monkeypatch: py
 def _install(folder: Path) -> None:
     """As pip would, but for copying."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    told = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     groups = project["entry-points"].items()
     lines = [
         line for group, ours in groups for line in (f"[{group}]", *(f"{name} = {at}" for name, at in ours.items()))
     ]
-    (told / "entry_points.txt").write_text("\n".join(lines))
+    (info / "entry_points.txt").write_text("\n".join(lines))
 
 
 def _let_a_crowd_come(client: CoordinatorClient) -> None:

@@ -60,7 +60,7 @@ def test_a_true_page_is_read_to_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ("one   …", "one", "'one' was not printed"),
         ("four\n```\n\n```sh begin", "four\nthree\n```\n\n```sh begin", "'three' was not printed"),
@@ -70,7 +70,7 @@ def test_a_true_page_is_read_to_the_end(tmp_path: Path) -> None:
         ("from other\nthree", "from another\nthree", "nothing was begun as another"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, before: str, after: str, told: str) -> None:
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, before: str, after: str, message: str) -> None:
     assert before in _PAGE
-    with pytest.raises(AssertionError, match=r"page\.md:\d+.*" + told):
+    with pytest.raises(AssertionError, match=r"page\.md:\d+.*" + message):
         read(tmp_path, _PAGE.replace(before, after))

@@ -23,7 +23,7 @@ from histories.drawing import Outcome, live_through
 from histories.planted import BUGS
 
 #: So many histories may have a gap that was told; a bug that makes gaps makes many more.
-_MAX_TOLD_GAPS = 1 / 200
+_MAX_KNOWN_GAPS = 1 / 200
 #: Histories that one task of a process lives through.
 _CHUNK = 25
 
@@ -37,17 +37,17 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     options = parser.parse_args()
     begin_s = time.monotonic()
-    handed, bad, told_gaps, kinds = 0, [], [], Counter[str]()
+    handed, bad, known_gaps, kinds = 0, [], [], Counter[str]()
     for outcome in _outcomes(options):
         handed += outcome.handed
         if outcome.violations:
-            is_told = all(one.kind is Kind.HISTORY_GONE for one in outcome.violations)
-            (told_gaps if is_told else bad).append(outcome.seed)
+            is_gap = all(one.kind is Kind.HISTORY_GONE for one in outcome.violations)
+            (known_gaps if is_gap else bad).append(outcome.seed)
             kinds.update({str(one.kind) for one in outcome.violations})
             if not options.json:
                 print(f"seed {outcome.seed}: {outcome.violations[0].kind}: {outcome.violations[0].what}", flush=True)
-    if len(told_gaps) > max(1, _MAX_TOLD_GAPS * options.count):
-        bad += told_gaps
+    if len(known_gaps) > max(1, _MAX_KNOWN_GAPS * options.count):
+        bad += known_gaps
     report = {
         "histories": options.count,
         "seed": options.seed,
@@ -56,14 +56,14 @@ def main() -> int:
         "bad": len(bad),
         "bad_by_kind": dict(kinds),
         "bad_seeds": bad[:100],
-        "told_gaps": len(told_gaps),
-        "told_gap_seeds": told_gaps[:100],
+        "known_gaps": len(known_gaps),
+        "known_gap_seeds": known_gaps[:100],
         "seconds": round(time.monotonic() - begin_s, 1),
     }
     if options.json:
         print(json.dumps(report))
     else:
-        print(f"{options.count} histories, {handed} notifications, {len(bad)} bad, {len(told_gaps)} told gaps")
+        print(f"{options.count} histories, {handed} notifications, {len(bad)} bad, {len(known_gaps)} known gaps")
     return 0 if bool(bad) == bool(options.bug) else 1
 
 

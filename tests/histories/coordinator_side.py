@@ -102,8 +102,8 @@ class CoordinatorSide:
 
     def claim(self, broker: str, subscribers: Sequence[str], answer: Callable[[AnswerClaim], None]) -> None:
         done = self._handle(SubscribersClaimed(broker, tuple(subscribers)))
-        told = next(one for one in done if isinstance(one, AnswerClaim))
-        self._waiting.append(lambda: answer(told))
+        answered = next(one for one in done if isinstance(one, AnswerClaim))
+        self._waiting.append(lambda: answer(answered))
 
     def heartbeat(
         self, broker: str, connections: int, report: Report, now_s: float, answer: Callable[[AnswerHeartbeat], None]
@@ -117,8 +117,8 @@ class CoordinatorSide:
         event = HeartbeatReceived(
             now_s, broker, Traffic(connections), changed, tuple(report.ended), prepared=tuple(report.prepared)
         )
-        told = next(one for one in self._handle(event) if isinstance(one, AnswerHeartbeat))
-        self._waiting.append(lambda: answer(told))
+        answered = next(one for one in self._handle(event) if isinstance(one, AnswerHeartbeat))
+        self._waiting.append(lambda: answer(answered))
 
     def place(self, user: str, device: str, avoid: Sequence[str], now_s: float) -> tuple[str, str] | None:
         try:

@@ -39,10 +39,10 @@ class Bug:
 
 
 def _forget_positions(substitute: Substitute) -> None:
-    from tocsin.broker.core.subscribing import SubscriptionDesk
+    from tocsin.broker.core.subscribing import Subscribing
     from tocsin.model.position import Position
 
-    restore = SubscriptionDesk.restore
+    restore = Subscribing.restore
 
     def forgetful(self: Any, session: Any, kept: Any, **more: Any) -> None:
         now = self._deliveries.through
@@ -52,13 +52,13 @@ def _forget_positions(substitute: Substitute) -> None:
         ]
         restore(self, session, replace(kept, subscriptions=subscriptions), **more)
 
-    substitute(SubscriptionDesk, "restore", forgetful)
+    substitute(Subscribing, "restore", forgetful)
 
 
 def _live_before_caught_up(substitute: Substitute) -> None:
-    from tocsin.broker.core.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import Delivering
 
-    need_history = DeliveryDesk._need_history
+    need_history = Delivering._need_history
 
     def hasty(self: Any, frontend: Any) -> None:
         need_history(self, frontend)
@@ -66,16 +66,16 @@ def _live_before_caught_up(substitute: Substitute) -> None:
             frontend.live = True
             frontend.backend.live[frontend.session.connection] = frontend.session
 
-    substitute(DeliveryDesk, "_need_history", hasty)
+    substitute(Delivering, "_need_history", hasty)
 
 
 def _trust_every_pull(substitute: Substitute) -> None:
-    from tocsin.broker.core.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import Delivering
 
     def open_at_once(self: Any, backend: Any) -> None:
         self._cache.open(backend.id, self.through)
 
-    substitute(DeliveryDesk, "open", open_at_once)
+    substitute(Delivering, "open", open_at_once)
 
 
 def _catch_up_skips_one(substitute: Substitute) -> None:
@@ -100,9 +100,9 @@ class _Nothing(dict[Any, Any]):
 def _claim_in_part(substitute: Substitute) -> None:
     from tocsin.broker.core.events import StoreSubscription
     from tocsin.broker.core.sessions import Session
-    from tocsin.broker.core.subscribing import SubscriptionDesk
+    from tocsin.broker.core.subscribing import Subscribing
 
-    init, subscribe = Session.__init__, SubscriptionDesk.subscribe
+    init, subscribe = Session.__init__, Subscribing.subscribe
 
     def without_what_is_brought(self: Any, *given: Any, **more: Any) -> None:
         init(self, *given, **more)
@@ -115,7 +115,7 @@ def _claim_in_part(substitute: Substitute) -> None:
             self._out.pop()
 
     substitute(Session, "__init__", without_what_is_brought)
-    substitute(SubscriptionDesk, "subscribe", without_storing_it)
+    substitute(Subscribing, "subscribe", without_storing_it)
 
 
 def _believe_old_copies(substitute: Substitute) -> None:

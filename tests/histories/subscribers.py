@@ -114,7 +114,7 @@ class Device:
     @property
     def is_settled(self) -> bool:
         """A program runs, and has been told `subscribed` of all that the device holds."""
-        return self.program is not None and all(one in self.program.told for one in self.holds)
+        return self.program is not None and all(one in self.program.subscribed for one in self.holds)
 
     def note_reported(self) -> None:
         """What the coordinator has on disk as of the broker where the device is."""
@@ -140,7 +140,7 @@ class Program:
         self._tenures: dict[int, Tenure] = {}
         self._to_ask = deque(device.holds)
         #: Those that it has been told `subscribed` of.
-        self.told: set[Tenure] = set()
+        self.subscribed: set[Tenure] = set()
         self.broker = ""
         self._opening: dict[int, str] = {}
         self.wires: dict[int, Wire] = {}
@@ -163,7 +163,7 @@ class Program:
             self._subscribe(tenure, "")
 
     def unsubscribe(self, tenure: Tenure) -> None:
-        if tenure not in self.told:
+        if tenure not in self.subscribed:
             return
         self.device.holds.remove(tenure)
         tenure.has_left = True
@@ -286,7 +286,7 @@ class Program:
         if not tenure.lives:
             tenure.records_before = len(self._world.cluster.records)
         tenure.lives.append(Life(position, self._brings and bool(tenure.lives)))
-        self.told.add(tenure)
+        self.subscribed.add(tenure)
 
     def _subscribe(self, tenure: Tenure, position: str) -> None:
         self._requests += 1

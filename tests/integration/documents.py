@@ -1,4 +1,4 @@
-"""An HTTP face against its OpenAPI document: whatever is sent, the answer is one that the document tells of."""
+"""An HTTP API against its OpenAPI document: whatever is sent, the answer is one that the document tells of."""
 
 from __future__ import annotations
 

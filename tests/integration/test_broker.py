@@ -415,7 +415,7 @@ def test_follow_with_curl(network: Network, broker: ServerProcess, tmp_path: Pat
         stop(process)
 
 
-def test_sigterm_hands_everybody_over(network: Network, broker: ServerProcess) -> None:
+def test_sigterm_moves_everybody_away(network: Network, broker: ServerProcess) -> None:
     """On SIGTERM subscribers are told where to go, newcomers are refused, and the process ends clean in time."""
     token = network.token("handed")
     with network.broker("leaving", drain_timeout_s=3) as leaving:

@@ -57,7 +57,7 @@ def test_mistakes_are_one_line_and_exit_code_1(live: Live, tocsin, tmp_path: Pat
     assert done.exit_code == 1
     assert "Nowhere" in done.stderr
     assert "^" in done.stderr
-    for arguments, told in (
+    for arguments, words in (
         (("publish", "nowhere", str(_file(tmp_path))), "no feed called nowhere"),
         (("publish", "nowhere", str(tmp_path / "missing")), "missing"),
         (("sql", "--file", str(tmp_path / "missing")), "missing"),
@@ -66,7 +66,7 @@ def test_mistakes_are_one_line_and_exit_code_1(live: Live, tocsin, tmp_path: Pat
     ):
         done = tocsin(*arguments)
         assert done.exit_code in {1, 2}, (arguments, done.output)
-        assert told in done.stderr
+        assert words in done.stderr
         assert "Traceback" not in done.output
         assert done.exception is None or isinstance(done.exception, SystemExit)
 

@@ -204,8 +204,8 @@ def test_tls_takes_two_settings(tmp_path: Path) -> None:
         trusting = ssl.create_default_context(cafile=certificate)
         assert httpx.get(f"{coordinator.url}/healthz", verify=trusting).json() == {"state": "ready"}
     cert = str(certificate)
-    for certificate_file, key_file, told in ((cert, "", "both"), (cert, cert, "can't be used"), ("no", "no", "can't")):
-        with pytest.raises(InvalidValue, match=told):
+    for certificate_file, key_file, words in ((cert, "", "both"), (cert, cert, "can't be used"), ("no", "no", "can't")):
+        with pytest.raises(InvalidValue, match=words):
             serve(CoordinatorSettings(tmp_path / "data", tls_certificate=certificate_file, tls_key=key_file))
 
 
@@ -229,7 +229,7 @@ def test_what_is_for_operators_is_refused_to_others(guarded: Coordinator) -> Non
                 (client.register_broker, ("au", "http://x")),
                 (client.heartbeat, ("au", {})),
                 (client.claim, ("au", [])),
-                (client.hand_over, ("au", [])),
+                (client.move_away, ("au", [])),
                 (client.set_state, ("au", "active")),
                 (client.remove_broker, ("au",)),
                 (client.subscribers, ()),
@@ -312,7 +312,7 @@ def test_brokers_and_subscribers_as_operators_see_them(guarded: Coordinator) -> 
         _refused(client.register_broker, "op-a", url, status=422)
     client.set_state("op-a", "draining")
     assert client.heartbeat("op-a", {})["state"] == "draining"
-    placements = client.hand_over("op-a", ["op-ann/phone"])
+    placements = client.move_away("op-a", ["op-ann/phone"])
     assert all(one["broker"] != "op-a" for one in placements.values())
     assert client.remove_broker("op-a")["subscribers"] == 2
     metrics = httpx.get(f"{guarded.url}/metrics", headers=[(b"Authorization", f"Bearer {_OPERATOR}".encode())]).text
@@ -343,7 +343,7 @@ def test_users_from_the_command_line(guarded: Coordinator, tocsin) -> None:  # t
     assert tocsin("users", "revoke", "cl-ann").exit_code == 0
     _refused(guarded.client.place, token, status=401)
     assert tocsin("users", "remove", "cl-ann").exit_code == 0
-    for arguments, told in (
+    for arguments, words in (
         (("users", "remove", "cl-ann"), "no user called cl-ann"),
         (("users", "token", "cl-ann", "--password", "wrong-one"), "no such user, or another password"),
         (("users", "token", "cl-ann"), "no password given"),
@@ -352,7 +352,7 @@ def test_users_from_the_command_line(guarded: Coordinator, tocsin) -> None:  # t
     ):
         done = tocsin(*arguments)
         assert done.exit_code == 1
-        assert told in done.stderr
+        assert words in done.stderr
 
 
 def test_brokers_from_the_command_line(guarded: Coordinator, tocsin) -> None:  # type: ignore[no-untyped-def]

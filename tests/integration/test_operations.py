@@ -183,7 +183,7 @@ def test_recent_rows_need_no_spark_and_fit_the_columns(live: Live) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "told"),
+    ("path", "status", "words"),
     [
         ("/v1/datasets/Nowhere/recent", 404, "no dataset called Nowhere"),
         ("/v1/datasets/OpRecords/recent?limit=0", 422, "limit"),
@@ -192,11 +192,11 @@ def test_recent_rows_need_no_spark_and_fit_the_columns(live: Live) -> None:
         ("/v1/datasets/OpRecords/recent?after=soon", 422, "after"),
     ],
 )
-def test_recent_rows_that_can_not_be_given(busy: Live, path: str, status: int, told: str) -> None:
+def test_recent_rows_that_can_not_be_given(busy: Live, path: str, status: int, words: str) -> None:
     """What is not there, or asked for out of bounds, is told."""
     response = busy.http.get(path)
     assert response.status_code == status
-    assert told in response.json()["error"]["message"]
+    assert words in response.json()["error"]["message"]
 
 
 def test_health_and_documents_are_served(live: Live) -> None:

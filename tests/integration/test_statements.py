@@ -83,7 +83,7 @@ def test_insert_goes_into_the_table_and_through_channels(live: Live) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "words"),
     [
         ("INSERT INTO StStrict VALUES ('a', 'many')", "row 1: n: expected a whole number"),
         ("INSERT INTO StStrict VALUES ('a', 1), (NULL, 2)", "row 2: id: missing"),
@@ -92,10 +92,10 @@ def test_insert_goes_into_the_table_and_through_channels(live: Live) -> None:
         ("INSERT INTO StStrict VALUES ('a')", "row 1 has 1 values for 2 columns"),
     ],
 )
-def test_a_row_that_does_not_fit_refuses_the_insert(live: Live, statement: str, told: str) -> None:
+def test_a_row_that_does_not_fit_refuses_the_insert(live: Live, statement: str, words: str) -> None:
     """One bad row, and INSERT changes nothing; the error names row and column."""
     live.sql("CREATE ACTIVE DATASET IF NOT EXISTS StStrict (id STRING, n INT, PRIMARY KEY (id))")
-    assert told in live.refusal(statement)["message"]
+    assert words in live.refusal(statement)["message"]
     assert live.rows("SELECT count(*) AS n FROM StStrict") == [{"n": 0}]
 
 
@@ -194,7 +194,7 @@ def test_load_reads_csv_ndjson_and_parquet(live: Live) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "words"),
     [
         ("bad1.csv", "id,beds\na,1\n\nb,many\n", ["bad1.csv", "line 4", "beds", "many"]),
         ("bad2.csv", "name,beds\na,1\n", ["bad2.csv", "no column id"]),
@@ -210,14 +210,14 @@ def test_load_reads_csv_ndjson_and_parquet(live: Live) -> None:
         ("twice.csv", "id,beds\na,1\na,2\n", ["twice.csv", "more than once"]),
     ],
 )
-def test_a_bad_file_loads_nothing_and_is_told_by_line(live: Live, name: str, text: str, told: list[str]) -> None:
+def test_a_bad_file_loads_nothing_and_is_told_by_line(live: Live, name: str, text: str, words: list[str]) -> None:
     """LOAD is all or nothing; the error names the file, the line and what is wrong there."""
     live.sql(f"CREATE REFERENCE DATASET IF NOT EXISTS StKept {SHELTERS}")
     (live.imports / "kept.csv").write_text("id\nkeep\n")
     live.sql("LOAD DATASET StKept FROM 'kept.csv'")
     (live.imports / name).write_text(text)
     message = live.refusal(f"LOAD DATASET StKept FROM '{name}'")["message"]
-    assert [word for word in told if word not in message] == [], message
+    assert [word for word in words if word not in message] == [], message
     assert live.rows("SELECT id FROM StKept") == [{"id": "keep"}]
 
 
@@ -296,7 +296,7 @@ def test_a_select_can_compute(live: Live) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "line", "column", "told"),
+    ("statement", "line", "column", "words"),
     [
         ("SELECT * FROM Nowhere", 1, 15, "Nowhere"),
         ("SHOW\n  EVERYTHING", 2, 3, "EVERYTHING"),
@@ -305,10 +305,10 @@ def test_a_select_can_compute(live: Live) -> None:
         ("SELECT nosuch(1)", 1, 8, "nosuch"),
     ],
 )
-def test_an_error_points_at_its_place(live: Live, statement: str, line: int, column: int, told: str) -> None:
+def test_an_error_points_at_its_place(live: Live, statement: str, line: int, column: int, words: str) -> None:
     """A mistaken statement is answered with line and column, counted from 1, and a picture of the place."""
     error = live.refusal(statement)
-    assert told in error["message"]
+    assert words in error["message"]
     assert (error["line"], error["column"]) == (line, column), error
     assert "^" in error["pointed"]
 

@@ -94,12 +94,12 @@ async def test_a_dropped_channel_is_told_to_those_who_follow_it(network: Network
 async def test_channels_know_where_people_are(network: Network) -> None:
     """What somebody tells of their place reaches the dataset through their broker, under their own name."""
     network.live.sql(
-        """CREATE KEYED DATASET Whereabouts (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
-        CREATE FEED whereabouts INTO Whereabouts FROM HTTP;
+        """CREATE KEYED DATASET Walkers (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
+        CREATE FEED walkers INTO Walkers FROM HTTP;
         CREATE CONTINUOUS CHANNEL ComingNear (x DOUBLE, y DOUBLE) AS
-          SELECT w.* FROM Whereabouts w WHERE is_new(w) AND within(w.x, w.y, :x, :y, 10.0)"""
+          SELECT w.* FROM Walkers w WHERE is_new(w) AND within(w.x, w.y, :x, :y, 10.0)"""
     )
-    with network.broker("sdk-places", locations_feed="whereabouts") as near:
+    with network.broker("sdk-locations", locations_feed="walkers") as near:
         async with Subscriber(broker=near.url, token=network.token("walker"), device="phone") as me:
             coming = await me.subscribe("ComingNear", x=1000, y=1000)
             me.tell_location(0, 0)

@@ -141,11 +141,11 @@ class CoordinatorMachine(RuleBasedStateMachine):
         assert self.network.owner_of(subscriber) == owner or not device, "a placement moves nobody"
 
     @rule(broker=BROKERS, subscribers=st.lists(SUBSCRIBERS, max_size=4))
-    def hand_over(self, broker: str, subscribers: list[str]) -> None:
+    def move_away(self, broker: str, subscribers: list[str]) -> None:
         if broker not in self.registered:
             return
         others = {name for name in self.registered - {broker} if self.network.state_of(name) is BrokerState.ACTIVE}
-        placements = self.network.hand_over(broker, *subscribers)
+        placements = self.network.move_away(broker, *subscribers)
         assert set(placements) == (set(subscribers) if others else set())
         assert {placed.broker for placed in placements.values()} <= others
 

@@ -1,4 +1,4 @@
-"""A whole system in which every door has a key: what attackers are let loose on."""
+"""A whole system in which every API asks for a token: what attackers are let loose on."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def coordinator() -> bytes:
     metrics.placed("nearest")
     metrics.token("issued")
     metrics.moved("done", 0.5)
-    return metrics.render({}, 0, mass_silence=False)
+    return metrics.render({}, 0, mass_outage=False)
 
 
 @pytest.mark.parametrize(("title", "exposition"), [("Brokers", broker()), ("The coordinator", coordinator())])

@@ -512,7 +512,7 @@ class BrokerWorld:
         if unkept is None:
             return instructions
         events.insert(
-            0, NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, 0, self.now_s)
+            0, NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.refusal, 0, self.now_s)
         )
         withheld = {broker.state.connection_of(one) for one in unkept.subscribers}
         return [one for one in instructions if not (isinstance(one, Send | Deliver) and one.connection in withheld)]

@@ -60,7 +60,7 @@ export function BrokersPage() {
         </div>
       )}
       <p class="caption">
-        A <b>cordoned</b> broker takes no newcomers and keeps its own. A <b>draining</b> one hands its subscribers over to
+        A <b>cordoned</b> broker takes no newcomers and keeps its own. A <b>draining</b> one moves its subscribers to
         the others. A <b>dead</b> one has fallen silent; its subscribers are carried on elsewhere.
       </p>
     </Panel>
@@ -148,7 +148,7 @@ async function drain(broker: Broker): Promise<void> {
       'It takes nobody until it is activated again.',
     'Drain',
   )
-  if (agreed) await setState(broker, 'draining', `${broker.name} hands its subscribers over`)
+  if (agreed) await setState(broker, 'draining', `${broker.name} moves its subscribers away`)
 }
 
 async function remove(broker: Broker): Promise<void> {

@@ -1,4 +1,4 @@
-"""The broker's HTTP face: Server-Sent Events, the example page, and how it is doing."""
+"""The broker's HTTP API: Server-Sent Events, the example page, and how it is doing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The tocsin command: thin faces over the HTTP API."""
+"""The tocsin command: thin commands over the HTTP API."""

@@ -30,7 +30,7 @@ def run_broker(
 ) -> None:
     """Run a broker: subscribers connect to it, by WebSocket or Server-Sent Events.
 
-    On SIGTERM or Ctrl-C it hands its subscribers over to other brokers, then ends. After a crash, start it again: that
+    On SIGTERM or Ctrl-C it moves its subscribers to other brokers, then ends. After a crash, start it again: that
     is the whole recovery.
     """
     from tocsin.broker.shell.server import serve

@@ -34,7 +34,7 @@ def list_brokers(
         return
     columns = ["broker", "state", "connections", "subscribers", "load", "measured", "capacity", "silent", "address"]
     print_rows(columns, [_row(one) for one in brokers])
-    if status["mass_silence"]:
+    if status["mass_outage"]:
         out.print("Most brokers fell silent at once; until they are back, none is taken for dead.", style="yellow")
 
 

@@ -54,8 +54,8 @@ def run_publish(
     if as_json:
         print_json(summary)
     else:
-        told = f", {summary['accepted']} accepted, {summary['rejected']} rejected" if wait else ""
-        out.print(f"{summary['records']} records published{told}; last receipt {summary['last_receipt']}")
+        outcome = f", {summary['accepted']} accepted, {summary['rejected']} rejected" if wait else ""
+        out.print(f"{summary['records']} records published{outcome}; last receipt {summary['last_receipt']}")
     if summary["rejected"]:
         raise typer.Exit(1)
 

@@ -47,9 +47,9 @@ def run_simulate(
             return
         if not scenario:
             fail("which scenario? `tocsin simulate --list` shows those that come with Tocsin")
-        told = load(scenario, dict(_change(one) for one in set_ or []))
+        loaded = load(scenario, dict(_change(one) for one in set_ or []))
         began_s = time.perf_counter()
-        runs = _run(combinations(told, compare) if compare else [told], seed)
+        runs = _run(combinations(loaded, compare) if compare else [loaded], seed)
         wall_s = time.perf_counter() - began_s
         written = _write(runs, out_) if out_ is not None else []
     except TocsinError as exc:
@@ -59,7 +59,7 @@ def run_simulate(
 
         print_json({**summary(runs), "wall_s": round(wall_s, 3), "peak_rss_mb": peak_rss_mb()})
         return
-    _print(told, runs, wall_s)
+    _print(loaded, runs, wall_s)
     for path in written:
         out.print(str(path), markup=False, soft_wrap=True)
 
@@ -87,8 +87,8 @@ def _run(scenarios: list[Scenario], seed: int | None) -> list[Run]:
     runs = []
     with _progress() as begin:
         for one in scenarios:
-            told = one.balancing
-            advance = begin(f"{one.name} {label(told.placement, told.migration, told.shuffle)}")
+            balancing = one.balancing
+            advance = begin(f"{one.name} {label(balancing.placement, balancing.migration, balancing.shuffle)}")
             runs.append(simulate(one, seed=seed, progress=advance))
     return runs
 
@@ -115,8 +115,8 @@ def _write(runs: list[Run], folder: Path) -> list[Path]:
     return write_outputs(runs, folder)
 
 
-def _print(told: Scenario, runs: list[Run], wall_s: float) -> None:
-    out.print(f"{told.name}: {told.title}" if told.title else told.name, style="bold", markup=False)
+def _print(scenario: Scenario, runs: list[Run], wall_s: float) -> None:
+    out.print(f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name, style="bold", markup=False)
     rows = []
     for run in runs:
         last, worst = run.samples[-1], max(one.max for one in run.samples)

@@ -89,8 +89,8 @@ async def _follow_until_interrupted(
 ) -> None:
     def tell_gone(subscription: Subscription, gone: HistoryGone) -> None:
         if as_json:
-            told = {"type": "history_gone", "channel": subscription.channel, "parameters": subscription.parameters}
-            print_json(told | {"position": gone.earliest, "message": gone.message})
+            entry = {"type": "history_gone", "channel": subscription.channel, "parameters": subscription.parameters}
+            print_json(entry | {"position": gone.earliest, "message": gone.message})
         else:
             err.print(gone.message, style="yellow", markup=False, soft_wrap=True)
 

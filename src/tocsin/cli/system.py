@@ -30,7 +30,7 @@ from tocsin.variables import RUN
 #: A busy machine may take several times the usual 10 to 20 s.
 READY_TIMEOUT_S = 180.0
 _POLL_EVERY_S = 0.2
-#: Brokers end together here, so there is nobody to hand over to; subscribers come back when all is up again.
+#: Brokers end together here, so there is nobody to move to; subscribers come back when all is up again.
 _DRAIN_TIMEOUT_S = 1
 #: Ending in order takes a second or two; what takes longer is stuck, and every process can be killed at any moment. All
 #: brokers end first, then the others together: the whole takes no longer than the sum.

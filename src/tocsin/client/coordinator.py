@@ -80,9 +80,9 @@ class CoordinatorClient(HttpClient):
         ]
         return generations
 
-    def hand_over(self, name: str, subscribers: Sequence[str]) -> dict[str, dict[str, str]]:
+    def move_away(self, name: str, subscribers: Sequence[str]) -> dict[str, dict[str, str]]:
         body = {"subscribers": list(subscribers)}
-        answer = self._json("POST", f"/v1/brokers/{path_part(name)}/handover", json=body)
+        answer = self._json("POST", f"/v1/brokers/{path_part(name)}/moves", json=body)
         placements: dict[str, dict[str, str]] = answer["placements"]
         return placements
 

@@ -1,4 +1,4 @@
-"""The subscriber's face: connect, subscribe, iterate, acknowledge.
+"""The subscriber's API: connect, subscribe, iterate, acknowledge.
 
 ::
 

@@ -54,7 +54,7 @@ class ClusterState(StrEnum):
 
 
 class Cluster:
-    """One data cluster. Its HTTP face is `server.py`; tests and benchmarks may drive it directly."""
+    """One data cluster. Its HTTP API is `server.py`; tests and benchmarks may drive it directly."""
 
     def __init__(self, settings: ClusterSettings, clock: Clock | None = None) -> None:
         self.settings = settings

@@ -367,8 +367,8 @@ class Interpreter:
         ended = self._cluster.revoke(found)
         if ended is None:
             return Answer(f"{found}: not granted, nothing to do")
-        told = f"; {ended} subscriptions end" if found.action is Action.SUBSCRIBE else ""
-        return Answer(f"revoked: {found}{told}")
+        note = f"; {ended} subscriptions end" if found.action is Action.SUBSCRIBE else ""
+        return Answer(f"revoked: {found}{note}")
 
     def _existing(self, grant: Grant) -> Grant:
         """The grant with names as they were made. Raises NotFound."""

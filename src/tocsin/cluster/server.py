@@ -1,4 +1,4 @@
-"""The cluster as a process: its HTTP face on uvicorn, and Spark brought up behind it."""
+"""The cluster as a process: its HTTP API on uvicorn, and Spark brought up behind it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def make_app(
     on_late: Callable[[], None] = lambda: None,
     stop_within_s: float = _STOP_WITHIN_S,
 ) -> FastAPI:
-    """The HTTP face of a cluster. With the app's start, Spark is brought up in a thread of its own (or the session
+    """The HTTP API of a cluster. With the app's start, Spark is brought up in a thread of its own (or the session
     given is used, and left running); records are accepted from the first moment. `on_failure` hears why the cluster
     can't go on; `on_late` is called when it has not stopped within its time."""
 

@@ -18,8 +18,8 @@ class Metrics:
         self._subscribers = Gauge(
             "tocsin_coordinator_subscribers", "Subscribers that a session is kept for", registry=self.registry
         )
-        self._mass_silence = Gauge(
-            "tocsin_coordinator_mass_silence",
+        self._mass_outage = Gauge(
+            "tocsin_coordinator_mass_outage",
             "1 while so many brokers are silent that none is taken for dead",
             registry=self.registry,
         )
@@ -66,11 +66,11 @@ class Metrics:
         if outcome == "done":
             self._move_seconds.observe(took_s)
 
-    def render(self, brokers: Mapping[BrokerState, int], subscribers: int, *, mass_silence: bool) -> bytes:
+    def render(self, brokers: Mapping[BrokerState, int], subscribers: int, *, mass_outage: bool) -> bytes:
         for state in BrokerState:
             self._brokers.labels(state.value).set(brokers.get(state, 0))
         self._subscribers.set(subscribers)
-        self._mass_silence.set(mass_silence)
+        self._mass_outage.set(mass_outage)
         return generate_latest(self.registry)
 
     def placed(self, reason: str, count: int = 1) -> None:

@@ -25,8 +25,8 @@ from tocsin.coordinator.registry.instructions import (
     Answer,
     AnswerBroker,
     AnswerClaim,
-    AnswerHandover,
     AnswerHeartbeat,
+    AnswerMoves,
     AnswerPlacement,
     Audit,
     Instruction,
@@ -58,11 +58,11 @@ _LOOKS = 10
 #: Rates move on so many times in a window.
 _BUCKETS = 12
 
-_Answer = TypeVar("_Answer", AnswerBroker, AnswerHeartbeat, AnswerClaim, AnswerPlacement, AnswerHandover)
+_Answer = TypeVar("_Answer", AnswerBroker, AnswerHeartbeat, AnswerClaim, AnswerPlacement, AnswerMoves)
 
 
 class CoordinatorNode:
-    """Everything behind the coordinator's HTTP face."""
+    """Everything behind the coordinator's HTTP API."""
 
     def __init__(self, settings: CoordinatorSettings, clock: Clock | None = None) -> None:
         _check_tokens(settings)
@@ -149,7 +149,7 @@ class CoordinatorNode:
         if policy not in policies:
             log.warning("the placement policy chosen before is not there any more", policy=policy)
             policy = self.settings.placement
-        limits = Limits(self.settings.heartbeat_every_s, self.settings.dead_after_s, self.settings.mass_silence)
+        limits = Limits(self.settings.heartbeat_every_s, self.settings.dead_after_s, self.settings.mass_outage)
         window_s = self.settings.rates_window_s
         return CoordinatorState(
             self.now_s(),

@@ -1,4 +1,4 @@
-"""The coordinator as a process: its HTTP face on uvicorn."""
+"""The coordinator as a process: its HTTP API on uvicorn."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _KEEP_ALIVE_S = 75
 
 
 #: Something more that the process serves: adds its routes, and is entered while the coordinator runs.
-Face = Callable[[FastAPI, CoordinatorNode], AbstractAsyncContextManager[None]]
+Mount = Callable[[FastAPI, CoordinatorNode], AbstractAsyncContextManager[None]]
 
 
-def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces: Sequence[Face] = ()) -> FastAPI:
-    """The HTTP face of a coordinator on `settings`. It remembers what it knew from the app's start to its end."""
+def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, mounts: Sequence[Mount] = ()) -> FastAPI:
+    """The HTTP API of a coordinator on `settings`. It remembers what it knew from the app's start to its end."""
     node = CoordinatorNode(settings, clock)
     beside: list[AbstractAsyncContextManager[None]] = []
 
@@ -61,12 +61,12 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, faces
     answer_errors(app)
     for module in (users, keys, subscribers, brokers, plans, executions, balancing, operations):
         app.include_router(module.router)
-    beside += [face(app, node) for face in faces]
+    beside += [mount(app, node) for mount in mounts]
     app.add_middleware(LimitBodies, max_bytes=max_body_bytes(settings))
     return app
 
 
-def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
+def serve(settings: CoordinatorSettings, mounts: Sequence[Mount] = ()) -> None:
     """Run a coordinator until it is told to stop."""
     check_tls(settings.tls_certificate, settings.tls_key)
     check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
@@ -75,7 +75,7 @@ def serve(settings: CoordinatorSettings, faces: Sequence[Face] = ()) -> None:
     with locked_folder(settings.data_dir, "the coordinator's data folder"):
         check_port(settings.host, settings.port, "the coordinator")
         uvicorn.run(
-            make_app(settings, faces=faces),
+            make_app(settings, mounts=mounts),
             host=settings.host,
             port=settings.port,
             http=bounded_http(),

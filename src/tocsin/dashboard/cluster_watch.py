@@ -38,7 +38,7 @@ class ClusterWatch:
         self._catalogue: dict[str, Any] = {"datasets": [], "channels": [], "feeds": []}
         self._counts: deque[_Counts] = deque()
         self._trouble = "it was not asked yet"
-        self._told_trouble = ""
+        self._logged_trouble = ""
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -55,12 +55,12 @@ class ClusterWatch:
             self._catalogue = await self._get("/v1/catalogue")
         except TocsinError as exc:
             self._trouble = exc.message
-            if self._trouble != self._told_trouble:
+            if self._trouble != self._logged_trouble:
                 log.warning("the dashboard does not reach the cluster", reason=self._trouble)
         else:
             self._trouble = ""
             self._count()
-        self._told_trouble = self._trouble
+        self._logged_trouble = self._trouble
 
     def now(self) -> dict[str, Any]:
         """Channels, feeds and datasets as they were a moment ago; `trouble` says why they are older."""
@@ -191,13 +191,15 @@ def _located(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list
     names = [name.lower() for name in columns]
     x, y = names.index("x"), names.index("y")
     kind = next((names.index(name) for name in ("type", "etype", "kind", "category") if name in names), None)
-    told = next((names.index(name) for name in ("message", "text", "title", "name", "id") if name in names), None)
+    text_column = next(
+        (names.index(name) for name in ("message", "text", "title", "name", "id") if name in names), None
+    )
     return [
         [
             row[x],
             row[y],
             str(row[kind])[:40] if kind is not None and row[kind] is not None else "",
-            str(row[told])[:200] if told is not None and row[told] is not None else "",
+            str(row[text_column])[:200] if text_column is not None and row[text_column] is not None else "",
         ]
         for row in rows
         if isinstance(row[x], int | float) and isinstance(row[y], int | float)

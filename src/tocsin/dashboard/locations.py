@@ -30,10 +30,10 @@ class Locations:
         points: list[float] = []
         for _subscriber, broker, x, y in self.locations():
             points += (round(x, 1), round(y, 1), brokers.setdefault(broker, len(brokers)))
-        told: dict[str, Any] = {"version": self._version, "brokers": list(brokers), "points": points}
+        answer: dict[str, Any] = {"version": self._version, "brokers": list(brokers), "points": points}
         if known_version != self._version:
-            told["names"] = self._chosen
-        return told
+            answer["names"] = self._chosen
+        return answer
 
     def locations(self) -> Iterator[tuple[str, str, float, float]]:
         """Subscriber, broker, x and y of each that was chosen; those who have gone since have no broker."""

@@ -13,8 +13,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from tocsin.coordinator.node import CoordinatorNode
-from tocsin.dashboard.routes import door, router
-from tocsin.dashboard.wiring import Parts
+from tocsin.dashboard.routes import router, sign_in_router
+from tocsin.dashboard.wiring import Services
 
 STATIC = Path(__file__).parent / "static"
 
@@ -42,13 +42,13 @@ class _Pages(StaticFiles):
 
 def dashboard(app: FastAPI, node: CoordinatorNode) -> AbstractAsyncContextManager[None]:
     """Add the dashboard to a coordinator; what is returned is to be entered while it runs."""
-    parts = Parts.of(node)
-    app.state.dashboard = parts
-    app.include_router(door)
+    services = Services.of(node)
+    app.state.dashboard = services
+    app.include_router(sign_in_router)
     app.include_router(router)
     app.add_api_route("/", _to_the_page, include_in_schema=False)
     app.mount("/dashboard", _Pages(directory=STATIC, html=True), name="dashboard")
-    return _running(parts)
+    return _running(services)
 
 
 async def _to_the_page() -> Response:
@@ -56,15 +56,15 @@ async def _to_the_page() -> Response:
 
 
 @asynccontextmanager
-async def _running(parts: Parts) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(parts.recorder.run())]
-    if parts.cluster is not None:
-        tasks.append(asyncio.create_task(parts.cluster.run()))
+async def _running(services: Services) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(services.recorder.run())]
+    if services.cluster is not None:
+        tasks.append(asyncio.create_task(services.cluster.run()))
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if parts.cluster is not None:
-            await parts.cluster.close()
+        if services.cluster is not None:
+            await services.cluster.close()

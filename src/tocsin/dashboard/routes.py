@@ -13,7 +13,7 @@ from tocsin.coordinator.api.dependencies import Node, Role, operator_only
 from tocsin.coordinator.registry.instructions import Audit
 from tocsin.dashboard.cluster_watch import ClusterWatch
 from tocsin.dashboard.trial import Relay
-from tocsin.dashboard.wiring import Parts
+from tocsin.dashboard.wiring import Services
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import ParameterValue
 from tocsin.runtime.http import reply
@@ -47,59 +47,61 @@ class TrialRequest(BaseModel):
     parameters: dict[str, ParameterValue] = Field({}, max_length=100)
 
 
-def _parts_of(request: Request) -> Parts:
-    parts = request.app.state.dashboard
-    assert isinstance(parts, Parts)
-    return parts
+def _services_of(request: Request) -> Services:
+    services = request.app.state.dashboard
+    assert isinstance(services, Services)
+    return services
 
 
-_Parts = Annotated[Parts, Depends(_parts_of)]
+_Services = Annotated[Services, Depends(_services_of)]
 
 
-def _cluster_of(parts: _Parts) -> ClusterWatch:
-    if parts.cluster is None:
+def _cluster_of(services: _Services) -> ClusterWatch:
+    if services.cluster is None:
         raise NotFound("this coordinator was told of no data cluster; see the setting cluster_url")
-    return parts.cluster
+    return services.cluster
 
 
 _Cluster = Annotated[ClusterWatch, Depends(_cluster_of)]
 
 
 #: For who has not signed in yet.
-door = APIRouter(prefix="/dashboard/api", include_in_schema=False)
+sign_in_router = APIRouter(prefix="/dashboard/api", include_in_schema=False)
 
 
-@door.get("/door")
-async def ask_at_the_door(node: Node) -> Response:
+@sign_in_router.get("/sign-in")
+async def sign_in(node: Node) -> Response:
     """Whether a token is needed."""
     return _reply({"needs_token": bool(node.settings.api_token)})
 
 
 @router.get("/me")
-async def me(node: Node, parts: _Parts, role: Annotated[Role, Depends(operator_only)]) -> Response:
+async def me(node: Node, services: _Services, role: Annotated[Role, Depends(operator_only)]) -> Response:
     """Who is asking, and what there is to be shown."""
     return _reply(
         {
             "role": role,
             "needs_token": bool(node.settings.api_token),
             "version": __version__,
-            "has_cluster": parts.cluster is not None,
-            "has_roads": bool(parts.roads),
+            "has_cluster": services.cluster is not None,
+            "has_roads": bool(services.roads),
         }
     )
 
 
 @router.get("/live")
-async def live(parts: _Parts) -> Response:
+async def live(services: _Services) -> Response:
     """How things are now."""
-    return Response(parts.recorder.now(), media_type="application/json", headers=_NO_STORE)
+    return Response(services.recorder.now(), media_type="application/json", headers=_NO_STORE)
 
 
 @router.get("/history")
-async def history(node: Node, parts: _Parts, back_s: Annotated[int, Query(ge=10, le=_MAX_BACK_S)] = 900) -> Response:
+async def history(
+    node: Node, services: _Services, back_s: Annotated[int, Query(ge=10, le=_MAX_BACK_S)] = 900
+) -> Response:
     """How things were, over so many seconds."""
     since_s = node.clock.now_us() / 1e6 - back_s
-    return _reply(await asyncio.to_thread(parts.recorder.history.read, since_s))
+    return _reply(await asyncio.to_thread(services.recorder.history.read, since_s))
 
 
 @router.get("/policies")
@@ -111,17 +113,17 @@ async def policies(node: Node) -> Response:
 
 
 @router.get("/locations")
-async def locations(parts: _Parts, version: Annotated[int, Query(ge=-1, le=1 << 53)] = -1) -> Response:
+async def locations(services: _Services, version: Annotated[int, Query(ge=-1, le=1 << 53)] = -1) -> Response:
     """Where subscribers are, and at which broker; names only if `version` is not the page's."""
-    return _reply(parts.locations.now(version))
+    return _reply(services.locations.now(version))
 
 
 @router.get("/roads")
-async def roads(parts: _Parts) -> Response:
+async def roads(services: _Services) -> Response:
     """Lines to draw below the map."""
-    if not parts.roads:
+    if not services.roads:
         raise NotFound("no roads were given; see the setting map_roads")
-    return Response(parts.roads, media_type="application/json", headers={"Cache-Control": "private, max-age=3600"})
+    return Response(services.roads, media_type="application/json", headers={"Cache-Control": "private, max-age=3600"})
 
 
 @router.get("/cluster")
@@ -177,9 +179,9 @@ async def discard(body: LettersRequest, watch: _Cluster, node: Node) -> Response
 
 
 @router.post("/try")
-async def try_channel(body: TrialRequest, parts: _Parts) -> Relay:
+async def try_channel(body: TrialRequest, services: _Services) -> Relay:
     """Subscribe, and stream what comes until the page goes away."""
-    return await parts.trials.begin(body.channel, body.parameters)
+    return await services.trials.begin(body.channel, body.parameters)
 
 
 def _reply(value: Any) -> Response:

@@ -66,7 +66,7 @@ def look(node: CoordinatorNode, measured_loads: MeasuredLoads) -> dict[str, Any]
         "under_way": state.execution.under_way,
         "runs": [_run(one) for one in state.execution.runs],
         "placement": state.policy,
-        "mass_silence": state.mass_silence,
+        "mass_outage": state.mass_outage,
         "audited": node.audited,
     }
 

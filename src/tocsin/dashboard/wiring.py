@@ -17,7 +17,7 @@ from tocsin.errors import InvalidValue
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Services:
     recorder: Recorder
     locations: Locations
     trials: Trials
@@ -27,13 +27,13 @@ class Parts:
     roads: bytes
 
     @staticmethod
-    def of(node: CoordinatorNode) -> Parts:
+    def of(node: CoordinatorNode) -> Services:
         settings = node.settings
         cluster = (
             ClusterWatch(settings.cluster_url, settings.cluster_token, node.clock) if settings.cluster_url else None
         )
         roads = _roads(settings.map_roads) if settings.map_roads else b""
-        return Parts(Recorder(node), Locations(node), Trials(node), cluster, roads)
+        return Services(Recorder(node), Locations(node), Trials(node), cluster, roads)
 
 
 def _roads(file: str) -> bytes:

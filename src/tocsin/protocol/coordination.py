@@ -29,7 +29,7 @@ _Events = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
 class BrokerState(StrEnum):
-    """ACTIVE takes newcomers; CORDONED takes none and keeps its own; DRAINING hands its own over; DEAD fell silent."""
+    """ACTIVE takes newcomers; CORDONED takes none and keeps its own; DRAINING moves its own away; DEAD fell silent."""
 
     ACTIVE = "active"
     CORDONED = "cordoned"
@@ -94,7 +94,7 @@ class Heartbeat(BaseModel):
     pulled: list[PulledSubscription] = Field([], max_length=100_000, description="Where results have come since")
     revocations_seen: _Count = Field(0, description="The `revocations_version` of the last answer")
     keys_seen: str = Field("", max_length=64, description="Which `public_keys` it has: their SHA-256, 16 digits of it")
-    draining: bool = Field(False, description="It is shutting down and hands its subscribers over")
+    draining: bool = Field(False, description="It is shutting down and moves its subscribers away")
     prepared: list[SubscriberId] = Field([], max_length=100_000, description="Those of `prepare` whose all is held now")
     locations: dict[SubscriberId, Location] = Field(
         {}, max_length=100_000, description="Where subscribers are who have moved"
@@ -166,11 +166,11 @@ class PlacementRequest(BaseModel):
     avoid: list[str] = Field([], max_length=100, description="Brokers that could not be reached")
 
 
-class Handover(BaseModel):
+class MoveRequest(BaseModel):
     """Where a draining broker's subscribers go."""
 
     subscribers: list[SubscriberId] = Field(max_length=100_000)
 
 
-class HandoverAnswer(BaseModel):
+class MoveAnswer(BaseModel):
     placements: dict[str, Placement]

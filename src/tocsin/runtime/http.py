@@ -1,4 +1,4 @@
-"""What every HTTP face shares: JSON out, errors in one shape, bodies within bounds."""
+"""What every HTTP API shares: JSON out, errors in one shape, bodies within bounds."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
 def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Response:
     wire = error.to_wire()
     # What is quoted from a request may hold half a character, which no JSON can carry.
-    told = {
+    body = {
         name: value.encode(errors="replace").decode() if isinstance(value, str) else value
         for name, value in wire["error"].items()
     }
-    return reply({"error": told}, error.http_status, headers)
+    return reply({"error": body}, error.http_status, headers)
 
 
 class LimitBodies:

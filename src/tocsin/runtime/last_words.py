@@ -26,8 +26,8 @@ def last_words(text: str) -> str:
         return lines[-1][:_MAX_CHARS]
     for entry in reversed(entries):
         if entry is not None and entry.get("level") in {"error", "critical"}:
-            return _told(entry)[:_MAX_CHARS]
-    return _told(entries[-1])[:_MAX_CHARS]
+            return _summary(entry)[:_MAX_CHARS]
+    return _summary(entries[-1])[:_MAX_CHARS]
 
 
 def _entry(line: str) -> dict[str, object] | None:
@@ -39,6 +39,6 @@ def _entry(line: str) -> dict[str, object] | None:
     return entry if isinstance(entry, dict) and "event" in entry else None
 
 
-def _told(entry: dict[str, object]) -> str:
+def _summary(entry: dict[str, object]) -> str:
     details = [str(entry[name]).strip().splitlines()[-1] for name in _DETAILS if entry.get(name)]
     return ": ".join([str(entry["event"]), *details[:1]])

@@ -154,7 +154,7 @@ class Clients:
 
     # What brokers tell them
 
-    def told(self, broker: int, connection: int, message: FromBroker) -> None:
+    def heard(self, broker: int, connection: int, message: FromBroker) -> None:
         subscriber = connection % self._count
         if self._connection_of[subscriber] != connection:
             return

@@ -102,13 +102,13 @@ class Cluster:
     def run(self, channel: int, now_s: float, is_up: NDArray[np.bool_]) -> ChannelRun:
         """Evaluate a channel; brokers that are up fetch what they hold."""
         self._follow_rates(now_s)
-        told, bounds = self._workload.channels[channel], self._workload.bounds
+        described, bounds = self._workload.channels[channel], self._workload.bounds
         first, last = int(bounds[channel]), int(bounds[channel + 1])
         part = slice(first, last)
-        sizes = self._workload.rates_bytes_per_s[part] * told.period_s
+        sizes = self._workload.rates_bytes_per_s[part] * described.period_s
         sizes = np.where(self._raised[part] > 0, sizes * self._factor, sizes)
-        if told.rate.noise:
-            sizes = sizes * np.maximum(0.0, 1 + told.rate.noise * self._noise[channel].normal(size=last - first))
+        if described.rate.noise:
+            sizes = sizes * np.maximum(0.0, 1 + described.rate.noise * self._noise[channel].normal(size=last - first))
         sizes_bytes = np.maximum(np.rint(sizes).astype(np.int64), _LEAST_RESULT_BYTES)
         self.counts[part] += 1
         self.bytes[part] += sizes_bytes

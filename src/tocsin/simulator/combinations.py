@@ -30,13 +30,13 @@ def combined(scenario: Scenario, combination: str) -> Scenario:
             raise InvalidValue(f"{combination!r} names two policies for one stage")
         else:
             raise _unknown(combination, word, [*sorted(migrations()), *sorted(shuffles()), _NONE], "policy")
-    told = msgspec.structs.replace(
+    balancing = msgspec.structs.replace(
         scenario.balancing,
         placement=placement if slash else scenario.balancing.placement,
         migration=migration,
         shuffle=shuffle,
     )
-    return msgspec.structs.replace(scenario, balancing=told)
+    return msgspec.structs.replace(scenario, balancing=balancing)
 
 
 def combinations(scenario: Scenario, listed: str) -> list[Scenario]:

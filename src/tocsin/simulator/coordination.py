@@ -17,15 +17,15 @@ from tocsin.coordinator.load.stages import StageSettings
 from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
-    HandoverAsked,
     HeartbeatReceived,
+    MovesAsked,
     PlacementAsked,
     ReportedSession,
     SubscribersClaimed,
     TimePassed,
     Traffic,
 )
-from tocsin.coordinator.registry.instructions import AnswerClaim, AnswerHandover, AnswerHeartbeat, AnswerPlacement
+from tocsin.coordinator.registry.instructions import AnswerClaim, AnswerHeartbeat, AnswerMoves, AnswerPlacement
 from tocsin.coordinator.registry.machine import BrokerReport, CoordinatorState, Limits
 from tocsin.coordinator.registry.records import SessionSubscription
 from tocsin.errors import Unavailable
@@ -40,7 +40,7 @@ from tocsin.simulator.timeline import PlanRecord
 
 #: Rates are averaged over so many buckets.
 _BUCKETS = 12
-_Answer = TypeVar("_Answer", AnswerClaim, AnswerHandover, AnswerHeartbeat, AnswerPlacement)
+_Answer = TypeVar("_Answer", AnswerClaim, AnswerMoves, AnswerHeartbeat, AnswerPlacement)
 
 
 class Coordination:
@@ -53,27 +53,27 @@ class Coordination:
         seed: int,
         placements: Mapping[str, PlacementPolicy],
     ) -> None:
-        told, network = scenario.balancing, scenario.network
+        balancing, network = scenario.balancing, scenario.network
         self._kernel = kernel
         self._cluster = cluster
         self._tally = tally
-        self._told = told
+        self._balancing = balancing
         self._number_of = {name: number for number, name in enumerate(scenario.broker_names)}
-        self._bucket_s = told.rates_window_s / _BUCKETS
+        self._bucket_s = balancing.rates_window_s / _BUCKETS
         self._state = CoordinatorState(
             0.0,
             Limits(network.heartbeat_every_s, network.dead_after_s),
             placements,
-            told.placement,
+            balancing.placement,
             Dice(seed, "coordinator"),
-            rates=Rates(told.rates_window_s, self._bucket_s),
+            rates=Rates(balancing.rates_window_s, self._bucket_s),
         )
-        self._controller = StageController(_settings(told), migrations(), shuffles())
+        self._controller = StageController(_settings(balancing), migrations(), shuffles())
         self._watch_every_s = min(network.heartbeat_every_s, network.dead_after_s / 4)
         self.plans: list[PlanRecord] = []
         self.on_plan: Callable[[Plan], None] = lambda _: None
-        #: Hands a broker's subscribers over: the number of the broker, and where each goes.
-        self.hand_over: Callable[[int, dict[str, tuple[str, str]]], None] = lambda *_: None
+        #: Moves a broker's subscribers: the number of the broker, and where each goes.
+        self.move_away: Callable[[int, dict[str, tuple[str, str]]], None] = lambda *_: None
         #: One object for each subscription: positions are all the same while deliveries are summed.
         self._held_at: dict[int, SessionSubscription] = {}
         self._kept_at: dict[str, Kept] = {}
@@ -81,8 +81,8 @@ class Coordination:
     def start(self) -> None:
         self._watch()
         self._average()
-        if self._told.migration or self._told.shuffle:
-            self._kernel.at(max(self._told.begins_at_s, self._told.every_s), self._look)
+        if self._balancing.migration or self._balancing.shuffle:
+            self._kernel.at(max(self._balancing.begins_at_s, self._balancing.every_s), self._look)
 
     def broker_reports(self) -> list[BrokerReport]:
         return self._state.brokers(self._kernel.now_s)
@@ -96,13 +96,13 @@ class Coordination:
             return None
         return self._number_of[answer.placed.broker]
 
-    def place_elsewhere(self, broker: str, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
-        answer = self._ask(HandoverAsked(self._kernel.now_s, broker, tuple(subscribers)), AnswerHandover)
+    def request_moves(self, broker: str, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
+        answer = self._ask(MovesAsked(self._kernel.now_s, broker, tuple(subscribers)), AnswerMoves)
         return {subscriber: (placed.broker, placed.url) for subscriber, placed in answer.placements.items()}
 
-    def register(self, told: Broker) -> None:
+    def register(self, broker: Broker) -> None:
         self._state.handle(
-            BrokerRegistered(self._kernel.now_s, told.name, _url(told.name), told.location, told.capacity)
+            BrokerRegistered(self._kernel.now_s, broker.name, _url(broker.name), broker.location, broker.capacity)
         )
 
     def session(self, subscriber: str) -> KeptSession | None:
@@ -164,7 +164,7 @@ class Coordination:
                 self._controller.begun(now_s, plan)
                 if plan.migrations:
                     self._carry_out(plan, verdict.reason)
-        self._kernel.after(self._told.every_s, self._look)
+        self._kernel.after(self._balancing.every_s, self._look)
 
     def _carry_out(self, plan: Plan, reason: str) -> None:
         self._tally.plans += 1
@@ -183,11 +183,11 @@ class Coordination:
                 float(plan.gap),
             )
         )
-        handovers: dict[str, dict[str, tuple[str, str]]] = {}
+        moves_by_source: dict[str, dict[str, tuple[str, str]]] = {}
         for move in plan.moves():
-            handovers.setdefault(move.source, {})[move.subscriber] = (move.destination, _url(move.destination))
-        for source, placements in sorted(handovers.items()):
-            self.hand_over(self._number_of[source], placements)
+            moves_by_source.setdefault(move.source, {})[move.subscriber] = (move.destination, _url(move.destination))
+        for source, placements in sorted(moves_by_source.items()):
+            self.move_away(self._number_of[source], placements)
 
     # Parts
 
@@ -211,9 +211,9 @@ class Coordination:
         return kept
 
 
-def _settings(told: Balancing) -> StageSettings:
+def _settings(balancing: Balancing) -> StageSettings:
     """The scenario calls them the same."""
-    return StageSettings(**{one.name: getattr(told, one.name) for one in fields(StageSettings)})
+    return StageSettings(**{one.name: getattr(balancing, one.name) for one in fields(StageSettings)})
 
 
 def _url(broker: str) -> str:

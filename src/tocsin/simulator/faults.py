@@ -61,33 +61,33 @@ def _twice(kind: str, names: list[str]) -> Iterator[Fault]:
 
 
 def _subscribers(scenario: Scenario) -> Iterator[Fault]:
-    told = scenario.subscribers
+    subscribers = scenario.subscribers
     channels = scenario.all_channels()
     backends = sum(one.subscriptions for one in channels)
     for key, (low, high) in {
-        "login_s": told.login_s,
-        "subscribe_s": told.subscribe_s,
-        "subscriptions": told.subscriptions,
-        "channels": told.channels or (0, 0),
+        "login_s": subscribers.login_s,
+        "subscribe_s": subscribers.subscribe_s,
+        "subscriptions": subscribers.subscriptions,
+        "channels": subscribers.channels or (0, 0),
     }.items():
         if low > high:
             yield ("subscribers", key), _reversed(low, high)
-    if told.channels is None:
-        if told.subscriptions[1] > backends:
+    if subscribers.channels is None:
+        if subscribers.subscriptions[1] > backends:
             yield ("subscribers", "subscriptions"), f"is more than the {backends} that all channels have"
     else:
         fewest = min((one.subscriptions for one in channels), default=0)
-        if told.channels[1] > len(channels):
+        if subscribers.channels[1] > len(channels):
             yield ("subscribers", "channels"), f"is more than there are, {len(channels)}"
-        if told.subscriptions[1] > fewest:
+        if subscribers.subscriptions[1] > fewest:
             yield ("subscribers", "subscriptions"), f"is more than the {fewest} that some channel has"
-        if told.popularity == "communities":
+        if subscribers.popularity == "communities":
             yield ("subscribers", "channels"), "can't be chosen by communities; leave one of the two out"
-    if told.popularity == "communities" and told.groups > backends:
+    if subscribers.popularity == "communities" and subscribers.groups > backends:
         yield ("subscribers", "groups"), f"is more than there are subscriptions, {backends}"
-    if told.mean_offline_s and not told.mean_online_s:
+    if subscribers.mean_offline_s and not subscribers.mean_online_s:
         yield ("subscribers", "mean_online_s"), "has to be given with mean_offline_s"
-    if (share := sum(one.share for one in told.crowds)) > 1 + 1e-9:
+    if (share := sum(one.share for one in subscribers.crowds)) > 1 + 1e-9:
         yield ("subscribers", "crowds"), f"have shares that sum to {share:g}, which is more than everybody"
 
 
@@ -104,17 +104,20 @@ def _failures(scenario: Scenario) -> Iterator[Fault]:
         ends[one.broker] = float("inf") if one.back_after_s is None else one.at_s + one.back_after_s
 
 
-def _balancing(told: Balancing, known_placements: Mapping[str, PlacementPolicy]) -> Iterator[Fault]:
+def _balancing(balancing: Balancing, known_placements: Mapping[str, PlacementPolicy]) -> Iterator[Fault]:
     for key, chosen, known, may_be_off in (
-        ("placement", told.placement, known_placements, False),
-        ("migration", told.migration, migrations(), True),
-        ("shuffle", told.shuffle, shuffles(), True),
+        ("placement", balancing.placement, known_placements, False),
+        ("migration", balancing.migration, migrations(), True),
+        ("shuffle", balancing.shuffle, shuffles(), True),
     ):
         if chosen not in known and (chosen or not may_be_off):
             off = ', or "" for none' if may_be_off else ""
             yield ("balancing", key), f"is not a {key} policy; there are: {', '.join(sorted(known))}{off}"
-    if told.shuffle and told.migration and told.gamma < told.alpha:
-        yield ("balancing", "gamma"), f"is below alpha, {told.alpha:g}: the shuffle would leave migration nothing to do"
+    if balancing.shuffle and balancing.migration and balancing.gamma < balancing.alpha:
+        yield (
+            ("balancing", "gamma"),
+            f"is below alpha, {balancing.alpha:g}: the shuffle would leave migration nothing to do",
+        )
 
 
 def _reversed(low: float, high: float) -> str:

@@ -29,15 +29,15 @@ class Popularity:
     inside: float
 
     @staticmethod
-    def of(told: Subscribers, backends: int, seed: int) -> Popularity:
-        exponent = told.exponent if told.popularity == "zipf" else 0.0
+    def of(subscribers: Subscribers, backends: int, seed: int) -> Popularity:
+        exponent = subscribers.exponent if subscribers.popularity == "zipf" else 0.0
         weights = np.arange(1, backends + 1, dtype=np.float64) ** -exponent
-        is_grouped = told.popularity == "communities"
+        is_grouped = subscribers.popularity == "communities"
         return Popularity(
             np.cumsum(weights / weights.sum()),
             stream(seed, "popularity").permutation(backends).astype(np.int32),
-            told.groups if is_grouped else 1,
-            told.inside if is_grouped else 0.0,
+            subscribers.groups if is_grouped else 1,
+            subscribers.inside if is_grouped else 0.0,
         )
 
     def choose(self, chance: np.random.Generator, subscribers: Numbers) -> Numbers:
@@ -54,31 +54,33 @@ class Popularity:
         return self.ranks[chosen]
 
 
-def draw_interests(told: Subscribers, bounds: Wide, popularity: Popularity, seed: int) -> tuple[Wide, Numbers]:
+def draw_interests(subscribers: Subscribers, bounds: Wide, popularity: Popularity, seed: int) -> tuple[Wide, Numbers]:
     """Offsets and holds: what each subscriber wants, no subscription twice, in the order of their numbers."""
     chance = stream(seed, "interests")
     backends = int(bounds[-1])
-    everybody = np.arange(told.count, dtype=np.int64)
-    if told.channels is None:
-        wanted = _counts(chance, told.subscriptions, told.count)
+    everybody = np.arange(subscribers.count, dtype=np.int64)
+    if subscribers.channels is None:
+        wanted = _counts(chance, subscribers.subscriptions, subscribers.count)
         pairs = _distinct(wanted, backends, lambda who: popularity.choose(chance, who.astype(np.int32)))
     else:
         # First some channels each; then in each of them, as if every choice of a channel were a subscriber.
         channels = len(bounds) - 1
         chosen = _distinct(
-            _counts(chance, told.channels, told.count), channels, lambda who: chance.integers(channels, size=len(who))
+            _counts(chance, subscribers.channels, subscribers.count),
+            channels,
+            lambda who: chance.integers(channels, size=len(who)),
         )
         who, channel = chosen // channels, chosen % channels
         sizes = np.diff(bounds)[channel]
         within = _distinct(
-            _counts(chance, told.subscriptions, len(chosen)),
+            _counts(chance, subscribers.subscriptions, len(chosen)),
             int(sizes.max(initial=1)),
             lambda choice: (chance.random(len(choice)) * sizes[choice]).astype(np.int64),
             sizes,
         )
         choice, value = within // int(sizes.max(initial=1)), within % int(sizes.max(initial=1))
         pairs = np.sort(who[choice] * backends + bounds[channel[choice]] + value)
-    offsets = np.searchsorted(pairs, np.append(everybody, told.count) * backends).astype(np.int64)
+    offsets = np.searchsorted(pairs, np.append(everybody, subscribers.count) * backends).astype(np.int64)
     return offsets, (pairs % backends).astype(np.int32)
 
 

@@ -23,14 +23,14 @@ from tocsin.broker.core.events import (
     FetchSession,
     ForgetSession,
     ForgetSubscription,
-    HandoverPlaced,
     HistoryPulled,
+    MovesPlaced,
     NoteFailure,
-    PlaceElsewhere,
     Release,
     Report,
     ReportDue,
     Reported,
+    RequestMoves,
     ResultsPulled,
     Send,
     SessionFetched,
@@ -65,7 +65,7 @@ class BrokerNode:
     def __init__(
         self,
         number: int,
-        told: Broker,
+        broker: Broker,
         scenario: Scenario,
         kernel: Kernel,
         cluster: Cluster,
@@ -76,9 +76,9 @@ class BrokerNode:
         seed: int,
     ) -> None:
         self.number = number
-        self.name = told.name
+        self.name = broker.name
         self.is_up = False
-        self._told = told
+        self._broker = broker
         self._scenario = scenario
         self._kernel = kernel
         self._cluster = cluster
@@ -86,17 +86,17 @@ class BrokerNode:
         self._clients = clients
         self._single = deliveries
         self._tally = tally
-        self._dice = Dice(seed, f"broker {told.name}")
+        self._dice = Dice(seed, f"broker {broker.name}")
         self.state = self._machine()
         #: How often it has begun; what was under way before concerns nobody any more.
         self._life = 0
         self._pulls = 0
-        self._told_s = 0.0
+        self._now_s = 0.0
         self._is_reporting = False
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._perform: dict[type[Any], Callable[[Any], None]] = {
-            Send: lambda one: clients.told(number, one.connection, one.message),
+            Send: lambda one: clients.heard(number, one.connection, one.message),
             Deliver: self._deliver,
             Close: lambda one: clients.closed(number, one.connection, one.code),
             Acquire: lambda one: self._call(self._cluster_s, self._acquired, one),
@@ -105,7 +105,7 @@ class BrokerNode:
             FetchSession: lambda one: self._call(self._coordinator_s, self._session_fetched, one),
             NoteFailure: _raise,
             Report: self._report,
-            PlaceElsewhere: lambda one: self._call(self._coordinator_s, self._placed_elsewhere, one),
+            RequestMoves: lambda one: self._call(self._coordinator_s, self._request_moves, one),
             **dict.fromkeys(
                 (StoreSession, ForgetSession, StoreSubscription, ForgetSubscription, StorePositions, StorePresence),
                 _stored,
@@ -124,7 +124,7 @@ class BrokerNode:
         self._is_reporting = False
         self.is_up = True
         self._tally.messages += 2
-        self._coordination.register(self._told)
+        self._coordination.register(self._broker)
         self.tell(Started(kept, self._cluster.held_by(self.number), self._cluster.sequence, self._kernel.now_s))
         self._beat(self._life)
         self._tick(self._life)
@@ -138,7 +138,7 @@ class BrokerNode:
 
     def tell(self, event: Event) -> None:
         """One event after the other, even if one brings about the next."""
-        self._told_s = getattr(event, "now_s", self._told_s)
+        self._now_s = getattr(event, "now_s", self._now_s)
         self._events.append(event)
         if self._is_busy:
             return
@@ -156,10 +156,10 @@ class BrokerNode:
             held = self._cluster.held[self.number]
             mine = [one for one in deliveries if held[self._cluster.backend_of(one.subscription)]]
             # Time must not pass for it by pulling: it would let go of what lingers earlier than when runs are summed.
-            self.tell(ResultsPulled(self._pulls, mine, self._cluster.sequence, self._told_s))
+            self.tell(ResultsPulled(self._pulls, mine, self._cluster.sequence, self._now_s))
 
-    def hand_over(self, placements: dict[str, tuple[str, str]]) -> None:
-        self.tell(HandoverPlaced(placements))
+    def move_away(self, placements: dict[str, tuple[str, str]]) -> None:
+        self.tell(MovesPlaced(placements))
 
     # Calls
 
@@ -184,8 +184,8 @@ class BrokerNode:
         session = self._coordination.session(asked.subscriber)
         self.tell(SessionFetched(asked.subscriber, session, True, self._kernel.now_s))
 
-    def _placed_elsewhere(self, asked: PlaceElsewhere) -> None:
-        self.tell(HandoverPlaced(self._coordination.place_elsewhere(self.name, asked.subscribers)))
+    def _request_moves(self, asked: RequestMoves) -> None:
+        self.tell(MovesPlaced(self._coordination.request_moves(self.name, asked.subscribers)))
 
     # Reports: first the claims, then the rest, as over HTTP
 

@@ -70,8 +70,11 @@ def _cell(mark: str, value: str) -> str:
 
 def pictures(svgs: Iterable[str], captions: Sequence[str] = ()) -> str:
     """Side by side where there is room."""
-    told = [f"<figcaption>{escape(caption)}</figcaption>" for caption in captions]
-    shown = [f"<figure>{svg}{told[number] if number < len(told) else ''}</figure>" for number, svg in enumerate(svgs)]
+    captions_html = [f"<figcaption>{escape(caption)}</figcaption>" for caption in captions]
+    shown = [
+        f"<figure>{svg}{captions_html[number] if number < len(captions_html) else ''}</figure>"
+        for number, svg in enumerate(svgs)
+    ]
     return '<div class="pictures">\n' + "\n".join(shown) + "\n</div>"
 
 

@@ -55,20 +55,20 @@ def load(name: str, changes: Mapping[str, str] | None = None) -> Scenario:
 def parse(text: str, file: str, changes: Mapping[str, str] | None = None) -> Scenario:
     """The scenario in `text`; `file` is its name in what is told of errors."""
     try:
-        told = tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise InvalidValue(f"{file}: this is not TOML: {exc}") from exc
     where = _Where(file, text, {})
     for key, value in (changes or {}).items():
-        where.changed[_change(told, key, value)] = f"--set {key}={value}"
-    for path in _not_finite(told):
-        raise where.error(told, path, "has to be a finite number")
+        where.changed[_change(document, key, value)] = f"--set {key}={value}"
+    for path in _not_finite(document):
+        raise where.error(document, path, "has to be a finite number")
     try:
-        scenario = msgspec.convert(told, Scenario)
+        scenario = msgspec.convert(document, Scenario)
     except msgspec.ValidationError as exc:
-        raise _refusal(where, told, str(exc)) from exc
+        raise _refusal(where, document, str(exc)) from exc
     for path, fault in faults(scenario):
-        raise where.error(told, path, fault)
+        raise where.error(document, path, fault)
     return scenario
 
 
@@ -80,8 +80,8 @@ class _Where:
         self._lines = _lines(text)
         self.changed = changed
 
-    def error(self, told: Mapping[str, Any], path: Path, what: str, *, names_value: bool = True) -> InvalidValue:
-        value = _at(told, path)
+    def error(self, document: Mapping[str, Any], path: Path, what: str, *, names_value: bool = True) -> InvalidValue:
+        value = _at(document, path)
         shown = f" = {value!r}" if names_value and isinstance(value, str | int | float | list) else ""
         return InvalidValue(f"{self._path_name(path)}: {_spoken(path)}{shown} {what}")
 
@@ -91,25 +91,25 @@ class _Where:
                 return self.changed[path[:length]]
             if path[:length] in self._lines:
                 return f"{self._file}, line {self._lines[path[:length]]}"
-        return next((told for key, told in self.changed.items() if key[: len(path)] == path), self._file)
+        return next((change for key, change in self.changed.items() if key[: len(path)] == path), self._file)
 
 
-def _refusal(where: _Where, told: Mapping[str, Any], message: str) -> InvalidValue:
+def _refusal(where: _Where, document: Mapping[str, Any], message: str) -> InvalidValue:
     """What msgspec has found, in our words."""
     match = _AT.match(message)
-    what, path = (match[1], _path(told, match[2], match[1])) if match else (message, ())
+    what, path = (match[1], _path(document, match[2], match[1])) if match else (message, ())
     if unknown := _UNKNOWN.match(what):
         known = _keys_at(path)
         listed = f"; there are: {', '.join(known)}"
         return where.error(
-            told, (*path, unknown[1]), f"is no key here{_meant(unknown[1], known)}{listed}", names_value=False
+            document, (*path, unknown[1]), f"is no key here{_meant(unknown[1], known)}{listed}", names_value=False
         )
     if missing := _MISSING.match(what):
-        return where.error(told, (*path, missing[1]), "is missing")
-    return where.error(told, path, f"is not allowed: {what[:1].lower()}{what[1:]}")
+        return where.error(document, (*path, missing[1]), "is missing")
+    return where.error(document, path, f"is not allowed: {what[:1].lower()}{what[1:]}")
 
 
-def _path(told: Any, text: str, what: str) -> Path:
+def _path(document: Any, text: str, what: str) -> Path:
     """msgspec does not number the elements of lists; the one at fault is found by asking about each by itself."""
     path: list[str | int] = []
     for key, number in _STEP.findall(text):
@@ -118,7 +118,7 @@ def _path(told: Any, text: str, what: str) -> Path:
         elif number.isdecimal():
             path.append(int(number))
         else:
-            elements = _at(told, tuple(path))
+            elements = _at(document, tuple(path))
             path.append(_first_at_fault(path, elements if isinstance(elements, list) else [], what))
     return tuple(path)
 
@@ -180,13 +180,13 @@ def _not_finite(value: Any, path: Path = ()) -> Iterator[Path]:
         yield path
 
 
-def _at(told: Any, path: Path) -> Any:
+def _at(value: Any, path: Path) -> Any:
     for step in path:
         try:
-            told = told[step]
+            value = value[step]
         except (KeyError, IndexError, TypeError):
             return None
-    return told
+    return value
 
 
 def _spoken(path: Path) -> str:
@@ -205,7 +205,7 @@ def _spoken(path: Path) -> str:
     return " ".join(words)
 
 
-def _change(told: dict[str, Any], key: str, value: str) -> Path:
+def _change(document: dict[str, Any], key: str, value: str) -> Path:
     """Put one value into what was read; a number stands for an element of a list."""
     try:
         new = tomllib.loads(f"value = {value}")["value"]
@@ -214,7 +214,7 @@ def _change(told: dict[str, Any], key: str, value: str) -> Path:
     path: Path = tuple(int(step) if step.isdecimal() else step for step in key.split("."))
     if not all(step != "" for step in path):
         raise InvalidValue(f"--set {key}={value}: give a key such as balancing.alpha")
-    inner: Any = told
+    inner: Any = document
     for step in path[:-1]:
         if isinstance(inner, dict) and isinstance(step, str):
             inner = inner.setdefault(step, {})

@@ -27,18 +27,18 @@ _CountRange = tuple[_Count, _Count]
 _SecondsRange = tuple[_Seconds, _Seconds]
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the file. A key that is not meant to be there is an error, not a comment."""
 
 
-class City(_Part, frozen=True, kw_only=True):
+class City(_Section, frozen=True, kw_only=True):
     """The plane that everybody is on."""
 
     width_m: Annotated[float, Meta(gt=0)] = 20_000.0
     height_m: Annotated[float, Meta(gt=0)] = 20_000.0
 
 
-class NetworkTiming(_Part, frozen=True, kw_only=True):
+class NetworkTiming(_Section, frozen=True, kw_only=True):
     """How long messages take one way, and how soon silence is noticed."""
 
     subscriber_delay_s: _Seconds = 0.02
@@ -50,13 +50,13 @@ class NetworkTiming(_Part, frozen=True, kw_only=True):
     """Who has lost its broker, or found none, tries again within this time."""
 
 
-class Broker(_Part, frozen=True, kw_only=True):
+class Broker(_Section, frozen=True, kw_only=True):
     name: _Name
     location: Location | None = None
     capacity: _Positive = 1.0
 
 
-class BrokerLayout(_Part, frozen=True, kw_only=True):
+class BrokerLayout(_Section, frozen=True, kw_only=True):
     """So many brokers, named by number, with these capacities in turn."""
 
     count: _Some
@@ -64,7 +64,7 @@ class BrokerLayout(_Part, frozen=True, kw_only=True):
     capacities: Annotated[tuple[_Positive, ...], Meta(min_length=1)] = (1.0,)
 
 
-class Rate(_Part, frozen=True, kw_only=True):
+class Rate(_Section, frozen=True, kw_only=True):
     """How much a backend subscription brings. Each has its own rate, drawn once; `noise` varies it from run to run."""
 
     shape: Literal["normal", "lognormal"] = "normal"
@@ -73,7 +73,7 @@ class Rate(_Part, frozen=True, kw_only=True):
     noise: _Share = 0.0
 
 
-class Channel(_Part, frozen=True, kw_only=True):
+class Channel(_Section, frozen=True, kw_only=True):
     """`subscriptions`: how many parameter values there are to subscribe to."""
 
     name: _Name
@@ -82,7 +82,7 @@ class Channel(_Part, frozen=True, kw_only=True):
     rate: Rate
 
 
-class ChannelLayout(_Part, frozen=True, kw_only=True):
+class ChannelLayout(_Section, frozen=True, kw_only=True):
     """So many channels, named by number, with these periods in turn."""
 
     count: _Some
@@ -91,7 +91,7 @@ class ChannelLayout(_Part, frozen=True, kw_only=True):
     rate: Rate
 
 
-class Crowd(_Part, frozen=True, kw_only=True):
+class Crowd(_Section, frozen=True, kw_only=True):
     """Some of the subscribers live around a location."""
 
     location: Location
@@ -99,7 +99,7 @@ class Crowd(_Part, frozen=True, kw_only=True):
     share: _Share
 
 
-class Subscribers(_Part, frozen=True, kw_only=True):
+class Subscribers(_Section, frozen=True, kw_only=True):
     """Each logs in at a moment between the times, and makes all its subscriptions at a moment between the others.
 
     With `channels`, each picks so many channels and makes `subscriptions` in every one of them; without, in all of them
@@ -127,7 +127,7 @@ class Subscribers(_Part, frozen=True, kw_only=True):
     """How often each exchanges one subscription for another."""
 
 
-class Fluctuation(_Part, frozen=True, kw_only=True):
+class Fluctuation(_Section, frozen=True, kw_only=True):
     """Every so often a share of the backend subscriptions is chosen: their rates rise soon, and fall back later."""
 
     share: _Share = 0.0
@@ -137,7 +137,7 @@ class Fluctuation(_Part, frozen=True, kw_only=True):
     factor: _NotNegative = 2.0
 
 
-class Failure(_Part, frozen=True, kw_only=True):
+class Failure(_Section, frozen=True, kw_only=True):
     """A broker dies, and begins again from its store after a while, or never."""
 
     broker: _Name
@@ -145,7 +145,7 @@ class Failure(_Part, frozen=True, kw_only=True):
     back_after_s: _SomeSeconds | None = None
 
 
-class Balancing(_Part, frozen=True, kw_only=True):
+class Balancing(_Section, frozen=True, kw_only=True):
     """The stages: see `coordinator.controller`. No name for a stage's policy: that stage is off."""
 
     placement: str = "nearest"
@@ -168,7 +168,7 @@ class Balancing(_Part, frozen=True, kw_only=True):
     """Those whom a plan moves go one by one within this time."""
 
 
-class Scenario(_Part, frozen=True, kw_only=True):
+class Scenario(_Section, frozen=True, kw_only=True):
     name: _Name
     title: str = ""
     seed: _Count = 1
@@ -191,17 +191,17 @@ class Scenario(_Part, frozen=True, kw_only=True):
 
     def all_channels(self) -> tuple[Channel, ...]:
         """In the order of their names."""
-        told = self.channels
-        if not isinstance(told, ChannelLayout):
-            return tuple(sorted(told, key=lambda one: one.name))
+        channels = self.channels
+        if not isinstance(channels, ChannelLayout):
+            return tuple(sorted(channels, key=lambda one: one.name))
         return tuple(
             Channel(
                 name=name,
-                period_s=told.periods_s[number % len(told.periods_s)],
-                subscriptions=told.subscriptions,
-                rate=told.rate,
+                period_s=channels.periods_s[number % len(channels.periods_s)],
+                subscriptions=channels.subscriptions,
+                rate=channels.rate,
             )
-            for number, name in enumerate(_numbered("channel", told.count))
+            for number, name in enumerate(_numbered("channel", channels.count))
         )
 
 

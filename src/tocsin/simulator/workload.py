@@ -89,9 +89,9 @@ def draw(scenario: Scenario, seed: int) -> Workload:
     channels = scenario.all_channels()
     bounds = np.zeros(len(channels) + 1, np.int64)
     np.cumsum([one.subscriptions for one in channels], out=bounds[1:])
-    told = scenario.subscribers
-    popularity = Popularity.of(told, int(bounds[-1]), seed)
-    offsets, holds = draw_interests(told, bounds, popularity, seed)
+    subscribers = scenario.subscribers
+    popularity = Popularity.of(subscribers, int(bounds[-1]), seed)
+    offsets, holds = draw_interests(subscribers, bounds, popularity, seed)
     size_m = np.array([scenario.city.width_m, scenario.city.height_m])
     logins, logouts = _coming_and_going(scenario, seed)
     return Workload(
@@ -100,36 +100,39 @@ def draw(scenario: Scenario, seed: int) -> Workload:
         bounds,
         _rates(channels, seed),
         _rate_steps(scenario.fluctuation, scenario.duration_s, int(bounds[-1]), seed),
-        _locations(told.count, told.crowds, size_m, seed),
-        _velocities(told.count, told.speed_m_per_s, seed),
+        _locations(subscribers.count, subscribers.crowds, size_m, seed),
+        _velocities(subscribers.count, subscribers.speed_m_per_s, seed),
         size_m,
         offsets,
         holds,
         logins,
         logouts,
-        _moments(_between(told.count, told.subscribe_s, seed, "subscribing"), np.arange(told.count, dtype=np.int32)),
+        _moments(
+            _between(subscribers.count, subscribers.subscribe_s, seed, "subscribing"),
+            np.arange(subscribers.count, dtype=np.int32),
+        ),
         _changes(scenario, popularity, seed),
     )
 
 
 def _brokers(scenario: Scenario, seed: int) -> tuple[Broker, ...]:
-    told = scenario.brokers
-    if not isinstance(told, BrokerLayout):
-        return tuple(sorted(told, key=lambda one: one.name))
+    brokers = scenario.brokers
+    if not isinstance(brokers, BrokerLayout):
+        return tuple(sorted(brokers, key=lambda one: one.name))
     names = scenario.broker_names
-    if told.layout == "random":
-        shares = stream(seed, "brokers").random((told.count, 2))
+    if brokers.layout == "random":
+        shares = stream(seed, "brokers").random((brokers.count, 2))
     else:
-        columns = int(np.ceil(np.sqrt(told.count)))
-        rows = int(np.ceil(told.count / columns))
-        numbers = np.arange(told.count)
+        columns = int(np.ceil(np.sqrt(brokers.count)))
+        rows = int(np.ceil(brokers.count / columns))
+        numbers = np.arange(brokers.count)
         shares = np.stack([(numbers % columns + 0.5) / columns, (numbers // columns + 0.5) / rows], axis=1)
     locations = shares * [scenario.city.width_m, scenario.city.height_m]
     return tuple(
         Broker(
             name=name,
             location=(float(locations[number, 0]), float(locations[number, 1])),
-            capacity=told.capacities[number % len(told.capacities)],
+            capacity=brokers.capacities[number % len(brokers.capacities)],
         )
         for number, name in enumerate(names)
     )
@@ -148,16 +151,16 @@ def _drawn(rate: Rate, count: int, chance: np.random.Generator) -> Floats:
     return np.maximum(chance.normal(mean, std, count), mean * _LEAST_RATE)
 
 
-def _rate_steps(told: Fluctuation, duration_s: float, backends: int, seed: int) -> RateSteps:
+def _rate_steps(fluctuation: Fluctuation, duration_s: float, backends: int, seed: int) -> RateSteps:
     chance = stream(seed, "fluctuation")
-    size = round(told.share * backends)
-    rounds = int(np.ceil(duration_s / told.every_s)) if size else 0
+    size = round(fluctuation.share * backends)
+    rounds = int(np.ceil(duration_s / fluctuation.every_s)) if size else 0
     chosen, rises, falls = [], [], []
     for number in range(rounds):
         chosen.append(chance.choice(backends, size, replace=False).astype(np.int32))
-        rise = number * told.every_s + chance.uniform(0, told.rises_within_s, size)
+        rise = number * fluctuation.every_s + chance.uniform(0, fluctuation.rises_within_s, size)
         rises.append(rise)
-        falls.append(rise + chance.uniform(*told.falls_after_s, size))
+        falls.append(rise + chance.uniform(*fluctuation.falls_after_s, size))
     if not rounds:
         return RateSteps(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int8))
     times_s = np.concatenate(rises + falls)
@@ -193,16 +196,16 @@ def _between(count: int, window_s: tuple[float, float], seed: int, purpose: str)
 
 
 def _coming_and_going(scenario: Scenario, seed: int) -> tuple[Moments, Moments]:
-    told = scenario.subscribers
-    at_s = _between(told.count, told.login_s, seed, "logins")
-    who = np.arange(told.count, dtype=np.int32)
+    subscribers = scenario.subscribers
+    at_s = _between(subscribers.count, subscribers.login_s, seed, "logins")
+    who = np.arange(subscribers.count, dtype=np.int32)
     chance = stream(seed, "coming and going")
     logins, logouts = [(at_s, who)], []
-    while told.mean_online_s and len(who):
-        at_s = at_s + chance.exponential(told.mean_online_s, len(who))
+    while subscribers.mean_online_s and len(who):
+        at_s = at_s + chance.exponential(subscribers.mean_online_s, len(who))
         at_s, who = at_s[at_s < scenario.duration_s], who[at_s < scenario.duration_s]
         logouts.append((at_s, who))
-        at_s = at_s + chance.exponential(told.mean_offline_s, len(who))
+        at_s = at_s + chance.exponential(subscribers.mean_offline_s, len(who))
         at_s, who = at_s[at_s < scenario.duration_s], who[at_s < scenario.duration_s]
         logins.append((at_s, who))
     return _joined(logins), _joined(logouts)
@@ -220,11 +223,11 @@ def _moments(times_s: Floats, subscribers: Numbers) -> Moments:
 
 
 def _changes(scenario: Scenario, popularity: Popularity, seed: int) -> Changes:
-    told = scenario.subscribers
+    subscribers = scenario.subscribers
     chance = stream(seed, "changes")
-    count = int(chance.poisson(told.count * told.changes_per_hour * scenario.duration_s / 3600))
+    count = int(chance.poisson(subscribers.count * subscribers.changes_per_hour * scenario.duration_s / 3600))
     times_s = np.sort(chance.random(count) * scenario.duration_s)
-    who = chance.integers(told.count, size=count).astype(np.int32)
+    who = chance.integers(subscribers.count, size=count).astype(np.int32)
     return Changes(times_s, who, chance.random(count), popularity.choose(chance, who))
 
 

@@ -95,7 +95,7 @@ class World:
         self.nodes = [
             BrokerNode(
                 number,
-                told,
+                broker,
                 scenario,
                 self.kernel,
                 self.cluster,
@@ -105,11 +105,11 @@ class World:
                 self.tally,
                 seed,
             )
-            for number, told in enumerate(workload.brokers)
+            for number, broker in enumerate(workload.brokers)
         ]
         self.clients.nodes = self.nodes
         self.clients.locations = self.coordination
-        self.coordination.hand_over = lambda number, placements: self.nodes[number].hand_over(placements)
+        self.coordination.move_away = lambda number, placements: self.nodes[number].move_away(placements)
         if single is not None:
             single.pull = self._pull
         self._samples: list[Sample] = []
@@ -127,19 +127,19 @@ class World:
         self.kernel.run(scenario.duration_s)
 
     def result(self) -> Run:
-        scenario, told = self.scenario, self.scenario.balancing
+        scenario, balancing = self.scenario, self.scenario.balancing
         return Run(
             scenario=scenario.name,
-            label=label(told.placement, told.migration, told.shuffle),
+            label=label(balancing.placement, balancing.migration, balancing.shuffle),
             seed=self._seed,
             duration_s=scenario.duration_s,
-            placement=told.placement,
-            migration=told.migration,
-            shuffle=told.shuffle,
-            alpha=told.alpha,
-            beta=told.beta,
-            gamma=told.gamma,
-            theta=told.theta,
+            placement=balancing.placement,
+            migration=balancing.migration,
+            shuffle=balancing.shuffle,
+            alpha=balancing.alpha,
+            beta=balancing.beta,
+            gamma=balancing.gamma,
+            theta=balancing.theta,
             brokers=tuple(node.name for node in self.nodes),
             capacities=tuple(one.capacity for one in self.workload.brokers),
             samples=tuple(self._samples),

@@ -160,17 +160,17 @@ def check(history: History) -> list[Violation]:
     ]
 
 
-def check_ownership(told: Ownership) -> list[Violation]:
+def check_ownership(ownership: Ownership) -> list[Violation]:
     """Each subscriber has one owner, the broker it is at, and nobody keeps a session that is another's."""
     found = []
-    for subscriber, broker in told.connected.items():
-        owner = told.owners.get(subscriber, "nobody")
+    for subscriber, broker in ownership.connected.items():
+        owner = ownership.owners.get(subscriber, "nobody")
         if owner != broker:
             found.append(Violation(Kind.OWNERSHIP, f"{subscriber} is at {broker} and belongs to {owner}"))
-    owned = Counter(told.owners.values())
-    for broker in sorted(owned.keys() | told.sessions.keys()):
-        if owned[broker] != told.sessions.get(broker, 0):
-            what = f"{broker} keeps {told.sessions.get(broker, 0)} sessions, and {owned[broker]} belong to it"
+    owned = Counter(ownership.owners.values())
+    for broker in sorted(owned.keys() | ownership.sessions.keys()):
+        if owned[broker] != ownership.sessions.get(broker, 0):
+            what = f"{broker} keeps {ownership.sessions.get(broker, 0)} sessions, and {owned[broker]} belong to it"
             found.append(Violation(Kind.OWNERSHIP, what))
     return found
 
@@ -248,13 +248,13 @@ def _check_classes(history: History) -> Iterator[Violation]:
     """One history belongs to one channel, topic and permission class; sharing it wider shows somebody what he may
     not see."""
     whose: dict[int, tuple[str, str, str]] = {}
-    told = set()
+    reported = set()
     for tenure in history.tenures:
         mine = (tenure.channel, tenure.topic, tenure.permission)
         for epoch in {life.position.epoch for life in tenure.lives} | {got.position.epoch for got in tenure.got()}:
             other = whose.setdefault(epoch, mine)
-            if other != mine and (epoch, mine) not in told:
-                told.add((epoch, mine))
+            if other != mine and (epoch, mine) not in reported:
+                reported.add((epoch, mine))
                 yield Violation(Kind.MISDELIVERED, f"{tenure} ({mine}) shares history {epoch} with {other}")
 
 

@@ -44,10 +44,10 @@ class Bug:
 
 def _forget_positions() -> None:
     """A broker that is started again carries its sessions on from now, not from where they were acknowledged."""
-    from tocsin.broker.core.subscribing import SubscriptionDesk
+    from tocsin.broker.core.subscribing import Subscribing
     from tocsin.model.position import Position
 
-    restore = SubscriptionDesk.restore
+    restore = Subscribing.restore
 
     def forgetful(self: Any, session: Any, kept: Any) -> None:
         now = self._deliveries.through
@@ -57,15 +57,15 @@ def _forget_positions() -> None:
         ]
         restore(self, session, replace(kept, subscriptions=subscriptions))
 
-    substitute(SubscriptionDesk, "restore", forgetful)
+    substitute(Subscribing, "restore", forgetful)
 
 
 def _live_before_caught_up() -> None:
     """Who has to be given history gets what is new at once, and the history after it; that takes its time."""
-    from tocsin.broker.core.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import Delivering
     from tocsin.broker.shell.cluster_link import ClusterLink
 
-    need_history = DeliveryDesk._need_history
+    need_history = Delivering._need_history
 
     def hasty(self: Any, frontend: Any) -> None:
         need_history(self, frontend)
@@ -79,14 +79,14 @@ def _live_before_caught_up() -> None:
         await asyncio.sleep(1)
         return await history(self, after)
 
-    substitute(DeliveryDesk, "_need_history", hasty)
+    substitute(Delivering, "_need_history", hasty)
     substitute(ClusterLink, "history", slow)
 
 
 def _trust_every_pull() -> None:
     """Results that a pull lacks count as not there, even if it was under way when they began to be held; and pulls are
     slow, as on a bad line."""
-    from tocsin.broker.core.delivery import DeliveryDesk
+    from tocsin.broker.core.delivery import Delivering
     from tocsin.broker.shell.cluster_link import ClusterLink
 
     def open_at_once(self: Any, backend: Any) -> None:
@@ -99,7 +99,7 @@ def _trust_every_pull() -> None:
         await asyncio.sleep(4)
         return answer
 
-    substitute(DeliveryDesk, "open", open_at_once)
+    substitute(Delivering, "open", open_at_once)
     substitute(ClusterLink, "pull", slow)
 
 
@@ -191,13 +191,13 @@ def _ignore_permission() -> None:
 
 def _unsubscribe_says_so_only() -> None:
     """Unsubscribing is confirmed, and things go on as before."""
-    from tocsin.broker.core.subscribing import SubscriptionDesk
+    from tocsin.broker.core.subscribing import Subscribing
     from tocsin.protocol.messages import Unsubscribed
 
     def lazy(self: Any, session: Any, subscription: int, request: int, now_s: float) -> None:
         self._tell(session, Unsubscribed(subscription, request))
 
-    substitute(SubscriptionDesk, "unsubscribe", lazy)
+    substitute(Subscribing, "unsubscribe", lazy)
 
 
 def _believe_everybody() -> None:
@@ -243,10 +243,10 @@ def _acknowledge_on_arrival() -> None:
 
     tell_application = Driver._tell_application
 
-    def acknowledging(self: Any, told: Any) -> None:
-        tell_application(self, told)
-        if isinstance(told, ev.Deliver):
-            self._loop.call_soon(self.tell, ev.Acknowledged(told.request, told.position))
+    def acknowledging(self: Any, instruction: Any) -> None:
+        tell_application(self, instruction)
+        if isinstance(instruction, ev.Deliver):
+            self._loop.call_soon(self.tell, ev.Acknowledged(instruction.request, instruction.position))
 
     substitute(Driver, "_report", eager)
     substitute(Driver, "_tell_application", acknowledging)
@@ -281,7 +281,7 @@ def _let_go_when_told() -> None:
     ordered = BrokerState._ordered
 
     def hasty(self: Any, event: Any) -> None:
-        self._relocation._prepared.update(dict.fromkeys(event.prepare))
+        self._moves._prepared.update(dict.fromkeys(event.prepare))
         ordered(self, replace(event, prepare={}))
         for subscriber in event.move:
             session = self._claims.sessions.get(subscriber)

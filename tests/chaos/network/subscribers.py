@@ -332,9 +332,9 @@ async def _ask(world: World) -> None:
             held = {one.name: (one, one.broker, list(one.holds)) for one in world.devices if one.broker}
             with contextlib.suppress(httpx.HTTPError, KeyError, ValueError):
                 answer = await http.get("/v1/subscribers", params={"limit": 10_000})
-                for told in answer.json()["subscribers"]:
-                    device, broker, holds = held.get(told["subscriber"], (None, "", []))
-                    is_known = told["broker"] == broker and told["subscriptions"] == len(holds)
+                for listed in answer.json()["subscribers"]:
+                    device, broker, holds = held.get(listed["subscriber"], (None, "", []))
+                    is_known = listed["broker"] == broker and listed["subscriptions"] == len(holds)
                     if device is not None and is_known and device.holds == holds and device.broker == broker:
                         for hold in holds:
                             hold.is_reported = hold.is_reported or hold.subscription is not None

@@ -15,7 +15,7 @@ def _cuts(effort: Effort) -> Outcome:
     report = run_json("disk", *options, "--bugs", ",".join(CUT_BUGS), "--seed", effort.seed, "--json")[0]
     cuts, whole = report["cuts"], report["whole"]
     bad = [*cuts["violations_listed"], *whole["violations_listed"], *_missed(report["planted"])]
-    figures = {"told": cuts["told"], "planted bugs found": sum(report["planted"].values())}
+    figures = {"heard": cuts["heard"], "planted bugs found": sum(report["planted"].values())}
     return Outcome({"cuts": cuts["cuts"], "whole": whole["cuts"]}, tuple(bad), figures, _LIMITS)
 
 

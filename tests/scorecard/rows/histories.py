@@ -16,7 +16,7 @@ def _histories(effort: Effort) -> Outcome:
     first = zlib.crc32(effort.seed.encode()) % _MAX_SEED
     report = run_json("histories", "--count", str(effort["histories"]), "--seed", str(first), "--json")[0]
     bad = [f"seed {seed}: python -m histories --count 1 --seed {seed}" for seed in report["bad_seeds"]]
-    figures = {"notifications": report["notifications"], "told gaps": report["told_gaps"]}
+    figures = {"notifications": report["notifications"], "known gaps": report["known_gaps"]}
     return Outcome({"histories": report["histories"]}, tuple(bad), figures)
 
 

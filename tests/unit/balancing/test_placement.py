@@ -78,7 +78,7 @@ def test_least_resulting_load_without_subscriptions_counts_connections() -> None
     assert choose("least-resulting-load", crowded, quiet) == "quiet"
 
 
-def test_outsiders_join_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_join_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under their own names: ours can't be replaced, and what can't be loaded is left out."""
 
     class Entry:

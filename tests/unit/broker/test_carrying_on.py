@@ -45,14 +45,14 @@ class _Broker:
 
     def __init__(self, sessions: Sequence[KeptSession] = ()) -> None:
         self._state = BrokerState("b", Limits(), random.Random(0))
-        self.told: list[Instruction] = []
+        self.out: list[Instruction] = []
         self.tell(Started(sessions, [BackendHold(6, "OfType", {"etype": "fire"}, "", 100)], 100, 0.0))
 
     def tell(self, event: Event) -> None:
-        self.told = self._state.handle(event)
+        self.out = self._state.handle(event)
 
     def all_of(self, kind: type[_Kind]) -> list[_Kind]:
-        return [one for one in self.told if isinstance(one, kind)]
+        return [one for one in self.out if isinstance(one, kind)]
 
     def messages(self, kind: type[_Kind]) -> list[_Kind]:
         return [one.message for one in self.all_of(Send) if isinstance(one.message, kind)]

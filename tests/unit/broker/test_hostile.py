@@ -110,7 +110,7 @@ async def test_a_mistake_with_what_hello_brought_ends_that_connection(broker: Br
     broker.node.opened(eve)
     with (
         patch.object(Coordinator, "known", {"eve/d": kept}),
-        patch("tocsin.broker.core.subscribing.SubscriptionDesk.subscribe", side_effect=ZeroDivisionError),
+        patch("tocsin.broker.core.subscribing.Subscribing.subscribe", side_effect=ZeroDivisionError),
     ):
         await broker.say(
             eve, '{"type":"hello","token":"eve","device":"d","subscriptions":[{"type":"subscribe","channel":"C"}]}'
@@ -126,7 +126,7 @@ async def test_who_says_hello_too_late_may_come_back(broker: Broker) -> None:
     """Its computer may have slept: a code that ends the subscriber's program would end its alerts."""
     line = Line(broker.node.next_connection())
     broker.node.opened(line)
-    broker.node._look_for_silence(time.monotonic() + 11)
+    broker.node._close_silent(time.monotonic() + 11)
     assert line.closed is not None
     assert line.closed[0] == CLOSE_IDLE
 

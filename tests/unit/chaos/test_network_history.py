@@ -274,12 +274,14 @@ def test_unknown_records_that_came_to_one_must_come_to_all() -> None:
 
 def test_everybody_has_one_owner() -> None:
     """The coordinator's word, the brokers' counts and where subscribers are agree."""
-    told = Ownership({"ann/phone": "b1", "ben/phone": "b2"}, {"ann/phone": "b1", "ben/phone": "b2"}, {"b1": 1, "b2": 1})
-    assert check_ownership(told) == []
+    ownership = Ownership(
+        {"ann/phone": "b1", "ben/phone": "b2"}, {"ann/phone": "b1", "ben/phone": "b2"}, {"b1": 1, "b2": 1}
+    )
+    assert check_ownership(ownership) == []
 
 
 @pytest.mark.parametrize(
-    "told",
+    "ownership",
     [
         Ownership({"ann/phone": "b1"}, {"ann/phone": "b2"}, {"b1": 0, "b2": 1}),
         Ownership({"ann/phone": "b1"}, {}, {"b1": 0}),
@@ -288,9 +290,9 @@ def test_everybody_has_one_owner() -> None:
     ],
     ids=["at another broker", "nobody's", "kept by two", "kept by none"],
 )
-def test_doubtful_ownership_is_found(told: Ownership) -> None:
+def test_doubtful_ownership_is_found(ownership: Ownership) -> None:
     """A subscriber that is at one broker and another's, nobody's, or kept twice."""
-    assert {violation.kind for violation in check_ownership(told)} == {Kind.OWNERSHIP}
+    assert {violation.kind for violation in check_ownership(ownership)} == {Kind.OWNERSHIP}
 
 
 def test_what_is_written_down_becomes_a_history(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Seen:
     """What the application was told about one subscription, in order: results, and gaps up to a position."""
 
     begin: Position | None = None
-    told: list[tuple[str, Position]] = field(default_factory=list)
+    heard: list[tuple[str, Position]] = field(default_factory=list)
     is_over: bool = False
 
 
@@ -84,9 +84,9 @@ class World(RuleBasedStateMachine):
                 case ev.RequestPlacement():
                     self.is_asked = True
                 case ev.Deliver(request, position):
-                    self.seen[request].told.append(("result", position))
+                    self.seen[request].heard.append(("result", position))
                 case ev.TellGap(request, position):
-                    self.seen[request].told.append(("gap", position))
+                    self.seen[request].heard.append(("gap", position))
                 case ev.TellSubscribed(request, position):
                     assert self.seen[request].begin is None
                     self.seen[request].begin = position
@@ -235,10 +235,10 @@ class World(RuleBasedStateMachine):
 
     @rule(pick=PICK)
     def acknowledge(self, pick: int) -> None:
-        with_results = [(one, seen) for one, seen in self.seen.items() if seen.told and not seen.is_over]
+        with_results = [(one, seen) for one, seen in self.seen.items() if seen.heard and not seen.is_over]
         if with_results:
             request, seen = with_results[pick % len(with_results)]
-            self.tell(ev.Acknowledged(request, seen.told[pick % len(seen.told)][1]))
+            self.tell(ev.Acknowledged(request, seen.heard[pick % len(seen.heard)][1]))
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 20.0]), at_most=st.integers(0, 2), broker=st.integers(1, 3))
     def go_well(self, seconds: float, at_most: int, broker: int) -> None:
@@ -285,7 +285,7 @@ class World(RuleBasedStateMachine):
         """Within an epoch positions only grow; epochs only change through a gap."""
         for seen in self.seen.values():
             last = seen.begin
-            for kind, position in seen.told:
+            for kind, position in seen.heard:
                 assert last is not None, "told before it was subscribed"
                 assert kind == "gap" or (position.epoch == last.epoch and position.sequence > last.sequence)
                 last = position
@@ -316,7 +316,7 @@ class World(RuleBasedStateMachine):
         for request, channel in self.asked.items():
             seen = self.seen[request]
             assert seen.begin is not None, f"{channel} was never subscribed: {self.session.trouble}"
-            last = seen.told[-1][1] if seen.told else seen.begin
+            last = seen.heard[-1][1] if seen.heard else seen.begin
             assert last.epoch == self.ids[channel]
             missing = [one for one in self.history[last.epoch] if one > last.sequence]
             assert not missing
@@ -324,7 +324,7 @@ class World(RuleBasedStateMachine):
     def complete(self, seen: Seen) -> None:
         """Between a result and what was told before it lies nothing: what the application missed is told as a gap."""
         last = seen.begin
-        for kind, position in seen.told:
+        for kind, position in seen.heard:
             assert last is not None
             if kind == "result":
                 between = [one for one in self.history[position.epoch] if last.sequence < one < position.sequence]

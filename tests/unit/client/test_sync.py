@@ -77,7 +77,7 @@ def test_for_loops(background: Background) -> None:
 
 
 def test_errors_come_through(background: Background) -> None:
-    """As from the asyncio face; and nothing is left running."""
+    """As from the asyncio API; and nothing is left running."""
     background.broker.objection = lambda message: messages.Error("not_found", "no channel C", request=message.request)
     with SyncSubscriber(broker=background.url, token="t") as me, pytest.raises(NotFound):
         me.subscribe("C")

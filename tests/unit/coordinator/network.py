@@ -10,8 +10,8 @@ from tocsin.balancing.placement import POLICIES
 from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
-    HandoverAsked,
     HeartbeatReceived,
+    MovesAsked,
     PlacementAsked,
     ReportedSession,
     SubscribersClaimed,
@@ -20,8 +20,8 @@ from tocsin.coordinator.registry.events import (
 )
 from tocsin.coordinator.registry.instructions import (
     AnswerClaim,
-    AnswerHandover,
     AnswerHeartbeat,
+    AnswerMoves,
     AnswerPlacement,
     ForgetBroker,
     ForgetSession,
@@ -129,8 +129,8 @@ class Network:
         event = PlacementAsked(self.now_s, user, device, **options)  # type: ignore[arg-type]
         return self.answer(event, AnswerPlacement).placed
 
-    def hand_over(self, broker: str, *subscribers: str) -> dict[str, Placed]:
-        return dict(self.answer(HandoverAsked(self.now_s, broker, subscribers), AnswerHandover).placements)
+    def move_away(self, broker: str, *subscribers: str) -> dict[str, Placed]:
+        return dict(self.answer(MovesAsked(self.now_s, broker, subscribers), AnswerMoves).placements)
 
     def pass_time(self, seconds: float, *, heard: tuple[str, ...] = ()) -> None:
         """Time goes by, half a second at a time; `heard` keep sending heartbeats."""

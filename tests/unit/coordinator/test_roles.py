@@ -39,7 +39,7 @@ _BROKERS_CALLS: list[tuple[str, dict[str, Any]]] = [
     ("heartbeats", {"connections": 0, "bytes_in_per_s": 0, "bytes_out_per_s": 0, "cpu_cores": 0}),
     ("sessions", {"subscribers": ["ann/phone"]}),
     ("claims", {"subscribers": ["ann/phone"]}),
-    ("handover", {"subscribers": ["ann/phone"]}),
+    ("moves", {"subscribers": ["ann/phone"]}),
 ]
 
 

@@ -104,8 +104,8 @@ async def test_events_are_cut_to_what_is_drawn(watching: Watching) -> None:
     rows = [[1.5, 2, "fire", "x" * 500], [None, 2, "fire", "nowhere"], [3, 4, None, None]]
     answer = {"dataset": "Reports", "commit": 9, "columns": ["X", "y", "etype", "message"], "rows": rows}
     cluster.answers["/v1/datasets/Reports/recent"] = httpx.Response(200, json=answer)
-    told = await watch.events("reports", 5, 100)
-    assert told == {"dataset": "Reports", "commit": 9, "rows": [[1.5, 2, "fire", "x" * 200], [3, 4, "", ""]]}
+    answer = await watch.events("reports", 5, 100)
+    assert answer == {"dataset": "Reports", "commit": 9, "rows": [[1.5, 2, "fire", "x" * 200], [3, 4, "", ""]]}
     with pytest.raises(InvalidValue, match="People is not on the map"):
         await watch.events("People", 0, 10)
 

@@ -27,11 +27,11 @@ def test_what_was_seen_is_read_back() -> None:
     assert history.read(0) == {"times_s": [], "overall": {name: [] for name in OVERALL}, "brokers": {}}
     history.add(sample(1000.0, 1.5, "a"))
     history.add(sample(1001.0, None, "a", "b"))
-    told = msgspec.json.decode(msgspec.json.encode(history.read(0)))
-    assert told["times_s"] == [1000.0, 1001.0]
-    assert told["overall"]["cov"] == [1.5, None]
-    assert told["brokers"]["a"]["in"] == [1.5, None]
-    assert told["brokers"]["b"]["in"] == [None, None]
+    read = msgspec.json.decode(msgspec.json.encode(history.read(0)))
+    assert read["times_s"] == [1000.0, 1001.0]
+    assert read["overall"]["cov"] == [1.5, None]
+    assert read["brokers"]["a"]["in"] == [1.5, None]
+    assert read["brokers"]["b"]["in"] == [None, None]
     assert history.read(1000.5)["times_s"] == [1001.0]
 
 
@@ -51,12 +51,12 @@ def test_half_an_hour_is_kept_second_by_second() -> None:
 def test_a_day_is_kept_minute_by_minute() -> None:
     """A minute's cov is the mean of its seconds, its highest load the highest; a day and no more is kept."""
     history = filled(FINE_SLOTS + 600, "a")
-    told = history.read(0)
-    assert told["times_s"][0] == 1059.0
-    assert told["overall"]["cov"][0] == pytest.approx(29.5)
-    assert told["overall"]["max"][0] == pytest.approx(59)
-    assert told["brokers"]["a"]["out"][1] == pytest.approx(89.5)
-    assert len(told["times_s"]) == (FINE_SLOTS + 600) // 60
+    read = history.read(0)
+    assert read["times_s"][0] == 1059.0
+    assert read["overall"]["cov"][0] == pytest.approx(29.5)
+    assert read["overall"]["max"][0] == pytest.approx(59)
+    assert read["brokers"]["a"]["out"][1] == pytest.approx(89.5)
+    assert len(read["times_s"]) == (FINE_SLOTS + 600) // 60
     long_past = filled((COARSE_SLOTS + 20) * 60)
     assert long_past.read(0)["times_s"][0] >= 1000.0 + 20 * 60
 

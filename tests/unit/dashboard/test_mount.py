@@ -28,15 +28,15 @@ pytestmark = pytest.mark.shell
 
 
 def settings(folder: Path, **changes: Any) -> CoordinatorSettings:
-    told = {"api_token": "operators", "viewer_token": "viewers", "rates_window_s": 1.0, **changes}
-    return CoordinatorSettings(data_dir=folder, **told)
+    settings = {"api_token": "operators", "viewer_token": "viewers", "rates_window_s": 1.0, **changes}
+    return CoordinatorSettings(data_dir=folder, **settings)
 
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[FastAPI]:
     roads = tmp_path / "roads.wkt"
     roads.write_text("LINESTRING (0 0, 100 0)")
-    app = make_app(settings(tmp_path / "data", map_roads=str(roads)), faces=[dashboard])
+    app = make_app(settings(tmp_path / "data", map_roads=str(roads)), mounts=[dashboard])
     async with app.router.lifespan_context(app):
         yield app
 
@@ -54,12 +54,12 @@ def node_of(app: FastAPI) -> CoordinatorNode:
     return node
 
 
-async def arrive(node: CoordinatorNode, broker: str, people: int, **told: Any) -> None:
+async def arrive(node: CoordinatorNode, broker: str, people: int, **more: Any) -> None:
     await node.happened(BrokerRegistered(node.now_s(), broker, f"http://{broker}", (5.0, 6.0)))
     changed = tuple(ReportedSession(f"{broker}-{number}/d", 0, connected=True) for number in range(people))
     locations = {one.subscriber: (float(number), 1.0) for number, one in enumerate(changed)}
     await node.happened(
-        HeartbeatReceived(node.now_s(), broker, Traffic(people, 10.0, 20.0), changed, locations=locations, **told)
+        HeartbeatReceived(node.now_s(), broker, Traffic(people, 10.0, 20.0), changed, locations=locations, **more)
     )
 
 
@@ -83,16 +83,16 @@ async def test_the_page_is_served_under_a_strict_policy(http: httpx.AsyncClient)
 
 
 async def test_who_may_look(http: httpx.AsyncClient) -> None:
-    """Without a token nothing but the door answers; operators and viewers are told apart."""
+    """Without a token nothing but sign-in answers; operators and viewers are told apart."""
     for path in ("me", "live", "history", "locations", "roads", "policies", "cluster", "dead-letters?dataset=x"):
         answer = await http.get(f"/dashboard/api/{path}", headers={"Authorization": "Bearer guessed"})
         assert answer.status_code == 401, path
     http.headers.clear()
-    assert (await http.get("/dashboard/api/door")).json() == {"needs_token": True}
+    assert (await http.get("/dashboard/api/sign-in")).json() == {"needs_token": True}
     assert (await http.get("/dashboard/api/me", headers=_OPERATOR)).json()["role"] == "operator"
-    told = (await http.get("/dashboard/api/me", headers=_VIEWER)).json()
-    assert told["role"] == "viewer"
-    assert (told["has_cluster"], told["has_roads"]) == (False, True)
+    answer = (await http.get("/dashboard/api/me", headers=_VIEWER)).json()
+    assert answer["role"] == "viewer"
+    assert (answer["has_cluster"], answer["has_roads"]) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_viewers_do_not_register_users(tmp_path: Path) -> None:
 )
 async def test_bad_questions_about_the_cluster(tmp_path: Path, path: str, status: int, reason: str) -> None:
     """Parameters are checked, and names are those of the catalogue, which is empty while the cluster is away."""
-    app = make_app(settings(tmp_path, cluster_url="http://127.0.0.1:9"), faces=[dashboard])
+    app = make_app(settings(tmp_path, cluster_url="http://127.0.0.1:9"), mounts=[dashboard])
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://c", headers=_OPERATOR)
     async with app.router.lifespan_context(app), client as http:
         answer = await http.get(f"/dashboard/api/{path}")
@@ -157,7 +157,7 @@ def test_a_viewers_token_needs_an_operators(tmp_path: Path) -> None:
 def test_roads_that_can_not_be_read_are_told_at_the_start(tmp_path: Path) -> None:
     """The setting and the file are named."""
     with pytest.raises(InvalidValue, match=r"map_roads: .*nowhere.wkt can't be read"):
-        make_app(settings(tmp_path, map_roads=str(tmp_path / "nowhere.wkt")), faces=[dashboard])
+        make_app(settings(tmp_path, map_roads=str(tmp_path / "nowhere.wkt")), mounts=[dashboard])
 
 
 async def test_what_is_seen_live(app: FastAPI, http: httpx.AsyncClient) -> None:
@@ -170,44 +170,44 @@ async def test_what_is_seen_live(app: FastAPI, http: httpx.AsyncClient) -> None:
     await arrive(node, "b1", 3, counted=Counted(tuple(counted.counts), 3, 1))
     await arrive(node, "b2", 1)
     app.state.dashboard.recorder._seen_s = float("-inf")
-    told = (await http.get("/dashboard/api/live")).json()
-    first, second = told["brokers"]
+    live = (await http.get("/dashboard/api/live")).json()
+    first, second = live["brokers"]
     assert (first["name"], first["in"], first["out"], first["location"]) == ("b1", 10.0, 20.0, [5.0, 6.0])
     assert first["p50_s"] == pytest.approx(0.1, rel=0.2)
     assert (first["hit_rate"], second["p50_s"]) == (0.75, None)
-    assert told["overall"]["p99_s"] == pytest.approx(0.1, rel=0.42)
-    assert told["overall"]["hit_rate"] == 0.75
-    assert told["overall"]["rate"] == 5.0
-    assert told["balancing"]["alpha"] == 0.15
-    assert told["audited"] == 0
+    assert live["overall"]["p99_s"] == pytest.approx(0.1, rel=0.42)
+    assert live["overall"]["hit_rate"] == 0.75
+    assert live["overall"]["rate"] == 5.0
+    assert live["balancing"]["alpha"] == 0.15
+    assert live["audited"] == 0
     await http.put("/v1/balancing", json={"alpha": 0.2, "by": "ada"})
     await http.put("/v1/placement-policy", json={"policy": "nearest", "by": "ada"})
     app.state.dashboard.recorder._seen_s = float("-inf")
-    told = (await http.get("/dashboard/api/live")).json()
-    assert (told["audited"], told["placement"]) == (2, "nearest")
+    live = (await http.get("/dashboard/api/live")).json()
+    assert (live["audited"], live["placement"]) == (2, "nearest")
     entries = (await http.get("/v1/audit")).json()["entries"]
     assert {one["who"] for one in entries} == {"ada"}
-    app.state.dashboard.recorder.history.add(_sample(told))
+    app.state.dashboard.recorder.history.add(_sample(live))
     history = (await http.get("/dashboard/api/history?back_s=60")).json()
     assert history["brokers"]["b1"]["out"][-1] == 20.0
     assert (await http.get("/dashboard/api/policies")).json()["migration"]
 
 
-def _sample(told: dict[str, Any]) -> Any:
+def _sample(live: dict[str, Any]) -> Any:
     from tocsin.dashboard.sampling import sample_of
 
-    return sample_of(told)
+    return sample_of(live)
 
 
 async def test_places_are_compact_and_bounded(app: FastAPI, http: httpx.AsyncClient) -> None:
     """x, y and the broker's number for each; names for who does not have them; of very many, always the same few."""
     node = node_of(app)
     await arrive(node, "b1", 2)
-    told = (await http.get("/dashboard/api/locations")).json()
-    assert told["brokers"] == ["b1"]
-    assert told["points"] == [0.0, 1.0, 0, 1.0, 1.0, 0]
-    assert told["names"] == ["b1-0/d", "b1-1/d"]
-    again = (await http.get(f"/dashboard/api/locations?version={told['version']}")).json()
+    answer = (await http.get("/dashboard/api/locations")).json()
+    assert answer["brokers"] == ["b1"]
+    assert answer["points"] == [0.0, 1.0, 0, 1.0, 1.0, 0]
+    assert answer["names"] == ["b1-0/d", "b1-1/d"]
+    again = (await http.get(f"/dashboard/api/locations?version={answer['version']}")).json()
     assert "names" not in again
     await arrive(node, "b2", 3 * MAX_SHOWN)
     locations = Locations(node)

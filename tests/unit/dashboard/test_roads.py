@@ -11,9 +11,9 @@ from tocsin.errors import InvalidValue
 def test_lines_are_read_and_thinned() -> None:
     """Bounds are those of all points; points that nobody could tell apart are left out, ends never."""
     close = ", ".join(f"{x / 10} 0" for x in range(10_000))
-    told = read_roads(f"LINESTRING ({close}, 1000 0)\nlinestring(0 0, 0 500)\nPOINT (9 9)\nLINESTRING (5 5)")
-    assert told["bounds"] == [0, 0, 1000, 500]
-    long, short = told["lines"]
+    roads = read_roads(f"LINESTRING ({close}, 1000 0)\nlinestring(0 0, 0 500)\nPOINT (9 9)\nLINESTRING (5 5)")
+    assert roads["bounds"] == [0, 0, 1000, 500]
+    long, short = roads["lines"]
     assert short == [0, 0, 0, 500]
     assert long[:2] == [0, 0]
     assert long[-2:] == [1000, 0]
@@ -23,8 +23,8 @@ def test_lines_are_read_and_thinned() -> None:
 def test_very_many_points_are_thinned_further() -> None:
     """A browser is never sent more than it draws with ease."""
     lines = [f"LINESTRING (0 {y}, {', '.join(f'{x} {y}' for x in range(10, 9000, 10))})" for y in range(0, 9000, 30)]
-    told = read_roads("\n".join(lines))
-    assert 0 < sum(len(line) for line in told["lines"]) <= 400_000
+    roads = read_roads("\n".join(lines))
+    assert 0 < sum(len(line) for line in roads["lines"]) <= 400_000
 
 
 @pytest.mark.parametrize(

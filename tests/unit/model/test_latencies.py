@@ -18,8 +18,8 @@ def test_percentiles_are_close(share: float) -> None:
         counts = LatencyCounts()
         for one in drawn:
             counts.observe(one)
-        told = percentile_s(counts.counts, share)
-        assert told == pytest.approx(drawn[int(share * len(drawn)) - 1], rel=0.2)
+        found_s = percentile_s(counts.counts, share)
+        assert found_s == pytest.approx(drawn[int(share * len(drawn)) - 1], rel=0.2)
         assert counts.sum_s == pytest.approx(sum(drawn))
 
 

@@ -10,8 +10,8 @@ from unit.simulator.scenarios import small
 
 
 def chosen(listed: str) -> list[tuple[str, str, str]]:
-    told = [one.balancing for one in combinations(small(balancing__placement="random"), listed)]
-    return [(one.placement, one.migration, one.shuffle) for one in told]
+    settings = [one.balancing for one in combinations(small(balancing__placement="random"), listed)]
+    return [(one.placement, one.migration, one.shuffle) for one in settings]
 
 
 def test_what_is_not_named_is_off_but_placement_stays() -> None:

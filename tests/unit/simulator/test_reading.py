@@ -12,7 +12,7 @@ from tocsin.simulator.scenario import BrokerLayout
 from unit.simulator.scenarios import SMALL, small
 
 
-def told_of(text: str, file: str = "small.toml") -> str:
+def refusal_of(text: str, file: str = "small.toml") -> str:
     with pytest.raises(InvalidValue) as caught:
         parse(text, file)
     return str(caught.value)
@@ -99,7 +99,7 @@ def line_of(text: str, part: str) -> int:
     ],
 )
 def test_what_is_wrong_is_told_with_its_key(old: str, new: str, said: str) -> None:
-    assert said in told_of(changed(old, new))
+    assert said in refusal_of(changed(old, new))
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_what_is_wrong_is_told_with_its_key(old: str, new: str, said: str) -> No
 )
 def test_what_is_wrong_is_told_with_its_line(old: str, new: str, key: str) -> None:
     text = changed(old, new)
-    assert told_of(text, "some.toml").startswith(f"some.toml, line {line_of(text, key)}: ")
+    assert refusal_of(text, "some.toml").startswith(f"some.toml, line {line_of(text, key)}: ")
 
 
 def test_elements_of_lists_are_told_by_number_and_line() -> None:
     failures = '\n[[failures]]\nbroker = "broker-1"\nat_s = 5\n\n[[failures]]\nbroker = "broker-9"\nat_s = 6\n'
     line = len(SMALL.splitlines()) + 7
     said = "[[failures]] (2nd) broker = 'broker-9' is no broker; there are: broker-1, broker-2, broker-3, broker-4"
-    assert told_of(SMALL + failures) == f"small.toml, line {line}: {said}"
+    assert refusal_of(SMALL + failures) == f"small.toml, line {line}: {said}"
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_elements_of_lists_are_told_by_number_and_line() -> None:
     ],
 )
 def test_impossible_failures_are_refused(failures: str, said: str) -> None:
-    assert said in told_of(f"{SMALL}\n{failures}\n")
+    assert said in refusal_of(f"{SMALL}\n{failures}\n")
 
 
 def test_names_are_taken_once() -> None:
     brokers = '[[brokers]]\nname = "a"\n[[brokers]]\nname = "b"\n[[brokers]]\nname = "a"'
-    assert "[[brokers]] (1st) name = 'a' is the name of more than one" in told_of(
+    assert "[[brokers]] (1st) name = 'a' is the name of more than one" in refusal_of(
         changed("[brokers]\ncount = 4", brokers)
     )
 

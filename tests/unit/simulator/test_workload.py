@@ -73,8 +73,8 @@ def test_another_seed_draws_everything_anew() -> None:
 
 
 def test_rates_rise_and_fall_back_as_told() -> None:
-    told = {"fluctuation__share": "0.25", "fluctuation__every_s": "50", "fluctuation__rises_within_s": "10"}
-    steps = draw(small(**told, fluctuation__falls_after_s="[20, 30]"), 1).rate_steps
+    settings = {"fluctuation__share": "0.25", "fluctuation__every_s": "50", "fluctuation__rises_within_s": "10"}
+    steps = draw(small(**settings, fluctuation__falls_after_s="[20, 30]"), 1).rate_steps
     assert len(steps.times_s) == 2 * 20 * 4
     assert (np.diff(steps.times_s) >= 0).all()
     for backend in range(80):

@@ -68,9 +68,9 @@ def test_the_order_of_lists_means_nothing() -> None:
     people = "[balancing]\nmigration = ''\nshuffle = ''\n[subscribers]\ncount = 50\nsubscriptions = [1, 4]\ncrowds = "
 
     def run(step: int) -> Run:
-        told = "".join(brokers[::step] + channels[::step] + failures[::step])
+        text = "".join(brokers[::step] + channels[::step] + failures[::step])
         return simulate(
-            parse(f'name = "n"\nduration_s = 150\n{told}{people}[{", ".join(crowds[::step])}]\n', "orders.toml")
+            parse(f'name = "n"\nduration_s = 150\n{text}{people}[{", ".join(crowds[::step])}]\n', "orders.toml")
         )
 
     assert run(1) == run(-1)
@@ -107,27 +107,27 @@ def test_moves_take_everybody_where_the_plan_said_and_lose_nothing() -> None:
         balancing__gamma="0.3",
     )
     world, still = World(scenario, 1, "single"), World(small(), 1, "single")
-    told: dict[str, str] = {}
-    carry_out = world.coordination.hand_over
+    moved: dict[str, str] = {}
+    carry_out = world.coordination.move_away
 
     def watched(broker: int, placements: dict[str, tuple[str, str]]) -> None:
-        told.update({subscriber: destination for subscriber, (destination, _) in placements.items()})
+        moved.update({subscriber: destination for subscriber, (destination, _) in placements.items()})
         carry_out(broker, placements)
 
-    world.coordination.hand_over = watched
+    world.coordination.move_away = watched
     for one in (world, still):
         one.run(lambda _: None)
-    assert len(told) > 30
-    assert world.result().totals.migrations == len(told)
+    assert len(moved) > 30
+    assert world.result().totals.migrations == len(moved)
     for subscriber in range(150):
         at = world.nodes[world.clients.broker_of(subscriber)].name
         expected = still.nodes[still.clients.broker_of(subscriber)].name
-        assert at == told.get(f"s{subscriber:07d}/d", expected)
+        assert at == moved.get(f"s{subscriber:07d}/d", expected)
         assert world.clients.held_by(subscriber) == still.clients.held_by(subscriber)
     assert world.deliveries.counts.sum() == still.deliveries.counts.sum(), "each result once, moved or not"
     assert world.deliveries.bytes.sum() == still.deliveries.bytes.sum()
     plan = world.result().plans[0]
-    assert (plan.stage, plan.policy, plan.moves) == ("shuffle", "gsh", len(told))
+    assert (plan.stage, plan.policy, plan.moves) == ("shuffle", "gsh", len(moved))
     assert plan.cov_after < plan.cov_before
     assert plan.gap >= 1
     assert world.result().samples[-1].cov < still.result().samples[-1].cov
@@ -163,7 +163,7 @@ def test_a_wrong_scenario_is_refused_however_it_was_made() -> None:
 
 
 def test_progress_is_told_up_to_the_end() -> None:
-    told: list[float] = []
-    simulate(small(duration_s="50"), progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    shares: list[float] = []
+    simulate(small(duration_s="50"), progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0

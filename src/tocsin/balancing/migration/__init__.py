@@ -1,4 +1,4 @@
-"""Migration policies by name. Outsiders add theirs by the entry point group `tocsin.migration`; see `..outsiders`."""
+"""Migration policies by name. Other packages add theirs by entry points: see `tocsin.balancing.plugins`."""
 
 from __future__ import annotations
 

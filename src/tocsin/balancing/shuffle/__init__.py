@@ -1,4 +1,4 @@
-"""Shuffle policies by name. Outsiders add theirs by the entry point group `tocsin.shuffle`; see `..outsiders`."""
+"""Shuffle policies by name. Other packages add theirs by entry points: see `tocsin.balancing.plugins`."""
 
 from __future__ import annotations
 

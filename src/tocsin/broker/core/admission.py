@@ -17,7 +17,7 @@ from tocsin.errors import TocsinError, Unavailable
 from tocsin.protocol.messages import CLOSE_DRAINING, CLOSE_REPLACED, error_message
 
 
-class Door:
+class Admission:
     """Closed until the broker has started, while it drains, and when it ends."""
 
     def __init__(self, quotas: Quotas, out: list[Instruction]) -> None:

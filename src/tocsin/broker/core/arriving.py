@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.admission import Door, brings_all
+from tocsin.broker.core.admission import Admission, brings_all
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.connecting import Connections
 from tocsin.broker.core.events import ConnectionId, ConnectionLost, SessionFetched, SubscriberArrived
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.sessions import Session
-from tocsin.broker.core.subscribing import SubscriptionDesk
+from tocsin.broker.core.subscribing import Subscribing
 from tocsin.errors import TocsinError
 
 
 class Arrivals:
     def __init__(
-        self, door: Door, claims: Claims, connections: Connections, subscriptions: SubscriptionDesk, quotas: Quotas
+        self, admission: Admission, claims: Claims, connections: Connections, subscriptions: Subscribing, quotas: Quotas
     ) -> None:
-        self._door = door
+        self._admission = admission
         self._claims = claims
         self._connections = connections
         self._subscriptions = subscriptions
@@ -28,18 +28,18 @@ class Arrivals:
         subscriber = f"{event.user}/{event.device}"
         session = self._claims.sessions.get(subscriber)
         replaces = session is not None and session.connection is not None
-        if not self._door.admits(event, len(self._connections), replaces=replaces):
+        if not self._admission.admits(event, len(self._connections), replaces=replaces):
             return
         refusal = None if session is not None else self._subscriptions.refuse_change() or self._make_room(event.user)
         if refusal is not None:
-            self._door.send_away(event, refusal)
+            self._admission.send_away(event, refusal)
             return
         if session is not None and brings_all(event):
-            self._door.turn_away_earlier(subscriber)
+            self._admission.turn_away_earlier(subscriber)
             self._connections.connect(session, event)
         else:
             # What we keep for it may be old: another broker may have carried it on since, and we not have heard of it.
-            self._door.keep_waiting(subscriber, event)
+            self._admission.keep_waiting(subscriber, event)
 
     def _make_room(self, user: str) -> TocsinError | None:
         """Why nothing can be kept for another device of a user; what is kept for none in particular gives way."""
@@ -52,7 +52,7 @@ class Arrivals:
     def session_fetched(self, event: SessionFetched) -> None:
         """The coordinator was asked about a session: for somebody who waits, to carry it on, or to confirm it."""
         known = self._claims.sessions.get(event.subscriber)
-        arrival = self._door.take(event.subscriber, is_certain=event.is_certain or known is not None)
+        arrival = self._admission.take(event.subscriber, is_certain=event.is_certain or known is not None)
         self._let_in = None if arrival is None else arrival.connection
         is_old = known is not None and known.state.is_owned and _is_newer(event, known)
         if known is not None and is_old and not self._subscriptions.unwritable:
@@ -66,7 +66,7 @@ class Arrivals:
         is_adopted = self._claims.ends_adopting(event)
         if (refusal := self._subscriptions.refuse_change()) is not None:
             if arrival is not None:
-                self._door.send_away(arrival, refusal)
+                self._admission.send_away(arrival, refusal)
             return
         generation = self._claims.orphaned(event)
         if arrival is None and not is_adopted and not generation:
@@ -81,7 +81,7 @@ class Arrivals:
         if (session := self._connections.get(event.connection)) is not None:
             self._connections.lose(session)
         else:
-            self._door.lose(event.connection)
+            self._admission.lose(event.connection)
 
     def concerned(self, event: object) -> tuple[ConnectionId | None, Session | None]:
         """The connection that an event is about, and its session, as far as there are such."""

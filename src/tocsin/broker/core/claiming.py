@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tocsin.broker.core.backend_holds import Holdings
-from tocsin.broker.core.delivery import DeliveryDesk
+from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.events import (
     Claimed,
     FetchSession,
@@ -23,10 +23,10 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.locations import LocationReports
-from tocsin.broker.core.reports import ReportDesk
+from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.session_table import Ownership, Presence, SessionFact, first_state
 from tocsin.broker.core.sessions import Session
-from tocsin.broker.core.subscribing import SubscriptionDesk
+from tocsin.broker.core.subscribing import Subscribing
 from tocsin.model.story import Story
 
 #: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
@@ -40,9 +40,9 @@ class Claims:
     def __init__(
         self,
         holdings: Holdings,
-        subscriptions: SubscriptionDesk,
-        deliveries: DeliveryDesk,
-        reports: ReportDesk,
+        subscriptions: Subscribing,
+        deliveries: Delivering,
+        reports: Reporting,
         locations: LocationReports,
         quotas: Quotas,
         story: Story,

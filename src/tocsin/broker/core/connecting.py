@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tocsin.broker.core.claiming import Claims
-from tocsin.broker.core.delivery import DeliveryDesk
+from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.events import (
     Acknowledged,
     Close,
@@ -23,10 +23,10 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.locations import LocationReports
-from tocsin.broker.core.moves import RelocationDesk
+from tocsin.broker.core.moves import Moves
 from tocsin.broker.core.session_table import Presence, SessionFact
 from tocsin.broker.core.sessions import Frontend, Session
-from tocsin.broker.core.subscribing import SubscriptionDesk
+from tocsin.broker.core.subscribing import Subscribing
 from tocsin.errors import InvalidValue, Unauthorised
 from tocsin.model.chance import Chance
 from tocsin.model.story import Story
@@ -48,9 +48,9 @@ class Connections:
         self,
         broker: str,
         claims: Claims,
-        subscriptions: SubscriptionDesk,
-        deliveries: DeliveryDesk,
-        relocation: RelocationDesk,
+        subscriptions: Subscribing,
+        deliveries: Delivering,
+        moves: Moves,
         locations: LocationReports,
         quotas: Quotas,
         acked: dict[Frontend, None],
@@ -61,7 +61,7 @@ class Connections:
         self._claims = claims
         self._subscriptions = subscriptions
         self._deliveries = deliveries
-        self._relocation = relocation
+        self._moves = moves
         self._locations = locations
         self._quotas = quotas
         #: Whose positions are to be stored with the next tick.
@@ -125,7 +125,7 @@ class Connections:
         permission = session.arrival.permission
         self._deliveries.park(session)
         self._subscriptions.forget_waiting(session)
-        self._relocation.gone(session)
+        self._moves.gone(session)
         del self._connections[session.connection]
         self._quotas.count_connection(session.user, -1)
         self._congested.pop(session, None)
@@ -176,7 +176,7 @@ class Connections:
 
     def close_overdue(self, now_s: float) -> None:
         """Those who were told to move, and have not."""
-        for session, url in self._relocation.overdue(now_s).items():
+        for session, url in self._moves.overdue(now_s).items():
             self.close(session, CLOSE_MOVED, f"carry on at {url}")
 
     def send_elsewhere(
@@ -230,7 +230,7 @@ class Connections:
                 frontend.acked = acked
                 self._acked[frontend] = None
 
-    def place_told(self, event: LocationTold) -> None:
+    def location_told(self, event: LocationTold) -> None:
         if (session := self._connections.get(event.connection)) is not None:
             self._locations.tell(session, event.location)
 
@@ -263,7 +263,7 @@ class Connections:
         for connection, session in self._connections.items():
             if self._claims.sessions.get(session.subscriber) is not session or session.connection != connection:
                 yield session.subscriber, f"connection {connection} is of a session that has ended"
-        yield from ((one, "is to leave, and not here") for one in self._relocation.leaving - here.keys())
+        yield from ((one, "is to leave, and not here") for one in self._moves.leaving - here.keys())
         counted: Counter[str] = Counter()
         for session in self._claims.sessions.values():
             counted[session.user] += len(session.frontends) + session.waiting

@@ -38,7 +38,7 @@ _REWOUND = "the cluster was started from a back-up: what it found since that was
 _MAX_PER_FETCH = 1_000
 
 
-class DeliveryDesk:
+class Delivering:
     def __init__(self, holdings: Holdings, cache: ResultCache, out: list[Instruction], *, chunk_bytes: int) -> None:
         self._holdings = holdings
         self._cache = cache
@@ -55,7 +55,7 @@ class DeliveryDesk:
         self._fetching: set[int] = set()
         self.deliveries = 0
         #: How often somebody had to be told that results are missing.
-        self.told_gone = 0
+        self.gaps_sent = 0
         #: By subscription, since somebody last asked.
         self._pulled_bytes: dict[int, int] = {}
 
@@ -278,7 +278,7 @@ class DeliveryDesk:
 
     def tell_gone(self, frontend: Frontend, earliest: int, *, is_rewound: bool = False) -> None:
         """Have a subscriber go on from `earliest`; back to there, if its history is gone."""
-        self.told_gone += 1
+        self.gaps_sent += 1
         frontend.sent = earliest if is_rewound else max(frontend.sent, earliest)
         frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
         frontend.is_sent_known = True

@@ -268,8 +268,8 @@ class DrainEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class HandoverPlaced:
-    """Where the coordinator sends those who are to be handed over: subscriber to broker and its address."""
+class MovesPlaced:
+    """Where the coordinator sends those who have to go: subscriber to broker and its address."""
 
     placements: Mapping[SubscriberId, tuple[str, str]]
 
@@ -334,7 +334,7 @@ Event = (
     | Ordered
     | DrainStarted
     | DrainEnded
-    | HandoverPlaced
+    | MovesPlaced
     | NotStored
     | StoreChecked
     | SessionRecalled
@@ -475,14 +475,14 @@ class PublishLocations:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceElsewhere:
-    """Ask the coordinator where these go; answer HandoverPlaced."""
+class RequestMoves:
+    """Ask the coordinator where these go; answer MovesPlaced."""
 
     subscribers: Sequence[SubscriberId]
 
 
 #: What is asked of the cluster or the coordinator. Each is answered with an event.
-Call = Acquire | Release | FetchHistory | FetchSession | PublishLocations | PlaceElsewhere
+Call = Acquire | Release | FetchHistory | FetchSession | PublishLocations | RequestMoves
 #: What is stored before anything else is done.
 Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
 Instruction = Call | Change | Send | Deliver | Close | RecallSession | Report | NoteDelivered | NoteFailure

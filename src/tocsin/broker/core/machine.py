@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.broker.core.admission import Door
+from tocsin.broker.core.admission import Admission
 from tocsin.broker.core.arriving import Arrivals
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.cache import ResultCache
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.connecting import Connections
-from tocsin.broker.core.delivery import DeliveryDesk
+from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.events import (
     Acknowledged,
     BackendsAcquired,
@@ -30,20 +30,20 @@ from tocsin.broker.core.events import (
     DrainEnded,
     DrainStarted,
     Event,
-    HandoverPlaced,
     HistoryLost,
     HistoryPulled,
     Instruction,
     KeptSession,
     LocationsPublished,
     LocationTold,
+    MovesPlaced,
     NoteFailure,
     NotStored,
     Ordered,
-    PlaceElsewhere,
     RecallSession,
     ReportDue,
     Reported,
+    RequestMoves,
     ResultsPulled,
     Send,
     SessionFetched,
@@ -60,10 +60,10 @@ from tocsin.broker.core.events import (
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.limits import Limits, Quotas
 from tocsin.broker.core.locations import LocationReports
-from tocsin.broker.core.moves import RelocationDesk
-from tocsin.broker.core.reports import ReportDesk
+from tocsin.broker.core.moves import Moves
+from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.sessions import Frontend, Session, behind
-from tocsin.broker.core.subscribing import SubscriptionDesk
+from tocsin.broker.core.subscribing import Subscribing
 from tocsin.model.chance import Chance
 from tocsin.model.position import Position
 from tocsin.model.story import Story
@@ -103,17 +103,17 @@ class BrokerState:
         self._story = Story()
         self.cache = ResultCache(cache_policy, max_bytes=cache_max_bytes, ttl_s=cache_ttl_s, left=self._behind)
         self._holdings = Holdings(self._out)
-        self._deliveries = DeliveryDesk(self._holdings, self.cache, self._out, chunk_bytes=limits.max_queued_bytes)
+        self._deliveries = Delivering(self._holdings, self.cache, self._out, chunk_bytes=limits.max_queued_bytes)
         self._quotas = Quotas(limits)
-        self._door = Door(self._quotas, self._out)
-        self._reports = ReportDesk()
+        self._admission = Admission(self._quotas, self._out)
+        self._reports = Reporting()
         #: Whose positions are to be stored with the next tick.
         self._acked: dict[Frontend, None] = {}
         self._filling = Filling()
-        self._subscriptions = SubscriptionDesk(
+        self._subscriptions = Subscribing(
             self._holdings, self._deliveries, self._quotas, self._reports, self._acked, self._filling, self._out
         )
-        self._relocation = RelocationDesk(self._holdings, self._filling, self._out)
+        self._moves = Moves(self._holdings, self._filling, self._out)
         self._locations = LocationReports(self._out, publishes=publishes_locations)
         self._claims = Claims(
             self._holdings,
@@ -130,14 +130,14 @@ class BrokerState:
             self._claims,
             self._subscriptions,
             self._deliveries,
-            self._relocation,
+            self._moves,
             self._locations,
             self._quotas,
             self._acked,
             self._story,
             self._out,
         )
-        self._arrivals = Arrivals(self._door, self._claims, self._connections, self._subscriptions, self._quotas)
+        self._arrivals = Arrivals(self._admission, self._claims, self._connections, self._subscriptions, self._quotas)
         self._next_sweep_s = 0.0
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Started: self._started,
@@ -146,7 +146,7 @@ class BrokerState:
             SubscribeAsked: self._connections.subscribe_asked,
             UnsubscribeAsked: self._connections.unsubscribe_asked,
             Acknowledged: self._connections.acknowledged,
-            LocationTold: self._connections.place_told,
+            LocationTold: self._connections.location_told,
             LocationsPublished: lambda event: self._locations.published(is_done=event.is_done),
             ConnectionLost: self._arrivals.lost,
             ConnectionCongested: self._connections.congested,
@@ -162,8 +162,8 @@ class BrokerState:
             Reported: self._reported,
             Ordered: self._ordered,
             DrainStarted: self._drain_started,
-            DrainEnded: lambda _: self._door.stop_draining(),
-            HandoverPlaced: self._handover_placed,
+            DrainEnded: lambda _: self._admission.stop_draining(),
+            MovesPlaced: self._moves_placed,
             NotStored: self._not_stored,
             StoreChecked: self._store_checked,
             SessionRecalled: self._session_recalled,
@@ -206,7 +206,7 @@ class BrokerState:
         ]
         self._out.append(NoteFailure(connection, error))
         self._out.append(Close(connection, CLOSE_FAILED, _FAILED))
-        self._door.lose(connection)
+        self._admission.lose(connection)
         if session is not None:
             self._set_back(session, _FAILED)
 
@@ -257,15 +257,15 @@ class BrokerState:
     @property
     def resume_gaps(self) -> int:
         """Those that could not, or not without a gap."""
-        return self._subscriptions.not_resumed + self._deliveries.told_gone
+        return self._subscriptions.not_resumed + self._deliveries.gaps_sent
 
     @property
     def is_draining(self) -> bool:
-        return self._door.is_draining
+        return self._admission.is_draining
 
     @property
     def is_started(self) -> bool:
-        return self._door.is_started
+        return self._admission.is_started
 
     @property
     def unwritable(self) -> str:
@@ -287,7 +287,7 @@ class BrokerState:
     # Starting
 
     def _started(self, event: Started) -> None:
-        self._door.is_started = True
+        self._admission.is_started = True
         self._deliveries.start(event.cursor)
         for held in event.held:
             self._filling.learn(held.channel, held.filled)
@@ -321,7 +321,7 @@ class BrokerState:
 
     def _backends_acquired(self, event: BackendsAcquired) -> None:
         woken = self._subscriptions.acquired(event)
-        self._relocation.acquired(event)
+        self._moves.acquired(event)
         for session in woken:
             if session.restoring or self._claims.sessions.get(session.subscriber) is not session:
                 continue
@@ -347,12 +347,12 @@ class BrokerState:
 
     def _report_due(self, _event: ReportDue) -> None:
         self._claims.ask()
-        pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._relocation.prepared()
+        pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._moves.prepared()
         self._out.append(self._reports.next_report(pulled_bytes, prepared, self._locations.unreported()))
 
     def _reported(self, event: Reported) -> None:
         self._reports.reported(dict(event.subscribers), list(event.ended))
-        self._relocation.told(event.prepared)
+        self._moves.reported(event.prepared)
         self._locations.reported(event.locations)
         for subscriber in event.lost:
             session = self._claims.sessions.get(subscriber)
@@ -363,23 +363,23 @@ class BrokerState:
 
     def _ordered(self, event: Ordered) -> None:
         for subscriber, keys in event.prepare.items():
-            self._relocation.prepare(subscriber, keys, event.now_s)
+            self._moves.prepare(subscriber, keys, event.now_s)
         self._claims.adopt(event.adopt)
         for subscriber, (broker, url) in event.move.items():
             if (session := self._claims.sessions.get(subscriber)) is not None:
-                self._relocation.send_away(session, broker, url, event.now_s)
+                self._moves.send_away(session, broker, url, event.now_s)
 
     # Leaving
 
     def _drain_started(self, event: DrainStarted) -> None:
-        self._door.drain(is_ending=event.is_ending)
+        self._admission.drain(is_ending=event.is_ending)
         if self._connections and event.is_ending:
             # When operators want it, the coordinator has it done by a plan.
-            self._out.append(PlaceElsewhere(self._connections.subscribers()))
+            self._out.append(RequestMoves(self._connections.subscribers()))
 
-    def _handover_placed(self, event: HandoverPlaced) -> None:
+    def _moves_placed(self, event: MovesPlaced) -> None:
         within_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
-        is_ending = self._door.is_ending
+        is_ending = self._admission.is_ending
         self._connections.send_elsewhere(event.placements, self._chance, within_ms, is_ending=is_ending)
 
     # Time

@@ -28,7 +28,7 @@ class _Leaving:
     close_at_s: float
 
 
-class RelocationDesk:
+class Moves:
     def __init__(self, holdings: Holdings, filling: Filling, out: list[Instruction]) -> None:
         self._holdings = holdings
         self._filling = filling
@@ -81,7 +81,7 @@ class RelocationDesk:
         """For whom everything is held, and the coordinator has not been told."""
         return list(self._prepared)
 
-    def told(self, subscribers: Iterable[SubscriberId]) -> None:
+    def reported(self, subscribers: Iterable[SubscriberId]) -> None:
         for subscriber in subscribers:
             self._prepared.pop(subscriber, None)
 

@@ -29,7 +29,7 @@ _CHARACTERS_BESIDE = 120
 _MAX_PULLED_PER_REPORT = 20_000
 
 
-class ReportDesk:
+class Reporting:
     def __init__(self) -> None:
         self._changed: dict[SubscriberId, Session] = {}
         self._moved_on: dict[SubscriberId, Session] = {}

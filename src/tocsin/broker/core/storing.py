@@ -44,7 +44,7 @@ class Unkept:
     presence: list[SubscriberId] = field(default_factory=list)
 
     @property
-    def told(self) -> TocsinError:
+    def refusal(self) -> TocsinError:
         """As subscribers are told."""
         if isinstance(self.error, TocsinError):
             return Unavailable(f"this broker can't store subscriptions now: {self.error.message}", retry_after_s=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tocsin.broker.core.backend_holds import Holdings, Waiter
-from tocsin.broker.core.delivery import DeliveryDesk
+from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.events import (
     BackendsAcquired,
     ForgetSubscription,
@@ -17,7 +17,7 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.limits import Quotas
-from tocsin.broker.core.reports import ReportDesk
+from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.session_table import Knowledge
 from tocsin.broker.core.sessions import Backend, Frontend, Session, describe
 from tocsin.errors import (
@@ -45,13 +45,13 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 _MAX_AHEAD_COMMITS = 1 << 36
 
 
-class SubscriptionDesk:
+class Subscribing:
     def __init__(
         self,
         holdings: Holdings,
-        deliveries: DeliveryDesk,
+        deliveries: Delivering,
         quotas: Quotas,
-        reports: ReportDesk,
+        reports: Reporting,
         moved_on: dict[Frontend, None],
         filling: Filling,
         out: list[Instruction],

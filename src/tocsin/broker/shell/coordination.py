@@ -18,8 +18,8 @@ from tocsin.broker.core.events import (
     DrainEnded,
     DrainStarted,
     Event,
-    HandoverPlaced,
     KeptSession,
+    MovesPlaced,
     Report,
     ReportDue,
     Reported,
@@ -154,10 +154,10 @@ class Coordination:
                 draining=self.is_draining,
                 prepared=list(report.prepared),
                 locations=dict(report.locations),
-                **self._metrics.untold(counted),
+                **self._metrics.unreported(counted),
             )
             answer = await self._link.report(heartbeat)
-            self._metrics.told(counted)
+            self._metrics.reported(counted)
             self._learn(answer)
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
@@ -222,13 +222,13 @@ class Coordination:
             log.warning("a newcomer's session could not be asked for", reason=str(exc))
             return None, False
 
-    async def place_elsewhere(self, subscribers: Sequence[str]) -> None:
+    async def request_moves(self, subscribers: Sequence[str]) -> None:
         try:
-            placements = await self._link.place_elsewhere(subscribers)
+            placements = await self._link.request_moves(subscribers)
         except TocsinError as exc:
             log.warning("nobody could be placed elsewhere", reason=exc.message)
             placements = {}
-        self._happened(HandoverPlaced(placements))
+        self._happened(MovesPlaced(placements))
 
     async def close(self) -> None:
         await self._questions.close()

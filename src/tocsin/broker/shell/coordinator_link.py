@@ -18,10 +18,10 @@ from tocsin.protocol.coordination import (
     BrokerWelcome,
     Claim,
     Claimed,
-    Handover,
-    HandoverAnswer,
     Heartbeat,
     HeartbeatAnswer,
+    MoveAnswer,
+    MoveRequest,
     PulledSubscription,
     ReportedSubscription,
     Session,
@@ -60,10 +60,10 @@ class CoordinatorLink:
         answer = await self._call("POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(subscribers)))
         return answer.generations, [from_wire(one) for one in answer.sessions]
 
-    async def place_elsewhere(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
+    async def request_moves(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Where these should go: broker and address."""
-        body = Handover(subscribers=list(subscribers))
-        answer = await self._call("POST", f"{self._path}/handover", HandoverAnswer, body)
+        body = MoveRequest(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/moves", MoveAnswer, body)
         return {subscriber: (one.broker, one.url) for subscriber, one in answer.placements.items()}
 
     async def sessions(self, subscribers: Sequence[str]) -> tuple[dict[str, KeptSession | None], list[str]]:

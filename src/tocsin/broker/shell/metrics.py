@@ -32,7 +32,7 @@ class BrokerMetrics(Collector):
         self.bytes_in = 0
         self.bytes_out = 0
         self._latencies = LatencyCounts()
-        self._told: _Counted | None = None
+        self._last_reported: _Counted | None = None
         self._state: BrokerState | None = None
         self._rated: tuple[float, int, int, float] | None = None
         self.pulls = Counter("tocsin_broker_pulls", "Pulls from the cluster", ["outcome"], registry=self._registry)
@@ -105,19 +105,19 @@ class BrokerMetrics(Collector):
         cache = self._state.cache if self._state is not None else None
         return tuple(self._latencies.counts), cache.hits if cache else 0, cache.misses if cache else 0
 
-    def untold(self, counted: _Counted) -> dict[str, Any]:
+    def unreported(self, counted: _Counted) -> dict[str, Any]:
         """What of it the coordinator does not know yet, as a heartbeat tells it."""
         latencies, hits, misses = counted
-        told, told_hits, told_misses = self._told or ((0,) * len(latencies), 0, 0)
-        fresh = [now - before for now, before in zip(latencies, told, strict=True)]
+        reported, reported_hits, reported_misses = self._last_reported or ((0,) * len(latencies), 0, 0)
+        fresh = [now - before for now, before in zip(latencies, reported, strict=True)]
         return {
             "latencies": fresh if any(fresh) else [],
-            "cache_hits": hits - told_hits,
-            "cache_misses": misses - told_misses,
+            "cache_hits": hits - reported_hits,
+            "cache_misses": misses - reported_misses,
         }
 
-    def told(self, counted: _Counted) -> None:
-        self._told = counted
+    def reported(self, counted: _Counted) -> None:
+        self._last_reported = counted
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)

@@ -35,11 +35,11 @@ from tocsin.broker.core.events import (
     NoteDelivered,
     NoteFailure,
     NotStored,
-    PlaceElsewhere,
     PublishLocations,
     RecallSession,
     Release,
     Report,
+    RequestMoves,
     Send,
     SessionFetched,
     SessionRecalled,
@@ -159,7 +159,7 @@ class BrokerNode:
         await self._cluster.follow(lambda: self._state.through, self._state.held)
 
     async def drain(self) -> None:
-        """Hand everybody over; returns when nobody is left, or the time is up and the rest has been closed."""
+        """Move everybody away; returns when nobody is left, or the time is up and the rest has been closed."""
         self._coordination.is_draining = True
         self.happened(DrainStarted(is_ending=True, now_s=self.now_s()))
         await self._coordination.report_now()
@@ -319,8 +319,8 @@ class BrokerNode:
                 self._spawn(self._fetch_session(subscriber))
             case PublishLocations(locations):
                 self._spawn(self._cluster.publish_locations(self._settings.locations_feed, locations))
-            case PlaceElsewhere(subscribers):
-                self._spawn(self._coordination.place_elsewhere(subscribers))
+            case RequestMoves(subscribers):
+                self._spawn(self._coordination.request_moves(subscribers))
             case _:
                 assert_never(call)
 
@@ -342,7 +342,9 @@ class BrokerNode:
             self._note_failure(unkept.error, unstored=len(unkept.subscribers))
         request = _request_of(event)
         self._events.appendleft(
-            NotStored(list(unkept.subscribers), unkept.positions, unkept.presence, unkept.told, request, self.now_s())
+            NotStored(
+                list(unkept.subscribers), unkept.positions, unkept.presence, unkept.refusal, request, self.now_s()
+            )
         )
         if isinstance(unkept.error, Unavailable):
             self.store_watch.note(unkept.error.message)
@@ -401,10 +403,10 @@ class BrokerNode:
             self.happened(Ticked(now_s))
             if now_s - looked_at_s >= 1:
                 looked_at_s = now_s
-                self._look_for_silence(now_s)
+                self._close_silent(now_s)
                 self.store_watch.check_if_due(now_s)
 
-    def _look_for_silence(self, now_s: float) -> None:
+    def _close_silent(self, now_s: float) -> None:
         """Ping those from whom nothing came for long; close those who say no hello, or do not answer pings."""
         patience_s = self._settings.idle_after_s
         for connection, opened_at_s in list(self._silent.values()):

@@ -147,7 +147,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: BrokerSettings) -> None:
-    """Run a broker until it is told to stop; then hand everybody over, and end."""
+    """Run a broker until it is told to stop; then move everybody away, and end."""
     raise_open_files()
     with contextlib.suppress(ImportError):
         import uvloop

@@ -37,7 +37,7 @@ class StoreWatch:
         try:
             self._store.check()
             if self._keeper.owes and (unkept := self._keeper.keep([])) is not None:
-                raise unkept.told
+                raise unkept.refusal
         except Unavailable as exc:
             self.note(exc.message)
         else:

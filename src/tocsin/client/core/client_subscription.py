@@ -26,7 +26,7 @@ class ClientSubscription:
     #: Where history goes on that was rewound. Another link, asked before, says the same again.
     rewound_to: Position | None = None
     #: Whether the application knows that it is subscribed.
-    is_told: bool = False
+    is_announced: bool = False
     #: With the parameters that brokers name, if those differ: some are filled in for the subscriber.
     answered: SubscriptionKey | None = None
 

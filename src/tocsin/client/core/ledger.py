@@ -231,8 +231,8 @@ class Ledger:
             self._out.append(
                 ev.TellGap(request, position, "results are past retention, or the subscription began anew")
             )
-        if not held.is_told:
-            held.is_told = True
+        if not held.is_announced:
+            held.is_announced = True
             self._out.append(ev.TellSubscribed(request, position))
 
     def unsubscribed(self, link: Link, request: int) -> None:

@@ -333,7 +333,7 @@ class Session:
 
     def _lost(self, link: Link, code: int, reason: str, *, disconnect: bool = False) -> None:
         """A link is gone, or is given up."""
-        self.trouble = reason = _told(link, code, reason)
+        self.trouble = reason = _close_text(link, code, reason)
         self._note(f"link {link.number} lost: {code} {reason}")
         if disconnect:
             self._out.append(ev.Disconnect(link.number))
@@ -515,6 +515,6 @@ class Session:
         self._ended = True
 
 
-def _told(link: Link, code: int, reason: str) -> str:
+def _close_text(link: Link, code: int, reason: str) -> str:
     said = link.complaint.message if link.complaint is not None else reason
     return f"{link.url}: {said or 'the connection ended'}" + (f" (close code {code})" if code else "")

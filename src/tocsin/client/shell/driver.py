@@ -211,14 +211,14 @@ class Driver:
                 assert_never(instruction)
 
     def _tell_application(
-        self, told: ev.Deliver | ev.TellGap | ev.TellSubscribed | ev.TellRefused | ev.TellUnsubscribed
+        self, instruction: ev.Deliver | ev.TellGap | ev.TellSubscribed | ev.TellRefused | ev.TellUnsubscribed
     ) -> None:
-        request = told.request
+        request = instruction.request
         subscription = self.subscriptions.get(request)
-        match told:
+        match instruction:
             case ev.Deliver(_, _, notification) if subscription is not None:
                 size_bytes = len(bytes(notification.payload)) + _OVERHEAD_BYTES
-                self.inbox.put(request, Notification(subscription, told), size_bytes)
+                self.inbox.put(request, Notification(subscription, instruction), size_bytes)
             case ev.TellGap(_, position, message) if subscription is not None:
                 log.warning("%s: results before %s are gone: %s", subscription, position, message)
                 self.inbox.put(request, Gap(subscription, position, message), _OVERHEAD_BYTES)

@@ -1,1 +1,1 @@
-"""The HTTP face of the cluster."""
+"""The HTTP API of the cluster."""

@@ -77,7 +77,7 @@ class Ingestion:
         self._restarts = 0
         self._restart_at_s = 0.0
         #: Datasets whose new rows `on_commit` has yet to hear of, for it failed.
-        self._untold: frozenset[str] = frozenset()
+        self._unannounced: frozenset[str] = frozenset()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
         self._position = landing.read_mark()
         #: Held while a batch is under way; whoever changes a schema takes it first.
@@ -181,13 +181,13 @@ class Ingestion:
             self._position = end
             self._restarts = 0
             self._on_ingested(end)
-            self._untold |= changed
+            self._unannounced |= changed
             self._tell_commits()
 
     def _tell_commits(self) -> None:
-        if self._untold:
-            self._on_commit(self._untold)
-            self._untold = frozenset()
+        if self._unannounced:
+            self._on_commit(self._unannounced)
+            self._unannounced = frozenset()
 
     def _batch_end(self, batch_id: int) -> int:
         """Where the batch ends: Spark writes it down before it runs the batch."""

@@ -126,14 +126,14 @@ class ResultStore:
     def tell_failed(self, channel: str, reasons: Mapping[int, str], now_us: int) -> int | None:
         """Put into the history of each subscription, once, why it has failed: the reason stands where others have
         their payload, as a JSON string, which no payload is."""
-        untold = {one: reason for one, reason in reasons.items() if not self._table.transaction(_failed_app(one))}
+        unwritten = {one: reason for one, reason in reasons.items() if not self._table.transaction(_failed_app(one))}
         output = pa.table(
             {
-                "subscription": pa.array(list(untold), pa.int64()),
-                "payload": pa.array([json.dumps(reason) for reason in untold.values()], pa.string()),
+                "subscription": pa.array(list(unwritten), pa.int64()),
+                "payload": pa.array([json.dumps(reason) for reason in unwritten.values()], pa.string()),
             }
         )
-        return self._commit([(channel, output)], {}, now_us, {_failed_app(one): 1 for one in untold})
+        return self._commit([(channel, output)], {}, now_us, {_failed_app(one): 1 for one in unwritten})
 
     def forget(self, ids: Sequence[int], text: str) -> int:
         """Remove all results of these subscriptions, and those whose payload holds `text`; returns how many."""
@@ -152,14 +152,14 @@ class ResultStore:
         """Put into the history of these subscriptions, once, why they have ended for good: the reason stands where
         others have their payload, as a JSON list of one string, which no payload is."""
         # What has ended never begins again, so the last of them tells this end from all others.
-        told = f"ended-{max(ids)}"
-        if self._table.transaction(told):
+        transaction = f"ended-{max(ids)}"
+        if self._table.transaction(transaction):
             return None
         payload = json.dumps([reason])
         output = pa.table(
             {"subscription": pa.array(ids, pa.int64()), "payload": pa.array([payload] * len(ids), pa.string())}
         )
-        return self._commit([(channel, output)], {}, now_us, {told: 1})
+        return self._commit([(channel, output)], {}, now_us, {transaction: 1})
 
     def has_results(self, subscription: int) -> bool:
         """Whether a subscription ever had a result."""

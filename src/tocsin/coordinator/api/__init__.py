@@ -1,1 +1,1 @@
-"""The HTTP face of the coordinator."""
+"""The HTTP API of the coordinator."""

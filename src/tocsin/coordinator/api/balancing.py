@@ -35,8 +35,8 @@ async def change(body: BalancingBody, node: Node) -> Response:
     """Change some of the settings; they are remembered."""
     given = body.model_dump(exclude_unset=True, exclude={"by"})
     # What is left out stays; only the budget can be set to none.
-    told = {name: value for name, value in given.items() if value is not None or name == "max_moves"}
-    await node.change_balancing(node.balancer.settings.changed(told), body.by)
+    changes = {name: value for name, value in given.items() if value is not None or name == "max_moves"}
+    await node.change_balancing(node.balancer.settings.changed(changes), body.by)
     return reply(_described(node))
 
 

@@ -14,11 +14,11 @@ from tocsin.coordinator.registry.events import (
     BrokerModeSet,
     BrokerRegistered,
     BrokerRemoved,
-    HandoverAsked,
     HeartbeatReceived,
+    MovesAsked,
     SubscribersClaimed,
 )
-from tocsin.coordinator.registry.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
+from tocsin.coordinator.registry.instructions import AnswerBroker, AnswerClaim, AnswerHeartbeat, AnswerMoves
 from tocsin.coordinator.registry.machine import BrokerReport
 from tocsin.coordinator.registry.session_wire import counted, fitting_bodies, orders_body, pulled, reported, traffic
 from tocsin.errors import Forbidden, InvalidValue
@@ -28,11 +28,11 @@ from tocsin.protocol.coordination import (
     BrokerWelcome,
     Claim,
     Claimed,
-    Handover,
-    HandoverAnswer,
     Heartbeat,
     HeartbeatAnswer,
     Location,
+    MoveAnswer,
+    MoveRequest,
     SessionsAnswer,
     SessionsRequest,
 )
@@ -177,11 +177,11 @@ async def claim(name: NameInPath, body: Claim, node: Node, incarnation: Incarnat
     return reply({"generations": answer.generations, "sessions": fitting_bodies(answer.sessions)})
 
 
-@router.post("/{name}/handover", response_model=HandoverAnswer, dependencies=_itself)
-async def hand_over(name: NameInPath, body: Handover, node: Node, incarnation: IncarnationHeader = 0) -> Response:
+@router.post("/{name}/moves", response_model=MoveAnswer, dependencies=_itself)
+async def move_away(name: NameInPath, body: MoveRequest, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """Where the subscribers of a broker that drains should go. Those whom nobody can take now are left out."""
-    event = HandoverAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
-    answer = await node.ask(event, AnswerHandover)
+    event = MovesAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
+    answer = await node.ask(event, AnswerMoves)
     for placed in answer.placements.values():
         node.metrics.placed(placed.reason)
     placements = {one: {"broker": placed.broker, "url": placed.url} for one, placed in answer.placements.items()}
@@ -202,7 +202,7 @@ async def show(name: NameInPath, node: Node) -> Response:
 
 @router.put("/{name}/state", response_model=StateAnswer, dependencies=_operator)
 async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response:
-    """Cordon a broker (it takes no newcomers), drain it (it hands its subscribers over), or have it active again."""
+    """Cordon a broker (it takes no newcomers), drain it (its subscribers are moved away), or have it active again."""
     answer = await node.ask(BrokerModeSet(name, BrokerState(body.state), body.by), AnswerBroker)
     node.balancer.wake()
     return reply({"broker": name, "state": answer.state})

@@ -20,7 +20,7 @@ from tocsin.settings import CoordinatorSettings
 
 #: A heartbeat that reports a hundred thousand sessions takes some 20 MB; lists of subscribers are not much shorter.
 _MAX_BROKER_BODY_BYTES = 64 << 20
-_BROKER_CALLS = ("/heartbeats", "/sessions", "/claims", "/handover")
+_BROKER_CALLS = ("/heartbeats", "/sessions", "/claims", "/moves")
 #: Nothing else that operators send comes near.
 _MAX_OPERATOR_BODY_BYTES = 1 << 20
 #: Bodies are parsed before anybody is asked who they are: of strangers and users little is taken. A name and a password

@@ -26,7 +26,7 @@ class StatusAnswer(BaseModel):
     brokers: dict[BrokerState, int]
     subscribers: int
     policy: str
-    mass_silence: bool = Field(description="So many brokers fell silent at once that none is taken for dead")
+    mass_outage: bool = Field(description="So many brokers fell silent at once that none is taken for dead")
 
 
 @router.get("/healthz", response_model=Health)
@@ -46,7 +46,7 @@ async def status(node: Node) -> Response:
             "brokers": {state.value: states[state] for state in BrokerState},
             "subscribers": node.state.subscriber_count,
             "policy": node.state.policy,
-            "mass_silence": node.state.mass_silence,
+            "mass_outage": node.state.mass_outage,
         }
     )
 
@@ -64,5 +64,5 @@ async def metrics(node: Node) -> Response:
     balance = node.state.balance()
     if balance.brokers:
         node.metrics.balance(balance.cov, balance.max, node.state.execution.under_way)
-    text = node.metrics.render(node.broker_states(), node.state.subscriber_count, mass_silence=node.state.mass_silence)
+    text = node.metrics.render(node.broker_states(), node.state.subscriber_count, mass_outage=node.state.mass_outage)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -64,21 +64,23 @@ class StageController:
 
     def look(self, now_s: float, balance: Balance) -> Verdict:
         """Call it at regular intervals."""
-        told, cov, mean = self.settings, balance.cov, balance.mean
-        is_idle = bool(told.idle_below) and mean > told.beta and min(balance.scores) < told.idle_below * mean
-        needs_shuffle = bool(told.shuffle) and cov > told.gamma and mean > told.theta
-        needs_migration = bool(told.migration) and ((cov > told.alpha and mean > told.beta) or is_idle)
+        settings, cov, mean = self.settings, balance.cov, balance.mean
+        is_idle = (
+            bool(settings.idle_below) and mean > settings.beta and min(balance.scores) < settings.idle_below * mean
+        )
+        needs_shuffle = bool(settings.shuffle) and cov > settings.gamma and mean > settings.theta
+        needs_migration = bool(settings.migration) and ((cov > settings.alpha and mean > settings.beta) or is_idle)
         self._shuffle_hits = self._shuffle_hits + 1 if needs_shuffle else 0
         self._migration_hits = self._migration_hits + 1 if needs_migration else 0
         if not (needs_shuffle or needs_migration):
             return Verdict(None, f"even enough: cov {cov:.3f}")
         if now_s < self._settled_at_s:
             return Verdict(None, f"settling for another {self._settled_at_s - now_s:.0f} s")
-        if needs_shuffle and self._shuffle_hits >= told.shuffle_hits:
-            return Verdict(Stage.SHUFFLE, f"cov {cov:.3f} is above {told.gamma} for {self._shuffle_hits} looks")
-        if needs_migration and self._migration_hits >= told.hits:
-            uneven = cov > told.alpha
-            why = f"cov {cov:.3f} is above {told.alpha}" if uneven else "a broker idles"
+        if needs_shuffle and self._shuffle_hits >= settings.shuffle_hits:
+            return Verdict(Stage.SHUFFLE, f"cov {cov:.3f} is above {settings.gamma} for {self._shuffle_hits} looks")
+        if needs_migration and self._migration_hits >= settings.hits:
+            uneven = cov > settings.alpha
+            why = f"cov {cov:.3f} is above {settings.alpha}" if uneven else "a broker idles"
             return Verdict(Stage.MIGRATION, f"{why} for {self._migration_hits} looks", is_idle)
         return Verdict(None, f"cov {cov:.3f}: waiting to see it again")
 
@@ -91,15 +93,15 @@ class StageController:
         return frozenset(self._resting)
 
     def plan(self, view: AssignmentView, verdict: Verdict) -> Plan:
-        told = self.settings
-        idle_below = told.idle_below if verdict.is_idle else 0.0
-        goal = Goal(told.alpha, told.beta, idle_below, told.max_moves, _NOT_WORTH_MOVING)
+        settings = self.settings
+        idle_below = settings.idle_below if verdict.is_idle else 0.0
+        goal = Goal(settings.alpha, settings.beta, idle_below, settings.max_moves, _NOT_WORTH_MOVING)
         if verdict.stage is Stage.SHUFFLE:
-            plan = make_plan(view, Stage.SHUFFLE, told.shuffle, self._shuffles[told.shuffle](view, goal))
-            if told.migration and plan.after.cov > told.alpha and plan.after.mean > told.beta:
+            plan = make_plan(view, Stage.SHUFFLE, settings.shuffle, self._shuffles[settings.shuffle](view, goal))
+            if settings.migration and plan.after.cov > settings.alpha and plan.after.mean > settings.beta:
                 return self._carried_on(view, plan, goal)
             return plan
-        name = _FILLS_IDLE if verdict.is_idle else told.migration
+        name = _FILLS_IDLE if verdict.is_idle else settings.migration
         return make_plan(view, Stage.MIGRATION, name, self._migrations[name](view, goal))
 
     def begun(self, now_s: float, plan: Plan) -> None:

@@ -95,8 +95,8 @@ def make_plan(view: AssignmentView, stage: Stage, policy: str, proposal: Proposa
 def changed_since(plan: Plan, view: AssignmentView) -> list[str]:
     """What a plan took for granted that is not so any more, in words. Rates may differ a little: they always do."""
     old = plan.view
-    told = [dict(zip(one.brokers, zip(one.capacities, one.takes, strict=True), strict=True)) for one in (old, view)]
-    if told[0] != told[1]:
+    networks = [dict(zip(one.brokers, zip(one.capacities, one.takes, strict=True), strict=True)) for one in (old, view)]
+    if networks[0] != networks[1]:
         return ["there are other brokers, or they take subscribers differently"]
     number_of = {name: number for number, name in enumerate(view.subscribers)}
     changes = []

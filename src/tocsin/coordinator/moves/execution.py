@@ -92,7 +92,7 @@ class _UnderWay:
     record: MoveRecord
     begun_s: float
     since_s: float
-    told_s: float = float("-inf")
+    ordered_s: float = float("-inf")
     is_prepared: bool = False
 
 
@@ -218,8 +218,8 @@ class Execution:
         for move in self._at.get(broker, {}).values():
             record = move.record
             whose = record.source if record.step is Step.MOVING else record.destination
-            if whose == broker and now_s - move.told_s >= _REPEAT_AFTER_S:
-                move.told_s = now_s
+            if whose == broker and now_s - move.ordered_s >= _REPEAT_AFTER_S:
+                move.ordered_s = now_s
                 by_step[record.step].append(record)
         return Orders(
             tuple(one.subscriber for one in by_step[Step.PREPARING]),
@@ -266,7 +266,7 @@ class Execution:
             self._end(replace(record, step=step, outcome=fact), progress, now_s - move.begun_s)
         else:
             move.record = replace(record, step=step)
-            move.since_s, move.told_s = now_s, float("-inf")
+            move.since_s, move.ordered_s = now_s, float("-inf")
             progress.moves.append((move.record, 0.0))
 
     def _begin_more(self, now_s: float, network: RegistryFacts, progress: Progress) -> None:

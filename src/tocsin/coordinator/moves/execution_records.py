@@ -28,7 +28,7 @@ def written(progress: Progress) -> list[Instruction]:
     for move, took_s in progress.moves:
         done.append(StoreMove(move))
         if move.step.is_final:
-            told = {
+            details = {
                 "plan": move.plan,
                 "source": move.source,
                 "destination": move.destination,
@@ -37,7 +37,7 @@ def written(progress: Progress) -> list[Instruction]:
                 "took_s": round(took_s, 3),
                 "reason": move.reason,
             }
-            done += [Audit(_BY_PLAN, MOVE, move.subscriber, told), MoveEnded(move.step, took_s)]
+            done += [Audit(_BY_PLAN, MOVE, move.subscriber, details), MoveEnded(move.step, took_s)]
     for run in progress.ended:
         counts = {"done": run.done, "failed": run.failed, "cancelled": run.cancelled}
         done += [StorePlanRun(run), Audit(run.by, "ended", run.plan, counts)]

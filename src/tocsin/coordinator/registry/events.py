@@ -94,7 +94,7 @@ class PlacementAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class HandoverAsked:
+class MovesAsked:
     """A broker that drains asks where its subscribers should go."""
 
     now_s: float
@@ -156,7 +156,7 @@ Event = (
     | HeartbeatReceived
     | SubscribersClaimed
     | PlacementAsked
-    | HandoverAsked
+    | MovesAsked
     | BrokerModeSet
     | BrokerRemoved
     | PolicyChosen

@@ -139,7 +139,7 @@ class AnswerPlacement:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerHandover:
+class AnswerMoves:
     """Subscribers that nobody can take are left out."""
 
     placements: Mapping[str, Placed]
@@ -156,5 +156,5 @@ Storing = (
     | StoreMove
     | Audit
 )
-Answer = AnswerBroker | AnswerHeartbeat | AnswerClaim | AnswerPlacement | AnswerHandover
+Answer = AnswerBroker | AnswerHeartbeat | AnswerClaim | AnswerPlacement | AnswerMoves
 Instruction = Storing | Answer | Note | MoveEnded

@@ -40,10 +40,10 @@ class KnownBroker:
         return replace(self.record, dead=self.record.dead or self.was_dead)
 
 
-class Silence:
-    def __init__(self, now_s: float, dead_after_s: float, mass_silence: float) -> None:
+class Liveness:
+    def __init__(self, now_s: float, dead_after_s: float, mass_outage: float) -> None:
         self._dead_after_s = dead_after_s
-        self._mass_share = mass_silence
+        self._mass_share = mass_outage
         self._looked_s = now_s
         self._watching_since_s = now_s
         self.is_mass = False
@@ -81,13 +81,13 @@ class Silence:
         done: list[Instruction] = []
         if is_mass != self.is_mass:
             self.is_mass = is_mass
-            text = "most brokers fell silent at once; nobody is taken for dead" if is_mass else "mass silence has ended"
+            text = "most brokers fell silent at once; nobody is taken for dead" if is_mass else "mass outage has ended"
             done.append(Note(text, {"silent": [one.record.name for one in suspect], "brokers": len(counted)}))
         for broker in overdue:
             if broker.was_dead or not is_mass:
                 broker.record = replace(broker.record, dead=True)
                 broker.died_s = float("-inf") if broker.was_dead else now_s
                 broker.was_dead = False
-                told = {"broker": broker.record.name, "silent_s": round(self.silent_s(broker, now_s), 1)}
-                done += [StoreBroker(broker.record), Note("broker is dead: it fell silent", told)]
+                details = {"broker": broker.record.name, "silent_s": round(self.silent_s(broker, now_s), 1)}
+                done += [StoreBroker(broker.record), Note("broker is dead: it fell silent", details)]
         return done

@@ -35,8 +35,8 @@ from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     BrokerRemoved,
     Event,
-    HandoverAsked,
     HeartbeatReceived,
+    MovesAsked,
     PlacementAsked,
     PlanBegun,
     PlanStopped,
@@ -49,8 +49,8 @@ from tocsin.coordinator.registry.events import (
 from tocsin.coordinator.registry.instructions import (
     AnswerBroker,
     AnswerClaim,
-    AnswerHandover,
     AnswerHeartbeat,
+    AnswerMoves,
     AnswerPlacement,
     Audit,
     BrokerOrders,
@@ -63,7 +63,7 @@ from tocsin.coordinator.registry.instructions import (
     StorePolicy,
     StoreSession,
 )
-from tocsin.coordinator.registry.liveness import KnownBroker, Silence
+from tocsin.coordinator.registry.liveness import KnownBroker, Liveness
 from tocsin.coordinator.registry.placement import Placements
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
 from tocsin.coordinator.registry.sessions import Sessions
@@ -88,7 +88,7 @@ class Limits:
 
     heartbeat_every_s: float = 1.0
     dead_after_s: float = 5.0
-    mass_silence: float = 0.5
+    mass_outage: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class CoordinatorState:
         self._deliveries = DeliveryCounts()
         self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
         self._placements = Placements(policies, policy, chance, limits.heartbeat_every_s)
-        self._silence = Silence(now_s, limits.dead_after_s, limits.mass_silence)
+        self._liveness = Liveness(now_s, limits.dead_after_s, limits.mass_outage)
         self._execution = execution if execution is not None else Execution(now_s, MoveLimits())
         self._brokers = {
             record.name: KnownBroker(replace(record, dead=False), now_s, was_dead=record.dead)
@@ -149,7 +149,7 @@ class CoordinatorState:
             HeartbeatReceived: self._heartbeat_received,
             SubscribersClaimed: self._subscribers_claimed,
             PlacementAsked: self._placement_asked,
-            HandoverAsked: self._handover_asked,
+            MovesAsked: self._moves_asked,
             TimePassed: self._time_passed,
             BrokerRegistered: self._broker_registered,
             BrokerModeSet: self._broker_mode_set,
@@ -235,11 +235,11 @@ class CoordinatorState:
 
     def unheard(self, now_s: float) -> list[str]:
         """Brokers whose reports are too old to plan by: they are about to be dead, or everybody seems to be."""
-        return [one.record.name for one in self._present() if self._silence.is_suspect(one, now_s)]
+        return [one.record.name for one in self._present() if self._liveness.is_suspect(one, now_s)]
 
     @property
-    def mass_silence(self) -> bool:
-        return self._silence.is_mass
+    def mass_outage(self) -> bool:
+        return self._liveness.is_mass
 
     @property
     def execution(self) -> Execution:
@@ -311,7 +311,7 @@ class CoordinatorState:
             event.identity,
             event.start,
             event.now_us,
-            silent_s=self._silence.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
+            silent_s=self._liveness.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
         )
         record = BrokerRecord(event.broker, event.url, event.location, event.capacity, mode, holder=holder)
         if known is None:
@@ -329,23 +329,23 @@ class CoordinatorState:
             raise InvalidValue("a broker can't be set to dead; drain it, or remove it")
         broker.record = replace(broker.record, mode=event.mode)
         self._story.note(event.broker, f"{event.mode}, wanted by {event.by}")
-        told = Audit(event.by, "state", event.broker, {"state": str(event.mode)})
+        entry = Audit(event.by, "state", event.broker, {"state": str(event.mode)})
         allowed = self._stopped_evacuations.allow(event.broker)
-        return [StoreBroker(broker.to_store()), *allowed, told, AnswerBroker(broker.state)]
+        return [StoreBroker(broker.to_store()), *allowed, entry, AnswerBroker(broker.state)]
 
     def _broker_removed(self, event: BrokerRemoved) -> list[Instruction]:
         if event.broker not in self._brokers and event.broker in self._stopped_evacuations:
             # It is gone, and those it left behind are to be moved after all.
             return [*self._stopped_evacuations.allow(event.broker), Audit(event.by, "remove", event.broker)]
         broker = self._known(event.broker)
-        if broker.state is BrokerState.ACTIVE and not self._silence.is_overdue(broker, event.now_s):
+        if broker.state is BrokerState.ACTIVE and not self._liveness.is_overdue(broker, event.now_s):
             raise InUse(f"broker {event.broker} is active; drain it first")
         del self._brokers[event.broker]
         self._story.note(event.broker, f"removed by {event.by}")
         self._deliveries.forget(event.broker)
-        told = Audit(event.by, "remove", event.broker)
+        entry = Audit(event.by, "remove", event.broker)
         allowed = self._stopped_evacuations.allow(event.broker)
-        return [ForgetBroker(event.broker), told, *allowed, *self._sessions.remove_broker(event.broker)]
+        return [ForgetBroker(event.broker), entry, *allowed, *self._sessions.remove_broker(event.broker)]
 
     def _back(self, broker: KnownBroker) -> list[Instruction]:
         """A broker that is not dead any more, nor drained, need not be emptied: should it die again, that is another
@@ -362,8 +362,8 @@ class CoordinatorState:
             self._story.note(event.broker, "back")
             done += [StoreBroker(broker.record), *self._back(broker), Note("broker is back", {"broker": event.broker})]
         broker.heard_s, broker.traffic = event.now_s, event.traffic
-        told = event.counted
-        self._deliveries.observe(event.broker, event.now_s, told.latencies, told.cache_hits, told.cache_misses)
+        counted = event.counted
+        self._deliveries.observe(event.broker, event.now_s, counted.latencies, counted.cache_hits, counted.cache_misses)
         for subscription, size_bytes in event.pulled_bytes.items():
             if self._reporters.is_listened_to(event.broker, subscription, event.now_s):
                 self.rates.observe(subscription, size_bytes)
@@ -406,7 +406,7 @@ class CoordinatorState:
             raise Unavailable("no broker is there to take subscribers", retry_after_s=_RETRY_AFTER_S)
         return [*notes, AnswerPlacement(placed)]
 
-    def _handover_asked(self, event: HandoverAsked) -> list[Instruction]:
+    def _moves_asked(self, event: MovesAsked) -> list[Instruction]:
         source = self._caller(event.broker, event.incarnation)
         open_ones = self._views(self._open(event.now_s, frozenset(), leaving=event.broker))
         notes: list[Instruction] = []
@@ -418,7 +418,7 @@ class CoordinatorState:
             placed = self._place(event.now_s, open_ones, session, location, notes)
             if placed is not None:
                 placements[subscriber] = placed
-        return [*notes[:1], AnswerHandover(placements)]
+        return [*notes[:1], AnswerMoves(placements)]
 
     def _place(
         self,
@@ -443,7 +443,7 @@ class CoordinatorState:
         choice = self._choice
         if choice is None or event.now_s >= choice.until_s or choice.rates_version != self.rates.version:
             open_ones = self._open(event.now_s, event.avoid)
-            until_s = min(map(self._silence.suspect_at_s, open_ones), default=event.now_s)
+            until_s = min(map(self._liveness.suspect_at_s, open_ones), default=event.now_s)
             self._choice = choice = _Choice(self._views(open_ones), until_s, self.rates.version)
         return choice.views
 
@@ -454,7 +454,7 @@ class CoordinatorState:
             one for one in self._brokers.values() if one.state is BrokerState.ACTIVE and one.record.name != leaving
         ]
         wished = [one for one in active if one.record.name not in avoid] or active
-        return [one for one in wished if not one.was_dead and not self._silence.is_suspect(one, now_s)] or wished
+        return [one for one in wished if not one.was_dead and not self._liveness.is_suspect(one, now_s)] or wished
 
     def _views(self, brokers: Iterable[KnownBroker]) -> tuple[BrokerView, ...]:
         return tuple(self._view(one) for one in brokers)
@@ -480,7 +480,7 @@ class CoordinatorState:
         self._placements.release(now_s)
         if self.rates.advance(now_s):
             self._reporters.forget(now_s, _REPORTERS_KEPT_S)
-        done = self._silence.look(self._brokers.values(), now_s)
+        done = self._liveness.look(self._brokers.values(), now_s)
         for one in done:
             if isinstance(one, StoreBroker):
                 self._story.note(one.broker.name, "dead")
@@ -510,6 +510,6 @@ class CoordinatorState:
             broker.traffic,
             loads.subscribers(name),
             loads.of(name),
-            self._silence.silent_s(broker, now_s),
+            self._liveness.silent_s(broker, now_s),
             self._deliveries.of((name,), now_s),
         )

@@ -76,7 +76,7 @@ def run(
                 tocsin = TocsinContender(network, token, topics)
                 contenders: list[Contender] = [tocsin, *_peers(stack, Path(folder), topics, tocsin.notifications)]
                 measured = _take_turns(contenders, seats, executions_per_s, rounds, round_s, warm_s)
-            report |= summary(measured) | tocsin.told()
+            report |= summary(measured) | tocsin.figures()
             if idle_connections > 0:
                 progress.print(f"{idle_connections} idle connections")
                 report |= _idle(network, token, Path(folder), idle_connections)
@@ -254,7 +254,7 @@ class TocsinContender(Contender):
             self._runs.add(commit_of(_sequence_in(notification)))
         return sum(self._sizes_bytes)
 
-    def told(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """How well the measurement is what it is meant to be: messages of one size, one run for each execution."""
         return {
             "message_bytes": median(self._sizes_bytes),

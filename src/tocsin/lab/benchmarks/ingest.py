@@ -92,7 +92,7 @@ def _flood(cluster: ClusterProcess, client: ClusterClient, seconds: float, seed:
     done = {
         "records_per_s": round(publisher["records"] / elapsed_s),
         "records": publisher["records"],
-        "requests_told_to_wait": publisher["told_to_wait"],
+        "requests_refused": publisher["overloaded"],
         "ack_p50_ms": publisher["ack_p50_ms"],
         "ack_p99_ms": publisher["ack_p99_ms"],
         "seconds": round(elapsed_s, 1),
@@ -130,7 +130,7 @@ class _Publisher:
         ]
         self._lock = threading.Lock()
         self.requests = 0
-        self.told_to_wait = 0
+        self.overloaded = 0
         self.acks_ms: list[float] = []
 
     def run(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class _Publisher:
         acks = sorted(self.acks_ms)
         return {
             "records": self.requests * _RECORDS_PER_REQUEST,
-            "told_to_wait": self.told_to_wait,
+            "overloaded": self.overloaded,
             "ack_p50_ms": round(acks[len(acks) // 2], 1),
             "ack_p99_ms": round(acks[int(len(acks) * 0.99)], 1),
         }
@@ -163,7 +163,7 @@ class _Publisher:
                     self.acks_ms.append((time.perf_counter() - begin) * 1000)
             elif response.status in (429, 503):
                 with self._lock:
-                    self.told_to_wait += 1
+                    self.overloaded += 1
                 time.sleep(json.loads(answer)["error"]["retry_after_s"])
             else:
                 raise RuntimeError(f"status {response.status}: {answer[:500]!r}")

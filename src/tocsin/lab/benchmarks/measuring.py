@@ -25,7 +25,7 @@ progress = Console(stderr=True, highlight=False)
 
 @contextmanager
 def cluster_in_process(**settings: Any) -> Iterator[Cluster]:
-    """A real cluster on a temporary data directory, without its HTTP face."""
+    """A real cluster on a temporary data directory, without its HTTP API."""
     from tocsin.cluster.cluster import Cluster
 
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:

@@ -82,16 +82,16 @@ def prototype(
     except (TocsinError, OSError) as exc:
         fail(str(exc))
         return
-    told = findings_json(findings, live)
+    document = findings_json(findings, live)
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
         for finding in findings:
             mark = "[green]holds[/]" if finding.holds else "[red]does not hold[/]"
             out.print(f"{finding.id}: {mark}  {escape(finding.measured)} {escape(finding.why)}", soft_wrap=True)
         rows = [
             [name, *(str(run[key]) for key in ("end_cov", "migrations", "overruns"))]
-            for name, run in told["runs"].items()
+            for name, run in document["runs"].items()
         ]
         print_rows(["run", "cov at the end", "migrations", "overruns"], rows)
         out.print(f"{tally(findings)} The report is in {folder}.", markup=False, soft_wrap=True)

@@ -85,8 +85,8 @@ class _Live:
         self._may_subscribe = [asyncio.Event() for _ in range(self._workload.subscribers)]
 
     async def run(self) -> LiveRun:
-        told = self._scenario.balancing
-        settings = {"placement": told.placement, "rates_window_s": told.rates_window_s}
+        balancing = self._scenario.balancing
+        settings = {"placement": balancing.placement, "rates_window_s": balancing.rates_window_s}
         settings |= {"heartbeat_every_s": self._scenario.network.heartbeat_every_s}
         brokers = {
             one.name: {"location": _written(one.location), "capacity": one.capacity} for one in self._workload.brokers
@@ -161,8 +161,8 @@ class _Live:
                 self._note_late(notification)
 
     def _note_late(self, notification: Notification) -> None:
-        told, now_s = self._scenario.balancing, self._now_s()
-        if told.begins_at_s - told.rates_window_s <= now_s <= told.begins_at_s:
+        balancing, now_s = self._scenario.balancing, self._now_s()
+        if balancing.begins_at_s - balancing.rates_window_s <= now_s <= balancing.begins_at_s:
             number = int(notification.payload["id"].split("-")[1])
             late_s = now_s - number * self._periods_s[notification.channel]
             self._most_late_s = max(self._most_late_s, late_s)
@@ -171,19 +171,19 @@ class _Live:
 
     async def _publish(self, channel: int, cluster: str) -> None:
         """Once each period, a result for everything that anybody may want."""
-        told, workload = self._workload.channels[channel], self._workload
+        described, workload = self._workload.channels[channel], self._workload
         wanted = set(workload.holds.tolist())
         is_up = np.ones(len(workload.brokers), np.bool_)
         async with AsyncPublisher(cluster, _FEED) as feed:
             number = 0
             while True:
                 number += 1
-                await self._until(number * told.period_s)
-                run = self._drawn.run(channel, number * told.period_s, is_up)
+                await self._until(number * described.period_s)
+                run = self._drawn.run(channel, number * described.period_s, is_up)
                 records: list[dict[str, Any]] = [
                     {
-                        "id": f"{told.name}-{number}-{backend - run.first}",
-                        "channel": told.name,
+                        "id": f"{described.name}-{number}-{backend - run.first}",
+                        "channel": described.name,
                         "value": backend - run.first,
                         "body": "x" * max(1, int(run.sizes_bytes[backend - run.first]) - _ENVELOPE_BYTES),
                     }
@@ -197,12 +197,12 @@ class _Live:
 
     async def _balance(self, coordinator: ServerProcess) -> None:
         """Switch it on when the scenario says."""
-        told = self._scenario.balancing
-        if not (told.migration or told.shuffle):
+        balancing = self._scenario.balancing
+        if not (balancing.migration or balancing.shuffle):
             return
-        await self._until(max(told.begins_at_s, told.every_s))
-        stages = {one.name: getattr(told, one.name) for one in dataclasses.fields(StageSettings)}
-        await asyncio.to_thread(_switch_on, coordinator.url, {**stages, "every_s": told.every_s})
+        await self._until(max(balancing.begins_at_s, balancing.every_s))
+        stages = {one.name: getattr(balancing, one.name) for one in dataclasses.fields(StageSettings)}
+        await asyncio.to_thread(_switch_on, coordinator.url, {**stages, "every_s": balancing.every_s})
 
     # Parts
 

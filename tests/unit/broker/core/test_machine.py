@@ -29,19 +29,19 @@ from tocsin.broker.core.events import (
     FetchSession,
     ForgetSession,
     ForgetSubscription,
-    HandoverPlaced,
     HistoryLost,
     HistoryPulled,
     Instruction,
     Kept,
     KeptSession,
+    MovesPlaced,
     NoteDelivered,
     NoteFailure,
-    PlaceElsewhere,
     Release,
     Report,
     ReportDue,
     Reported,
+    RequestMoves,
     ResultsPulled,
     Send,
     SessionFetched,
@@ -92,18 +92,18 @@ class Broker:
         self.state = BrokerState("b", limits or Limits(), random.Random(0), publishes_locations=publishes_locations)
         self.now_s = 0.0
         self.pulls = 0
-        self.told: list[Instruction] = []
+        self.out: list[Instruction] = []
         self.tell(Started(sessions, [], cursor, 0.0))
 
     def tell(self, event: Event) -> list[Instruction]:
-        self.told = self.state.handle(event)
-        for one in self.told:
+        self.out = self.state.handle(event)
+        for one in self.out:
             if isinstance(one, NoteFailure):
                 raise one.error
-        return self.told
+        return self.out
 
     def all_of(self, kind: type[_Kind]) -> list[_Kind]:
-        return [one for one in self.told if isinstance(one, kind)]
+        return [one for one in self.out if isinstance(one, kind)]
 
     def messages(self, kind: type[_Kind]) -> list[_Kind]:
         return [one.message for one in self.all_of(Send) if isinstance(one.message, kind)]
@@ -312,8 +312,8 @@ def test_what_was_delivered_is_noted_after_it_is_written() -> None:
     broker.live("ann", "bob")
     broker.tell(ConnectionLost(2, 0.0))
     results = [Delivery(7, 101, b"a", 5000), Delivery(7, 102, b"b", 5000), Delivery(7, 103, b"c", 6000)]
-    told = broker.tell(ResultsPulled(broker.pulls + 1, results, 103, 0.0))
-    assert [type(one) for one in told] == [Deliver, NoteDelivered]
+    instructions = broker.tell(ResultsPulled(broker.pulls + 1, results, 103, 0.0))
+    assert [type(one) for one in instructions] == [Deliver, NoteDelivered]
     assert broker.all_of(NoteDelivered)[0].receivers == {5000: 2, 6000: 1}
     nobodys = ResultsPulled(broker.pulls + 2, [Delivery(8, 104, b"d", 7000)], 104, 0.0)
     assert broker.tell(nobodys) == []
@@ -395,8 +395,8 @@ def test_a_history_that_was_rewound_is_told_and_goes_on(goes_on: int) -> None:
     broker.live("ann", "bob")
     broker.pull((7, 110))
     broker.tell(CursorLost(goes_on, 1.0, is_rewound=True))
-    told = broker.messages(HistoryGone)
-    assert [(one.position, one.rewound) for one in told] == [(f"7-{goes_on}", True)] * 2
+    gaps = broker.messages(HistoryGone)
+    assert [(one.position, one.rewound) for one in gaps] == [(f"7-{goes_on}", True)] * 2
     assert broker.state.through == goes_on
     broker.tell(Ticked(2.0))
     (stored,) = broker.all_of(StorePositions)
@@ -758,8 +758,8 @@ def test_draining() -> None:
     broker = Broker()
     broker.live("ann", "bob")
     broker.tell(DrainStarted(is_ending=True, now_s=1.0))
-    assert broker.all_of(PlaceElsewhere) == [PlaceElsewhere(["ann/d", "bob/d"])]
-    broker.tell(HandoverPlaced({"ann/d": ("other", "http://other")}))
+    assert broker.all_of(RequestMoves) == [RequestMoves(["ann/d", "bob/d"])]
+    broker.tell(MovesPlaced({"ann/d": ("other", "http://other")}))
     (move,) = broker.messages(Move)
     assert (move.to, move.broker) == ("http://other", "other")
     assert 0 <= move.after_ms <= 10_000
@@ -774,7 +774,7 @@ def test_draining_for_an_operator() -> None:
     broker = Broker()
     broker.live("ann", "bob")
     broker.tell(DrainStarted(is_ending=False, now_s=1.0))
-    broker.tell(HandoverPlaced({"ann/d": ("other", "http://other")}))
+    broker.tell(MovesPlaced({"ann/d": ("other", "http://other")}))
     assert broker.messages(Move)
     assert not broker.all_of(Close)
     broker.arrive(3, "carol")

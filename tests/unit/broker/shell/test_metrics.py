@@ -15,16 +15,16 @@ def test_each_count_is_told_once_it_was_heard() -> None:
     metrics = BrokerMetrics()
     state = BrokerState("b", Limits(), random.Random(0))
     metrics.watch(state)
-    assert metrics.untold(metrics.counted()) == {"latencies": [], "cache_hits": 0, "cache_misses": 0}
+    assert metrics.unreported(metrics.counted()) == {"latencies": [], "cache_hits": 0, "cache_misses": 0}
     metrics.delivered({1_000_000: 5, 900_000: 1}, now_us=1_050_000)
     state.cache.hits += 2
     state.cache.misses += 1
     first = metrics.counted()
-    told = metrics.untold(first)
-    assert (sum(told["latencies"]), told["cache_hits"], told["cache_misses"]) == (6, 2, 1)
-    assert 0.04 < (percentile_s(told["latencies"], 0.5) or 0) < 0.06
+    fresh = metrics.unreported(first)
+    assert (sum(fresh["latencies"]), fresh["cache_hits"], fresh["cache_misses"]) == (6, 2, 1)
+    assert 0.04 < (percentile_s(fresh["latencies"], 0.5) or 0) < 0.06
     metrics.delivered({1_000_000: 1}, now_us=1_050_000)
-    assert sum(metrics.untold(metrics.counted())["latencies"]) == 7
-    metrics.told(first)
-    assert sum(metrics.untold(metrics.counted())["latencies"]) == 1
+    assert sum(metrics.unreported(metrics.counted())["latencies"]) == 7
+    metrics.reported(first)
+    assert sum(metrics.unreported(metrics.counted())["latencies"]) == 1
     assert b'tocsin_broker_notification_seconds_bucket{le="+Inf"} 7.0' in metrics.exposition()

@@ -45,7 +45,7 @@ class Transport(asyncio.Transport):
 
 class Listener:
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         #: Nothing like the machine's own clock.
         self.time_s = -1e9
 
@@ -53,19 +53,19 @@ class Listener:
         return self.time_s
 
     def opened(self, connection: object) -> None:
-        self.told.append("opened")
+        self.events.append("opened")
 
     def received(self, connection: object, text: bytes) -> None:
-        self.told.append(f"received {text.decode()}")
+        self.events.append(f"received {text.decode()}")
 
     def congested(self, connection: object) -> None:
-        self.told.append("congested")
+        self.events.append("congested")
 
     def flushed(self, connection: object) -> None:
-        self.told.append("flushed")
+        self.events.append("flushed")
 
     def lost(self, connection: object) -> None:
-        self.told.append("lost")
+        self.events.append("lost")
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def socket(client: ClientProtocol, listener: Listener, transport: Transport, str
     opened.connection_made(transport)
     client.send_request(client.connect())
     opened.data_received(b"".join(client.data_to_send()))
-    assert listener.told == ["opened"]
+    assert listener.events == ["opened"]
     return opened
 
 
@@ -129,13 +129,13 @@ def test_nothing_is_written_to_who_has_ended(
     """Results may come before the transport is gone: they go nowhere, and raise nothing."""
     assert callable(end)
     end(socket, client)
-    assert listener.told == ["opened", "lost"]
+    assert listener.events == ["opened", "lost"]
     assert socket.deliver([b"result"]) == 0
     socket.send(Pong())
     socket.ping()
     socket.resume_writing()
     socket.connection_lost(None)
-    assert listener.told == ["opened", "lost"]
+    assert listener.events == ["opened", "lost"]
 
 
 async def test_pings_count_like_messages(socket: SubscriberSocket, client: ClientProtocol, listener: Listener) -> None:
@@ -144,7 +144,7 @@ async def test_pings_count_like_messages(socket: SubscriberSocket, client: Clien
     for _ in range(11):  # the burst is 10
         client.send_ping(b"")
     socket.data_received(b"".join(client.data_to_send()))
-    assert listener.told == ["opened", "lost"]
+    assert listener.events == ["opened", "lost"]
     client.receive_data(bytes(socket._transport.written[-50:]))
     assert socket._transport.is_closed
     assert CLOSE_TOO_MUCH.to_bytes(2, "big") in bytes(socket._transport.written)
@@ -183,7 +183,7 @@ def test_one_stranger_too_many_is_refused(socket: SubscriberSocket, listener: Li
     other.send_request(other.connect())
     one_more.data_received(b"".join(other.data_to_send()))
     assert bytes(transport.written).startswith(b"HTTP/1.1 503")
-    assert listener.told == ["opened"]
+    assert listener.events == ["opened"]
 
 
 def _send_text(socket: SubscriberSocket, client: ClientProtocol, times: int) -> None:
@@ -202,6 +202,6 @@ async def test_silence_and_rates_go_by_the_brokers_clock(
     listener.time_s += 1
     _send_text(socket, client, 10)
     assert socket.heard_at_s == listener.time_s
-    assert listener.told.count("received {}") == 20
+    assert listener.events.count("received {}") == 20
     _send_text(socket, client, 1)
-    assert listener.told[-1] == "lost"
+    assert listener.events[-1] == "lost"

@@ -79,10 +79,10 @@ def test_a_subscription_that_fails_is_told_once_and_left() -> None:
     play = play_at()
     failed = messages.Failed(7, "C", "7-12", 0, "no such zone")
     assert [type(one) for one in play.notified(1, 11)] == [ev.Deliver]
-    (told,) = play.hear(1, failed)
-    assert isinstance(told, ev.TellRefused)
-    assert isinstance(told.error, SubscriptionFailed)
-    assert "no such zone" in told.error.message
+    (refused,) = play.hear(1, failed)
+    assert isinstance(refused, ev.TellRefused)
+    assert isinstance(refused.error, SubscriptionFailed)
+    assert "no such zone" in refused.error.message
     assert play.hear(1, failed) == []
     assert sent(play.tell(ev.UnsubscribeAsked(1))) == [messages.Unsubscribe(7, 1)]
 
@@ -90,11 +90,11 @@ def test_a_subscription_that_fails_is_told_once_and_left() -> None:
 def test_a_subscription_whose_channel_is_dropped_ends_with_not_found() -> None:
     """It is over at once: the session lets go of it by itself, and the same can be asked for anew."""
     play = play_at()
-    told = play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
-    (refused,) = [one for one in told if isinstance(one, ev.TellRefused)]
+    instructions = play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
+    (refused,) = [one for one in instructions if isinstance(one, ev.TellRefused)]
     assert isinstance(refused.error, NotFound)
     assert refused.error.message == "channel C was dropped"
-    assert sent(told) == [messages.Unsubscribe(7, 1)]
+    assert sent(instructions) == [messages.Unsubscribe(7, 1)]
     assert sent(play.tell(ev.SubscribeAsked(2, "C", {}))) == [messages.Subscribe("C", {}, "", 2)]
 
 
@@ -474,8 +474,8 @@ def test_a_place_is_told_now_and_after_coming_back() -> None:
 
 def test_places_that_wait_to_be_sent_are_not_piled_up() -> None:
     play = play_at()
-    told = [message for number in range(2000) for message in sent(play.tell(ev.LocationTold(float(number), 0.0)))]
-    assert len(told) < 1000, "no more than the broker allows"
+    updates = [message for number in range(2000) for message in sent(play.tell(ev.LocationTold(float(number), 0.0)))]
+    assert len(updates) < 1000, "no more than the broker allows"
     assert sent(play.after(1.0)) == [messages.LocationUpdate(1999.0, 0.0)]
 
 

@@ -57,7 +57,7 @@ def _coordinator_calls(name: str) -> list[Callable[[CoordinatorClient], object]]
         lambda client: client.register_broker(name, "http://b"),
         lambda client: client.heartbeat(name, {}),
         lambda client: client.claim(name, []),
-        lambda client: client.hand_over(name, []),
+        lambda client: client.move_away(name, []),
         lambda client: client.plan(name),
         lambda client: client.execute(name),
         lambda client: client.stop(name),

@@ -235,10 +235,10 @@ def test_a_reader_that_sees_a_number_sees_its_rows(tmp_path: Path) -> None:
 
     def read() -> None:
         while not stop.is_set():
-            told = table.sequence
-            found = table.read(0, told).num_rows
-            if found != told:
-                missing.append(told)
+            sequence = table.sequence
+            found = table.read(0, sequence).num_rows
+            if found != sequence:
+                missing.append(sequence)
 
     reader = threading.Thread(target=read)
     reader.start()

@@ -59,7 +59,7 @@ def test_a_stream_is_started_again_five_times_in_a_row_at_most() -> None:
     ingestion: Any = Ingestion.__new__(Ingestion)
     ingestion._query = PretendedQuery(active=False, exception=ValueError("Python worker failed to connect back."))
     ingestion._restarts, ingestion._stopped, ingestion.batch_lock = 0, False, threading.Lock()
-    ingestion._untold = frozenset()
+    ingestion._unannounced = frozenset()
     starts: list[int] = []
     ingestion.start = lambda: starts.append(1)
     assert [ingestion.keep_running() for _ in range(5)] == [None] * 5
@@ -74,7 +74,7 @@ def test_a_full_disk_does_not_end_the_cluster() -> None:
     ingestion._query = PretendedQuery(active=False, exception=full)
     ingestion._restarts, ingestion._stopped, ingestion.batch_lock = 0, False, threading.Lock()
     ingestion._clock, ingestion._restart_at_s = PretendedClock(), 0.0
-    ingestion._untold = frozenset({"reports"})
+    ingestion._unannounced = frozenset({"reports"})
     starts: list[float] = []
     heard: list[frozenset[str]] = []
     ingestion.start = lambda: starts.append(ingestion._clock.now_s)

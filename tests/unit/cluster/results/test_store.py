@@ -212,9 +212,9 @@ def test_a_restored_back_up_gives_no_number_a_second_time(tmp_path: Path) -> Non
             lambda at: store.pull(at, limit_rows=10, keep=everything),
             lambda at: store.pull_subscriptions({1: at}, limit_rows=10),
         ):
-            with pytest.raises(HistoryRewound, match="history that is gone") as told:
+            with pytest.raises(HistoryRewound, match="history that is gone") as caught:
                 pull(cursor)
-            goes_on = int(told.value.earliest)
+            goes_on = int(caught.value.earliest)
             assert goes_on > cursor
             assert pull(goes_on).rows.column("payload").to_pylist() == ["new"]
             assert pull(early).rows.column("payload").to_pylist() == ["new"]
@@ -229,9 +229,9 @@ def test_a_cursor_beyond_the_end_is_of_a_history_that_is_gone(store: ResultStore
         lambda at: store.pull_subscriptions({1: at}, limit_rows=10),
     ):
         assert pull(store.last_sequence).rows.num_rows == 0
-        with pytest.raises(HistoryRewound) as told:
+        with pytest.raises(HistoryRewound) as caught:
             pull(store.last_sequence + 1)
-        assert told.value.earliest == str(store.last_sequence)
+        assert caught.value.earliest == str(store.last_sequence)
 
 
 def test_numbers_are_reserved_before_they_are_given_out(tmp_path: Path) -> None:
@@ -242,11 +242,11 @@ def test_numbers_are_reserved_before_they_are_given_out(tmp_path: Path) -> None:
     cursor = store.last_sequence
     shutil.rmtree(tmp_path / "results")
     again = opened(tmp_path)
-    with pytest.raises(HistoryRewound) as told:
+    with pytest.raises(HistoryRewound) as caught:
         again.pull(cursor, limit_rows=10, keep=everything)
-    assert int(told.value.earliest) > cursor
+    assert int(caught.value.earliest) > cursor
     again.commit([("C", output((1, "new")))], {}, 10)
-    found = again.pull(int(told.value.earliest), limit_rows=10, keep=everything)
+    found = again.pull(int(caught.value.earliest), limit_rows=10, keep=everything)
     assert found.rows.column("payload").to_pylist() == ["new"]
 
 
@@ -302,9 +302,9 @@ def test_retention_by_age(store: ResultStore) -> None:
     assert store.retain(20, 1 << 40) == 1
     assert store.retain(20, 1 << 40) == 0
     for after in (0, 1):
-        with pytest.raises(HistoryGone) as told:
+        with pytest.raises(HistoryGone) as caught:
             store.pull(after, limit_rows=10, keep=everything)
-    assert told.value.earliest == str(store.earliest_sequence)
+    assert caught.value.earliest == str(store.earliest_sequence)
     found = store.pull(store.earliest_sequence, limit_rows=10, keep=everything)
     assert found.rows.column("payload").to_pylist() == ["20", "30"]
     assert store.bound("C", "D") == 30

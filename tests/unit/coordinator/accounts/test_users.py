@@ -108,12 +108,12 @@ async def test_who_registers_gets_a_token_that_says_who_they_are(users: Users, c
 async def test_a_wrong_password_and_an_unknown_user_are_told_alike(users: Users) -> None:
     await users.register("ann", "secret-ann", "")
     assert users.check((await users.log_in("ann", "secret-ann")).token).user == "ann"
-    told = set()
+    reasons = set()
     for name in ("ann", "nobody"):
         with pytest.raises(Unauthorised) as caught:
             await users.log_in(name, "wrong-password")
-        told.add(str(caught.value))
-    assert len(told) == 1
+        reasons.add(str(caught.value))
+    assert len(reasons) == 1
 
 
 async def test_guessing_is_limited_however_many_guess_at_once(users: Users, clock: Clock) -> None:

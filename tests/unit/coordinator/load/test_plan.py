@@ -82,8 +82,8 @@ def test_a_plan_that_is_worse_than_before_is_found_out() -> None:
     assert verify(view, crowded) == ["it is worse than before: the highest score rises from 24 to 32"]
     assert verify(view, replace(crowded, stage=Stage.SHUFFLE))
     # What a policy says of its own plan does not count.
-    as_told = replace(crowded, after=replace(crowded.after, scores=(0.0, 0.0)))
-    assert any("worse than before" in fault for fault in verify(view, as_told))
+    claimed = replace(crowded, after=replace(crowded.after, scores=(0.0, 0.0)))
+    assert any("worse than before" in fault for fault in verify(view, claimed))
     assert verify(view, replace(crowded, stage=Stage.EVACUATION)) == [], "a broker that has to be emptied is emptied"
 
 

@@ -9,8 +9,8 @@ from tocsin.coordinator.registry.events import (
     BrokerModeSet,
     BrokerRegistered,
     BrokerRemoved,
-    HandoverAsked,
     HeartbeatReceived,
+    MovesAsked,
     PolicyChosen,
     ReportedSession,
     SubscribersClaimed,
@@ -69,13 +69,13 @@ def test_when_most_fall_silent_at_once_nobody_is_dead() -> None:
     network.register("a", "b", "c")
     network.claim("a", "ann/phone")
     network.pass_time(60, heard=("c",))
-    assert network.state.mass_silence
+    assert network.state.mass_outage
     assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE] * 3
     assert network.place("ann", "phone").broker == "a"
     assert network.place("bob").broker == "c", "newcomers go where somebody is heard"
     assert sum("fell silent at once" in note for note in network.notes) == 1
     network.pass_time(1, heard=("b", "c"))
-    assert not network.state.mass_silence
+    assert not network.state.mass_outage
     assert network.state_of("a") is BrokerState.DEAD, "one alone is believed"
 
 
@@ -86,7 +86,7 @@ def test_those_who_fall_silent_one_heartbeat_apart_fall_silent_at_once() -> None
     network.pass_time(1, heard=("b", "c", "d"))
     network.pass_time(1, heard=("c", "d"))
     network.pass_time(30, heard=("d",))
-    assert network.state.mass_silence
+    assert network.state.mass_outage
     assert all(network.state_of(name) is BrokerState.ACTIVE for name in "abcd")
 
 
@@ -97,13 +97,13 @@ def test_who_died_a_moment_ago_may_have_been_the_first_of_many() -> None:
     network.pass_time(3, heard=("a", "b"))
     network.pass_time(6)
     assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE, BrokerState.ACTIVE, BrokerState.DEAD]
-    assert network.state.mass_silence
+    assert network.state.mass_outage
     network.pass_time(1, heard=("b",))
     network.pass_time(5, heard=("b",))
     assert [network.state_of(name) for name in "abc"] == [BrokerState.DEAD, BrokerState.ACTIVE, BrokerState.DEAD]
 
 
-def test_two_brokers_are_too_few_for_mass_silence() -> None:
+def test_two_brokers_are_too_few_for_mass_outage() -> None:
     """With two, both may well have failed."""
     network = Network()
     network.register("a", "b")
@@ -182,18 +182,18 @@ def test_a_rush_is_spread_before_any_heartbeat_shows_it() -> None:
     assert network.place().broker == "a"
 
 
-def test_handover_spreads_a_brokers_subscribers_over_the_others() -> None:
+def test_moving_away_spreads_a_brokers_subscribers_over_the_others() -> None:
     """Never to the one they leave; those whom nobody can take are left out."""
     network = Network("nearest")
     network.register("a", location=(0.0, 0.0))
     subscribers = [f"user{n}/phone" for n in range(10)]
     network.claim("a", *subscribers)
-    assert network.hand_over("a", *subscribers) == {}
+    assert network.move_away("a", *subscribers) == {}
     network.register("near", location=(1.0, 0.0))
     network.register("far", location=(9.0, 0.0))
-    assert {placed.broker for placed in network.hand_over("a", *subscribers).values()} == {"near"}
+    assert {placed.broker for placed in network.move_away("a", *subscribers).values()} == {"near"}
     network.handle(PolicyChosen("round-robin"))
-    placed = [one.broker for one in network.hand_over("a", *subscribers).values()]
+    placed = [one.broker for one in network.move_away("a", *subscribers).values()]
     assert placed.count("near") == placed.count("far") == 5
 
 
@@ -313,13 +313,13 @@ def test_where_subscribers_are_is_known_while_a_session_is_kept_for_them() -> No
     assert network.state.location_of("ann/phone") is None
 
 
-def test_who_is_handed_over_goes_to_what_is_near_them_now() -> None:
+def test_who_is_moved_goes_to_what_is_near_them_now() -> None:
     network = Network(policy="nearest")
     for name, x in (("a", 0.0), ("b", 100.0), ("c", 200.0)):
         network.register(name, location=(x, 0.0))
     network.claim("a", "ann/phone", "bob/phone")
     network.heartbeat("a", locations={"ann/phone": (190.0, 0.0)})
-    placed = network.hand_over("a", "ann/phone", "bob/phone")
+    placed = network.move_away("a", "ann/phone", "bob/phone")
     assert placed["ann/phone"].broker == "c"
     assert placed["bob/phone"].broker == "b", "as near as the broker that was chosen for bob"
 
@@ -347,7 +347,7 @@ def test_a_second_broker_of_the_same_name_is_refused_and_changes_nothing() -> No
 
 
 def test_a_broker_that_starts_again_is_taken_at_once_and_its_earlier_start_is_refused() -> None:
-    """Neither heartbeats nor claims nor handovers of the earlier one change anything, also after a restart of ours."""
+    """Neither heartbeats nor claims nor moves of the earlier one change anything, also after a restart of ours."""
     network = Network()
     first = _register(network, "one", "x")
     assert _register(network, "one", "x") == first, "registering twice is once"
@@ -356,7 +356,7 @@ def test_a_broker_that_starts_again_is_taken_at_once_and_its_earlier_start_is_re
     late = (
         HeartbeatReceived(network.now_s, "a", changed=(ReportedSession("ann/phone", 9),), incarnation=first),
         SubscribersClaimed("a", ("ann/phone",), first),
-        HandoverAsked(network.now_s, "a", (), first),
+        MovesAsked(network.now_s, "a", (), first),
     )
     for event in late:
         with pytest.raises(Superseded, match="broker a was started again"):

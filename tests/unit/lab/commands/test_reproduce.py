@@ -34,12 +34,12 @@ def test_json_is_one_object() -> None:
     """For machines, with every claim; claims that fail are findings, and the exit code is 0."""
     result = CliRunner().invoke(app, ["reproduce", "debs19", "--seed", "7", "--json"])
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert told["seed"] == 7
-    assert [one["id"] for one in told["claims"]] == [claim.id for claim in CLAIMS]
-    assert not all(one["holds"] for one in told["claims"])
-    assert told["wall_s"] >= 0
-    assert "DEBS" in told["paper"]
+    document = json.loads(result.stdout)
+    assert document["seed"] == 7
+    assert [one["id"] for one in document["claims"]] == [claim.id for claim in CLAIMS]
+    assert not all(one["holds"] for one in document["claims"])
+    assert document["wall_s"] >= 0
+    assert "DEBS" in document["paper"]
 
 
 def test_the_table_and_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

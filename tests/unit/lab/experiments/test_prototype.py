@@ -92,9 +92,9 @@ def test_report(live: dict[str, LiveRun], tmp_path: Path) -> None:
     assert "at 4 times the speed of life" in text
     assert "| prototype/nearest/off | 1,000 | 0 |" in text
     assert all(path.stat().st_size for path in written)
-    told = json.loads((tmp_path / "claims.json").read_text())
-    assert told == json.loads(json.dumps(as_json(findings, live)))
-    assert told["runs"]["prototype/nearest/ldm"]["audit"]["lost"] == 0
+    document = json.loads((tmp_path / "claims.json").read_text())
+    assert document == json.loads(json.dumps(as_json(findings, live)))
+    assert document["runs"]["prototype/nearest/ldm"]["audit"]["lost"] == 0
 
 
 @pytest.mark.parametrize("name", ["prototype/nearest/off", "prototype/nearest/ldm"])

@@ -39,8 +39,8 @@ def as_json(findings: Sequence[Finding], seed: int) -> dict[str, Any]:
 def write_report(findings: Sequence[Finding], runs: Runs, seed: int, command: str, folder: Path) -> list[Path]:
     """`command` is what made it, so that readers can."""
     about = (f"{PAPER_TITLE}.", f"{tally(findings)} {_ABOUT}", _CHOSEN)
-    told = Report(_TITLE, about, command, findings, paper_figures(runs), [table_of(runs)])
-    return report.write_report(told, as_json(findings, seed), folder)
+    content = Report(_TITLE, about, command, findings, paper_figures(runs), [table_of(runs)])
+    return report.write_report(content, as_json(findings, seed), folder)
 
 
 def table_of(runs: Runs) -> Table:

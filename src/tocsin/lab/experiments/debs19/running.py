@@ -47,12 +47,12 @@ def run_variant(variant: Variant, seed: int, share: float = 1.0, beta: float | N
     """With `beta`, in bytes per second, balancing begins at that load; else once everybody has subscribed and the rates
     are known. `share` is of the paper's large audience: the others are small."""
     preset = load(variant.preset)
-    people, told = preset.subscribers, preset.balancing
+    people, balancing = preset.subscribers, preset.balancing
     audience = AUDIENCE[variant.preset] * (share if variant.preset == PAPER else 1.0)
     scenario = msgspec.structs.replace(
         preset,
         balancing=msgspec.structs.replace(
-            told,
+            balancing,
             placement=variant.placement,
             migration=variant.migration,
             shuffle=variant.shuffle,
@@ -60,7 +60,7 @@ def run_variant(variant: Variant, seed: int, share: float = 1.0, beta: float | N
             gamma=GAMMA[variant.preset],
             beta=beta or 0.0,
             theta=beta or 0.0,
-            begins_at_s=people.subscribe_s[1] + told.rates_window_s if beta is None else 0.0,
+            begins_at_s=people.subscribe_s[1] + balancing.rates_window_s if beta is None else 0.0,
         ),
         subscribers=msgspec.structs.replace(
             people,

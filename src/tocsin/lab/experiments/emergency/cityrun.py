@@ -226,20 +226,20 @@ class RunningCity:
         return sorted({int(one["id"]) for one in held}), cursor
 
     async def _balance(self, network: RunningNetwork) -> None:
-        told = self._balancing
-        if not told.is_on:
+        balancing = self._balancing
+        if not balancing.is_on:
             return
-        await self._until(told.begins_at_s)
+        await self._until(balancing.begins_at_s)
         names = ("migration", "shuffle", "alpha", "gamma", "hits", "shuffle_hits")
-        times = {name: getattr(told, name) / self._speed_up for name in ("every_s", "settle_s", "rest_s")}
-        changes = {**{name: getattr(told, name) for name in names}, **times, "automatic": True, "by": "experiment"}
+        times = {name: getattr(balancing, name) / self._speed_up for name in ("every_s", "settle_s", "rest_s")}
+        changes = {**{name: getattr(balancing, name) for name in names}, **times, "automatic": True, "by": "experiment"}
 
         def switch_on() -> None:
             with CoordinatorClient(network.coordinator.url) as client:
                 client.change_balancing(**changes)
 
         await asyncio.to_thread(switch_on)
-        self._say(f"balancing is on: {' and '.join(filter(None, (told.migration, told.shuffle)))}")
+        self._say(f"balancing is on: {' and '.join(filter(None, (balancing.migration, balancing.shuffle)))}")
 
     def _due(self) -> int | None:
         """How many reports should have been sent by now; None when it is over."""
@@ -267,7 +267,7 @@ class RunningCity:
         await asyncio.sleep(max(0.0, (at_s - self._now_s()) / self._speed_up))
 
     def _summed(self, watch: Watch, plans: Sequence[Any], backends: int) -> Run:
-        told, tally, samples = self._balancing, self._tally, watch.samples
+        balancing, tally, samples = self._balancing, self._tally, watch.samples
         held = [hold for hold in tally.holds if not hold.is_given_up]
         totals = Totals(
             control_messages=0,
@@ -285,18 +285,18 @@ class RunningCity:
             plans=len(plans),
             failures=0,
         )
-        policies = "+".join(filter(None, (told.migration, told.shuffle))) or "off"
+        policies = "+".join(filter(None, (balancing.migration, balancing.shuffle))) or "off"
         return Run(
             scenario="city",
-            label=f"{told.placement}/{policies}",
+            label=f"{balancing.placement}/{policies}",
             seed=self._scenario.seed,
             duration_s=self._scenario.duration_s,
-            placement=told.placement,
-            migration=told.migration,
-            shuffle=told.shuffle,
-            alpha=told.alpha,
+            placement=balancing.placement,
+            migration=balancing.migration,
+            shuffle=balancing.shuffle,
+            alpha=balancing.alpha,
             beta=0.0,
-            gamma=told.gamma,
+            gamma=balancing.gamma,
             theta=0.0,
             brokers=watch.brokers,
             capacities=(1.0,) * len(watch.brokers),

@@ -123,9 +123,9 @@ class _Demo:
 
     async def run(self, folder: Path) -> CityRun:
         options, ending = self._options, asyncio.Event()
-        told = options.interactions
+        path = options.interactions
         interactions = (
-            read_interactions(told, self._workload) if told else draw_interactions(self._scenario, self._workload)
+            read_interactions(path, self._workload) if path else draw_interactions(self._scenario, self._workload)
         )
         if not options.ends_by_itself:
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ending.set)
@@ -214,8 +214,8 @@ def show_summary(found: CityRun, console: Console) -> None:
         table.add_column(name, justify="right")
     for name, channel in tally.channels.items():
         delays = percentiles_s(channel.delays_s)
-        told = (f"{delays['p50']:.1f} s", f"{delays['p99']:.1f} s") if delays else ("–", "–")
-        table.add_row(name, str(channel.subscriptions), f"{channel.notifications:,}", *told)
+        percentiles = (f"{delays['p50']:.1f} s", f"{delays['p99']:.1f} s") if delays else ("–", "–")
+        table.add_row(name, str(channel.subscriptions), f"{channel.notifications:,}", *percentiles)
     console.print("\nFor example:")
     for name, channel in tally.channels.items():
         for payload in channel.examples:

@@ -68,8 +68,8 @@ def write_report(
     about = (paper, f"{tally(findings)} {setting}", _CHOSEN)
     figures = [*paper_figures(runs), *_latency_figures(live), *_our_figures(live)]
     tables = [table_of(runs), _latency_table(live), _audit_table(live)]
-    told = Report(_TITLE, about, command, findings, figures, tables)
-    return report.write_report(told, as_json(findings, live), folder)
+    content = Report(_TITLE, about, command, findings, figures, tables)
+    return report.write_report(content, as_json(findings, live), folder)
 
 
 def _our_figures(live: Mapping[str, LiveRun]) -> list[PaperFigure]:
@@ -115,7 +115,11 @@ def _latency_table(live: Mapping[str, LiveRun]) -> Table:
     columns = ["run", "commit to subscriber p50 / p99, s"]
     columns += [f"{channel.removeprefix('Emergencies')} p50 / p99, s" for channel in channels]
     rows = [
-        [name, _told(one.commit_to_received_s), *(_told(one.publish_to_received_s[channel]) for channel in channels)]
+        [
+            name,
+            _text(one.commit_to_received_s),
+            *(_text(one.publish_to_received_s[channel]) for channel in channels),
+        ]
         for name, one in live.items()
     ]
     return Table("From publisher to subscriber, in seconds of our clock", columns, rows)
@@ -130,5 +134,5 @@ def _audit_table(live: Mapping[str, LiveRun]) -> Table:
     return Table("What everybody was handed, against the cluster's results", columns, rows)
 
 
-def _told(delays: dict[str, float] | None) -> str:
+def _text(delays: dict[str, float] | None) -> str:
     return "–" if delays is None else f"{delays['p50']:.2f} / {delays['p99']:.2f}"

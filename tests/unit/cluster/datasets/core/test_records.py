@@ -13,7 +13,7 @@ _SCHEMA = Schema(
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "words"),
     [
         (b"{", "not JSON"),
         (b"[1]", "expected a JSON object, got [1]"),
@@ -38,10 +38,10 @@ _SCHEMA = Schema(
         (b'{"id": "a", "int": "' + b"y" * 500 + b'"}', "…"),
     ],
 )
-def test_the_reason_names_what_is_wrong(raw: bytes, told: str) -> None:
+def test_the_reason_names_what_is_wrong(raw: bytes, words: str) -> None:
     """A dead letter says which column, what is expected there and what was found, and never at length."""
     reason = reason_for_rejection(_SCHEMA, raw, 200_000)
-    assert told in reason
+    assert words in reason
     assert len(reason) < 200
 
 

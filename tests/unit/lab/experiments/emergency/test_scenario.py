@@ -67,7 +67,7 @@ _SUBSCRIBE = '{"at_s": 2, "user": "user-000000", "action": "subscribe", "channel
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "words"),
     [
         ("{", "line 1: not an interaction"),
         (_LOGIN + '\n{"at_s": 1, "user": "user-000000", "action": "dance"}', "line 2: not an interaction"),
@@ -81,12 +81,12 @@ _SUBSCRIBE = '{"at_s": 2, "user": "user-000000", "action": "subscribe", "channel
         (_LOGIN + ("\n" + _SUBSCRIBE + ', "parameters": {"etype": "fire"}}') * 2, "subscribed to that already"),
     ],
 )
-def test_what_cannot_be_is_refused(workload: EmergencyWorkload, tmp_path: Path, text: str, told: str) -> None:
+def test_what_cannot_be_is_refused(workload: EmergencyWorkload, tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "wrong.jsonl"
     file.write_text(text)
     with pytest.raises(InvalidValue) as caught:
         read_interactions(file, workload)
-    assert told in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_giving_up_what_one_does_not_hold_is_refused() -> None:

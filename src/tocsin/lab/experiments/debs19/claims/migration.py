@@ -77,17 +77,17 @@ def maximal_load_halves(runs: Runs) -> Judgement:
 def sdm_equals_ldm(runs: Runs) -> Judgement:
     numbers: dict[str, float] = {}
     checks: list[Check] = []
-    told: list[str] = []
+    sentences: list[str] = []
     for placement in ("random", "nearest"):
         ldm, sdm = runs[f"prototype/{placement}/ldm"], runs[f"prototype/{placement}/sdm"]
         times = later_max(sdm) / max(1.0, later_max(ldm))
         apart = abs(later_cov(sdm) - later_cov(ldm))
         numbers |= {f"{placement} max sdm over ldm": times, f"{placement} cov apart": apart}
-        told.append(f"after {placement}, sdm's maximal load is {times:.2f} of ldm's and cov {apart:.2f} apart")
+        sentences.append(f"after {placement}, sdm's maximal load is {times:.2f} of ldm's and cov {apart:.2f} apart")
         # Lines that lie over each other in a drawing are within about a tenth of each other.
         checks.append(Check(f"maximal loads within a tenth after {placement}", 0.9 <= times <= 1.1))
         checks.append(Check(f"covs at most 0.05 apart after {placement}", apart <= 0.05))
-    return Judgement("; ".join(told), numbers, tuple(checks))
+    return Judgement("; ".join(sentences), numbers, tuple(checks))
 
 
 @claim(

@@ -18,7 +18,7 @@ _PRESETS = ("paper", "prototype", "communities")
 def group_carries_less(runs: Runs) -> Judgement:
     numbers: dict[str, float] = {}
     checks: list[Check] = []
-    told: list[str] = []
+    sentences: list[str] = []
     for preset in _PRESETS:
         ldm, group = runs[f"{preset}/nearest/ldm"], runs[f"{preset}/nearest/group"]
         total = later_total_bytes_per_s(group) / max(1.0, later_total_bytes_per_s(ldm))
@@ -29,14 +29,14 @@ def group_carries_less(runs: Runs) -> Judgement:
             f"{preset} ldm cov": later_cov(ldm),
             f"{preset} group cov": later_cov(group),
         }
-        told.append(
+        sentences.append(
             f"{preset}: {total:.1%} of ldm's total load, {most:.1%} of its maximal load, cov {later_cov(group):.3f}"
             f" against {later_cov(ldm):.3f}"
         )
         # Both aim at alpha, and stop there: a hair apart is the same.
         checks.append(Check(f"cov at most 0.02 above ldm's ({preset})", later_cov(group) <= later_cov(ldm) + 0.02))
     checks.append(Check("a smaller total load (communities)", numbers["communities total over ldm"] < 1))
-    return Judgement("; ".join(told), numbers, tuple(checks))
+    return Judgement("; ".join(sentences), numbers, tuple(checks))
 
 
 @claim(
@@ -72,7 +72,7 @@ def group_moves_fewer(runs: Runs) -> Judgement:
 def sharing_carries_less(runs: Runs) -> Judgement:
     numbers: dict[str, float] = {}
     checks: list[Check] = []
-    told: list[str] = []
+    sentences: list[str] = []
     for preset in _PRESETS:
         gsh, sharing = runs[f"{preset}/nearest/gsh"], runs[f"{preset}/nearest/sharing"]
         total = later_total_bytes_per_s(sharing) / max(1.0, later_total_bytes_per_s(gsh))
@@ -84,7 +84,7 @@ def sharing_carries_less(runs: Runs) -> Judgement:
             f"{preset} sharing moves": moves[0],
             f"{preset} gsh moves": moves[1],
         }
-        told.append(
+        sentences.append(
             f"{preset}: {total:.1%} of gsh's total load, {most:.1%} of its maximal load, {moves[0]:,} moves against"
             f" {moves[1]:,}"
         )
@@ -95,7 +95,7 @@ def sharing_carries_less(runs: Runs) -> Judgement:
         Check(f"a smaller total load ({preset})", numbers[f"{preset} total over gsh"] < 1)
         for preset in ("prototype", "communities")
     ]
-    return Judgement("; ".join(told), numbers, tuple(checks))
+    return Judgement("; ".join(sentences), numbers, tuple(checks))
 
 
 @claim(
@@ -108,11 +108,11 @@ def sharing_carries_less(runs: Runs) -> Judgement:
 def our_stages(runs: Runs) -> Judgement:
     numbers: dict[str, float] = {}
     checks: list[Check] = []
-    told: list[str] = []
+    sentences: list[str] = []
     for preset in ("paper", "prototype"):
         theirs, ours = runs[f"{preset}/nearest/ldm+gsh"], runs[f"{preset}/nearest/group+sharing"]
         most = later_max(ours) / max(1.0, later_max(theirs))
-        told.append(
+        sentences.append(
             f"{preset}: {ours.totals.migrations:,} migrations against {theirs.totals.migrations:,}, maximal load"
             f" {most:.2f} of theirs"
         )
@@ -124,4 +124,4 @@ def our_stages(runs: Runs) -> Judgement:
         # Rates change by more than this between looks.
         checks.append(Check(f"a maximal load at most a fiftieth above theirs ({preset})", most <= 1.02))
         checks.append(Check(f"fewer migrations ({preset})", ours.totals.migrations < theirs.totals.migrations))
-    return Judgement("; ".join(told), numbers, tuple(checks))
+    return Judgement("; ".join(sentences), numbers, tuple(checks))

@@ -88,13 +88,13 @@ def _even_from_s(run: Run, cov: float) -> float:
 def early_shuffle_saves(runs: Runs) -> Judgement:
     numbers: dict[str, float] = {}
     checks: list[Check] = []
-    told: list[str] = []
+    sentences: list[str] = []
     for policy in ("ldm", "sdm"):
         alone, shuffled = runs[f"prototype/nearest/{policy}"], runs[f"prototype/nearest/{policy}+gsh"]
         made = shuffles(shuffled)
         later = _moved_after(shuffled, made[0].time_s) if made else shuffled.totals.migrations
         in_shuffle = made[0].moves if made else 0
-        told.append(
+        sentences.append(
             f"{policy} alone moves {alone.totals.migrations:,}; after a shuffle of {in_shuffle:,} it moves {later:,}"
         )
         numbers |= {
@@ -104,7 +104,7 @@ def early_shuffle_saves(runs: Runs) -> Judgement:
         }
         checks.append(Check(f"a shuffle beside {policy}", bool(made)))
         checks.append(Check(f"fewer migrations by {policy} after a shuffle", later < alone.totals.migrations))
-    return Judgement("; ".join(told), numbers, tuple(checks))
+    return Judgement("; ".join(sentences), numbers, tuple(checks))
 
 
 @claim(
