@@ -288,3 +288,38 @@ def test_who_resumes_a_channel_has_looked(setup: Setup) -> None:
     setup.executor.run_continuous(["reports"])
     assert setup.settle() == everything(8)
     assert setup.given_up == []
+
+
+def test_who_resumes_a_channel_gets_past_the_commit_it_was_paused_for(setup: Setup) -> None:
+    """However many of its records fail, they are set aside then, and the rest are results. The next commit of that kind
+    is another matter."""
+    setup.bad_rows = set(range(150))
+    setup.commit(*range(200))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 1)
+    wait_until(lambda: not setup.state.lock.locked())
+    setup.executor.set_paused(setup.state, False)
+    setup.executor.run_continuous(["reports"])
+    assert setup.settle() == everything(*range(150, 200))
+    assert [line for line, _ in setup.letters()] == list(range(1, 151))
+    assert len(setup.given_up) == 1
+    setup.commit(*range(150))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 2)
+
+
+def test_a_resumed_channel_that_fails_no_more_has_its_limits_again(setup: Setup) -> None:
+    """The cause was removed before it was resumed, so nobody has looked at what fails later."""
+    setup.bad_rows = set(range(150))
+    setup.commit(*range(150))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 1)
+    wait_until(lambda: not setup.state.lock.locked())
+    setup.bad_rows = set()
+    setup.executor.set_paused(setup.state, False)
+    setup.executor.run_continuous(["reports"])
+    assert setup.settle() == everything(*range(150))
+    setup.bad_rows = set(range(200, 350))
+    setup.commit(*range(200, 350))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 2)
