@@ -311,7 +311,7 @@ def test_limits(network: Network) -> None:
 
 
 def test_silence(network: Network) -> None:
-    """Who answers pings stays, however quiet; who says no hello or does not answer is closed, and so is half a request."""
+    """Who answers pings stays, however quiet; who says no hello or no pong is closed, and so is half a request."""
     token = network.token("quiet")
     with (
         network.broker("listening", idle_after_s=1, hello_timeout_s=2) as broker,
