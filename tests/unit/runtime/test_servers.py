@@ -48,9 +48,10 @@ APPS = [
 
 @pytest.mark.parametrize(("serve", "settings_in"), SERVERS)
 def test_who_is_reached_by_others_needs_a_token(
-    tmp_path: Path, serve: Callable[[Any], None], settings_in: Callable[..., Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Callable[[Any], None], settings_in: Callable[..., Any]
 ) -> None:
     """Else everybody who reaches it is an operator. It is refused before anything is made or listened on."""
+    monkeypatch.setattr(uvicorn, "run", lambda *_arguments, **_options: None)
     with pytest.raises(InvalidValue, match="set api_token, or listen on"):
         serve(settings_in(tmp_path, host="0.0.0.0"))
     assert list(tmp_path.iterdir()) == []
