@@ -160,6 +160,7 @@ def _claim_before_holding(substitute: Substitute) -> None:
             self._reports.claim(session)
 
     substitute(state, "_LINGER_S", 0.0)
+    substitute(state, "_UNTOLD_LINGER_S", 0.0)
     substitute(state.BrokerState, "_claim_when_whole", claim)
 
 
