@@ -98,6 +98,7 @@ class _Nothing(dict[Any, Any]):
 
 
 def _claim_in_part(substitute: Substitute) -> None:
+    from tocsin.broker import state
     from tocsin.broker.events import StoreSubscription
     from tocsin.broker.sessions import Session
     from tocsin.broker.subscribing import SubscriptionDesk
@@ -116,6 +117,8 @@ def _claim_in_part(substitute: Substitute) -> None:
 
     substitute(Session, "__init__", without_what_is_brought)
     substitute(SubscriptionDesk, "subscribe", without_storing_it)
+    # Else the former broker holds on for so long that most of it comes right.
+    substitute(state, "_UNTOLD_LINGER_S", state._LINGER_S)
 
 
 def _believe_old_copies(substitute: Substitute) -> None:
@@ -160,6 +163,7 @@ def _claim_before_holding(substitute: Substitute) -> None:
             self._reports.claim(session)
 
     substitute(state, "_LINGER_S", 0.0)
+    substitute(state, "_UNTOLD_LINGER_S", 0.0)
     substitute(state.BrokerState, "_claim_when_whole", claim)
 
 

@@ -30,7 +30,7 @@ from tocsin.broker.events import (
 from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.session_questions import SessionQuestions
 from tocsin.broker.store import SessionStore
-from tocsin.errors import NotFound, TocsinError, Unavailable
+from tocsin.errors import AlreadyExists, NotFound, Superseded, TocsinError, Unavailable
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker, keys_version
@@ -68,6 +68,8 @@ class Coordination:
         self._every_s = 1.0
         self._state = BrokerState.ACTIVE
         self._is_registered = False
+        #: The cluster has given us our name.
+        self._has_name = False
         self.is_draining = False
         self.connections: Callable[[], int] = lambda: 0
         self._stored_keys: list[str] = json.loads(store.fact(_KEYS) or "[]")
@@ -83,15 +85,20 @@ class Coordination:
         return self._tokens.check(token, now_us)
 
     async def introduce(self) -> None:
-        """Try once to register, before anything is changed elsewhere. Raises if our name is another's; if the
-        coordinator can't be asked, `run` goes on trying, and the cluster is who knows."""
+        """Try once to register, before anything is changed elsewhere. Raises if our name is another's who is alive; if
+        the coordinator can't be asked, or that one fell silent, `run` goes on trying, and the cluster is who knows."""
         try:
             await self._register()
             self._is_registered = True
         except ENDING:
             raise
         except TocsinError as exc:
-            log.warning("the coordinator could not be asked; going on without", reason=exc.message)
+            log.warning("not registered at the coordinator yet; going on without", reason=exc.message)
+
+    def name_given(self) -> None:
+        """The cluster has given us our name. Only now may we take it from a broker that the coordinator does not hear
+        of: one that is merely cut off from the coordinator still pulls, and we would not get its name there."""
+        self._has_name = True
 
     async def run(self, happened: Callable[[Event], None]) -> None:
         """Register, then report as often as the coordinator asks for it."""
@@ -107,8 +114,14 @@ class Coordination:
             except NotFound:
                 is_registered = False  # It does not know us any more.
                 await asyncio.sleep(_RETRY_S)
-            except ENDING:
+            except Superseded:
                 raise
+            except AlreadyExists as exc:
+                # If the cluster has given us the name, the other one ends as soon as it hears that, and falls silent.
+                if not self._has_name:
+                    raise
+                log.warning("our name is another's at the coordinator; trying again", reason=exc.message)
+                await asyncio.sleep(_RETRY_S)
             except TocsinError as exc:
                 log.warning("no word from the coordinator; trying again", reason=exc.message)
                 await asyncio.sleep(_RETRY_S)
@@ -235,7 +248,8 @@ class Coordination:
         await self._link.close()
 
     async def _register(self) -> None:
-        welcome = await self._link.register(self._registration)
+        registration = self._registration.model_copy(update={"takes_over": self._has_name})
+        welcome = await self._link.register(registration)
         self._learn_keys(welcome.public_keys)
         self._revocations_seen = 0
         self._every_s = welcome.heartbeat_every_s

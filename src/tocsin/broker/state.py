@@ -84,6 +84,9 @@ from tocsin.protocol.messages import (
 #: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
 #: other broker has somehow not taken it over yet, its history must not end.
 _LINGER_S = 30.0
+#: One that the coordinator was not told of is not known to who claimed the session: only its subscriber can bring it
+#: there, and that may be away for longer.
+_UNTOLD_LINGER_S = 600.0
 #: How often sessions and tokens are looked through for those whose time has come.
 _SWEEP_EVERY_S = 5.0
 #: Sessions that the coordinator is asked about with one report.
@@ -479,6 +482,10 @@ class BrokerState:
         if session.connection is not None:
             self._close(session, CLOSE_MOVED, "carried on at another broker")
         self._reports.forget(session)
+        for frontend in session.frontends.values():
+            if not frontend.is_told:
+                until_s = self._now_s + _UNTOLD_LINGER_S
+                frontend.backend.keep_until_s = max(frontend.backend.keep_until_s, until_s)
         self._end(session, self._now_s + _LINGER_S)
 
     def _end(self, session: Session, release_at_s: float) -> None:
@@ -626,7 +633,7 @@ class BrokerState:
                 self._orphans[subscriber] = generation
 
     def _reported(self, event: Reported) -> None:
-        self._reports.reported(dict(event.subscribers), list(event.ended))
+        self._reports.reported(event.subscribers, event.ended, frozenset(event.lost))
         self._relocation.told(event.prepared)
         self._places.reported(event.places)
         for subscriber in event.lost:

@@ -25,6 +25,7 @@ from tocsin.model.position import end_of
 from tocsin.runtime import exits
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
+from tocsin.runtime.folders import blaming_full_disk
 from tocsin.runtime.http import LimitBodies, NameRun, answer_errors
 from tocsin.runtime.ports import check_port
 from tocsin.settings import ClusterSettings
@@ -33,6 +34,7 @@ log = structlog.get_logger(__name__)
 
 _WATCH_EVERY_S = 1.0
 _KEEP_ALIVE_S = 75
+_FOLDER_TITLE = "the cluster's data folder"
 #: An end in order takes a second or two. What takes longer waits for a run that is stuck, and a kill loses nothing.
 _STOP_WITHIN_S = 15.0
 
@@ -131,7 +133,8 @@ class _Announcing:
 def _start(cluster: Cluster, notifier: Notifier, spark: SparkSession | None) -> None:
     begin_s = cluster.clock.monotonic_s()
     try:
-        cluster.start(spark)
+        with blaming_full_disk(cluster.settings.data_dir, _FOLDER_TITLE):
+            cluster.start(spark)
         notifier.announce(cluster.results.last_sequence)
     except Exception as exc:
         cluster.state = ClusterState.FAILED
@@ -160,9 +163,10 @@ def serve(settings: ClusterSettings) -> None:
         log.warning("no broker can register here: set broker_token, here, at the coordinator and at brokers")
     check_port(settings.host, settings.port, "the cluster")
     try:
-        cluster = Cluster(settings)
+        with blaming_full_disk(settings.data_dir, _FOLDER_TITLE):
+            cluster = Cluster(settings)
     except OSError as exc:
-        raise InvalidValue(f"the cluster's data folder {settings.data_dir} can't be used: {exc}") from exc
+        raise InvalidValue(f"{_FOLDER_TITLE} {settings.data_dir} can't be used: {exc}") from exc
     uvicorn.run(
         make_app(cluster, on_late=end_late),
         host=settings.host,

@@ -22,6 +22,8 @@ class BrokerRegistered:
     identity: str = ""
     start: str = ""
     now_us: int = 0
+    #: Of another folder's broker that fell silent.
+    takes_over: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,6 +295,7 @@ class CoordinatorState:
             event.start,
             event.now_us,
             silent_s=self._silence.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
+            takes_over=event.takes_over,
         )
         record = BrokerRecord(event.broker, event.url, event.place, event.capacity, mode, holder=holder)
         if known is None:

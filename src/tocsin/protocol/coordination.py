@@ -47,6 +47,9 @@ class BrokerRegistration(BaseModel):
         "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
     )
     start: str = Field("", max_length=64, description="Random for each start, so that registering twice is once")
+    takes_over: bool = Field(
+        True, description="Whether to take the name from another identity that fell silent; else that is 409 `in_use`"
+    )
 
 
 class BrokerWelcome(BaseModel):

@@ -135,6 +135,7 @@ def _claim_before_holding() -> None:
     from tocsin.broker.cluster_link import ClusterLink
 
     substitute(state, "_LINGER_S", 0.0)
+    substitute(state, "_UNTOLD_LINGER_S", 0.0)
 
     def claim(self: Any, session: Any) -> None:
         if session.generation:

@@ -115,6 +115,7 @@ async def register(
         body.identity,
         body.start,
         node.clock.now_us(),
+        body.takes_over,
     )
     answer = await node.ask(event, AnswerBroker)
     return reply(
