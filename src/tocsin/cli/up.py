@@ -19,7 +19,14 @@ from tocsin.cli.terminal import DEFAULT_URL, AsJson, err, fail, out, print_json
 from tocsin.errors import ClusterFailure, TocsinError
 from tocsin.runtime.folders import check_usable, lock_folder
 from tocsin.runtime.ports import check_port
-from tocsin.runtime.run_records import kill_processes_of, read_record, remove_record, running_record, write_record
+from tocsin.runtime.run_records import (
+    holder_of,
+    kill_processes_of,
+    read_record,
+    remove_record,
+    running_record,
+    write_record,
+)
 from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings
 from tocsin.variables import CLUSTER_URL, COORDINATOR_URL, variable_of
 
@@ -91,7 +98,7 @@ def _had_alone(data_dir: Path) -> Iterator[None]:
 def _in_use(data_dir: Path) -> str:
     record = running_record(data_dir)
     if record is None:
-        return f"{_TITLE} {data_dir} is in use by another process"
+        return f"{_TITLE} {data_dir} is in use by {holder_of(data_dir)}; give another with --data-dir"
     since = datetime.fromtimestamp(record.began_at_us / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     option = at_folder(data_dir)
     return (
