@@ -273,6 +273,18 @@ def test_a_channel_is_paused_and_resumed(visitors: Any, town: Town) -> None:
     ]
 
 
+def test_who_may_subscribe_is_shown(visitors: Any, town: Town) -> None:
+    """A channel for everybody, and one that was granted to a class."""
+    visit = visitors()
+    row = visit.open("channels").locator("tr[data-channel=SevereEmergencies]")
+    expect(row).to_contain_text("granted to all")
+    town.cluster.sql("REVOKE SUBSCRIBE ON CHANNEL SevereEmergencies FROM ALL")
+    expect(row).to_contain_text("granted to nobody")
+    town.cluster.sql("GRANT SUBSCRIBE ON CHANNEL SevereEmergencies TO CLASS medics")
+    expect(row).to_contain_text("granted to medics")
+    town.cluster.sql("GRANT SUBSCRIBE ON CHANNEL SevereEmergencies TO ALL")
+
+
 def test_a_notification_arrives(visitors: Any, town: Town) -> None:
     """A channel is tried with parameters that were typed in, and what is published then arrives in the page."""
     visit = visitors()
