@@ -110,7 +110,7 @@ class Interpreter:
             except AlreadyExists as exc:
                 if getattr(statement, "if_not_exists", False):
                     return Answer(f"{exc}{self._difference(statement)}: nothing to do")
-                raise
+                raise AlreadyExists(f"{exc}; IF NOT EXISTS before the name leaves it as it is") from exc
             except NotFound as exc:
                 if getattr(statement, "if_exists", False):
                     return Answer(f"{exc}: nothing to do")

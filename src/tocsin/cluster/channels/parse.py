@@ -171,7 +171,8 @@ class _Reader:
         if word == "FEED":
             return self._create_feed()
         if word == "PUBLISHER":
-            return statements.CreatePublisher(self._name("publisher"))
+            if_not_exists = self._if_not_exists()
+            return statements.CreatePublisher(self._name("publisher"), if_not_exists)
         if word in ("REPETITIVE", "CONTINUOUS"):
             return self._create_channel(ChannelKind(word))
         return self._create_dataset(DatasetKind(word))
