@@ -243,6 +243,15 @@ def test_status_tells_what_runs_where_since_when(folder: Folder) -> None:
         assert folder.status()[1]["processes"][0]["starts"] == 2
 
 
+@pytest.mark.parametrize("command", ["up", "status", "down"])
+def test_no_folder_is_not_the_one_that_one_is_in(folder: Folder, command: str) -> None:
+    """`--data-dir "$DATA"` without DATA set: files would be all over the place."""
+    code, said = folder.ask(command, "--data-dir", "")
+    assert code == 2
+    assert "no folder is named" in said
+    assert list(folder.folder.iterdir()) == []
+
+
 def test_hints_name_the_folder_that_was_asked_about(folder: Folder) -> None:
     """What is typed as it is written does what it says."""
     assert folder.ask("status", "--data-dir", "other")[1] == (

@@ -34,12 +34,22 @@ _TITLE = "the data folder"
 #: Java ends by itself when its cluster has ended, within half a second on a quiet machine.
 _JAVA_WITHIN_S = 3.0
 
-DataDir = Annotated[Path, typer.Option(help="The data directory of `tocsin up`.")]
+
+def _folder(text: str | Path) -> Path:
+    """A folder as it was typed. An empty text, such as a variable that is not set, would be the folder one is in."""
+    if not str(text).strip():
+        raise typer.BadParameter("no folder is named; `.` is the one that you are in")
+    return Path(text)
+
+
+DataDir = Annotated[Path, typer.Option(parser=_folder, metavar="PATH", help="The data directory of `tocsin up`.")]
 
 
 def run_up(
     brokers: Annotated[int, typer.Option(min=1, max=50, help="How many brokers.")] = 3,
-    data_dir: Annotated[Path, typer.Option(help="Where everything durable lives.")] = Path("data"),
+    data_dir: Annotated[
+        Path, typer.Option(parser=_folder, metavar="PATH", help="Where everything durable lives.")
+    ] = Path("data"),
     host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
     cluster_port: Annotated[int | None, typer.Option(help="The data cluster's port. [default: 8600]")] = None,
     coordinator_port: Annotated[int | None, typer.Option(help="The coordinator's port. [default: 8500]")] = None,
