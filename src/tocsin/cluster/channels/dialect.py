@@ -228,14 +228,20 @@ def parse_query(source: Source, tokens: Sequence[Token]) -> exp.Expr:
 
 def _refuse(source: Source, error: ParseError) -> NoReturn:
     detail = error.errors[0] if error.errors else {}
-    description = str(detail.get("description") or "not understood")
+    written = str(detail.get("description") or "not understood")
+    description = written[:1].lower() + written[1:]
     if "missing for <class" in description:
         description = "something is missing after this, such as a column, a value or a condition"
+    elif missing := re.fullmatch(r"expecting (\S)", description):
+        description = f"a {missing[1]} is missing here"
     elif "nexpected token" in description:
         description = "this was not expected here; is something missing before it, such as a comma, AND or a quote?"
     highlight, line, column = str(detail.get("highlight") or ""), detail.get("line") or 0, detail.get("col") or 0
+    before = str(detail.get("start_context") or "") + highlight
+    if clause := re.search(r"\b(GROUP|ORDER|PARTITION)(\s+\S+)?$", before, re.IGNORECASE):
+        description = f"BY is missing: write {clause[1].upper()} BY"
     raise StatementError(
-        f"not valid SQL: {description[:1].lower()}{description[1:]}",
+        f"not valid SQL: {description}",
         text=source.text,
         line=line,
         column=max(1, column - len(highlight) + 1),
