@@ -454,7 +454,7 @@ def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
                 case.body.pop("identity", None)  # Else the name is another's from then on.
             return {"Authorization": f"Bearer {tokens[-1]}"} if known else None
 
-        check_document(url, adapt, operations=35, examples=20, before_each=prepare)
+        check_document(url, adapt, operations=36, examples=20, before_each=prepare)
         assert httpx.get(f"{url}/healthz").json() == {"state": "ready"}
 
 

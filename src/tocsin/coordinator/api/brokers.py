@@ -20,7 +20,7 @@ from tocsin.coordinator.events import (
 )
 from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
 from tocsin.coordinator.state import BrokerReport
-from tocsin.coordinator.wire import counted, fitting_bodies, orders_body, pulled, reported, traffic
+from tocsin.coordinator.wire import counted, fitting_bodies, known_people, orders_body, pulled, reported, traffic
 from tocsin.errors import Forbidden, InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -132,11 +132,12 @@ async def register(
 async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
     version, keys = node.users.revocations_version, node.keys.public_keys()
+    changed = known_people(body.changed, node.users.unforgotten_at(body.revocations_seen))
     event = HeartbeatReceived(
         node.now_s(),
         name,
         traffic(body),
-        tuple(map(reported, body.changed)),
+        tuple(map(reported, changed)),
         tuple(body.ended),
         body.draining,
         pulled(body),
@@ -146,6 +147,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
         incarnation,
     )
     answer = await node.ask(event, AnswerHeartbeat)
+    node.acknowledgements.note(name, body.revocations_seen)
     node.metrics.heartbeat()
     return reply(
         {
