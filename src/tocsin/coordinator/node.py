@@ -55,9 +55,6 @@ _DATABASE_FILE = "coordinator.sqlite"
 _ANNOUNCE_S = 5.0
 _ANNOUNCE_HEARTBEATS = 3
 _BALANCING = "balancing"
-#: Brokers hear of it with their next heartbeat, and say with the one after that they have done it.
-_FORGET_PATIENCE_S = 5.0
-_FORGET_HEARTBEATS = 4
 #: How many times silence is looked at within the time that makes a broker dead.
 _LOOKS = 10
 #: Rates move on so many times in a window.
@@ -124,16 +121,16 @@ class CoordinatorNode:
             await asyncio.to_thread(self._store.choose, _BALANCING, settings.to_text())
             await self.audit(Audit(by, "balancing", "settings", changes))
 
-    async def forget(self, name: str, by: str) -> Forgotten:
-        """Have nothing of ours, nor of any broker that is there, name this person. Returns when that is so."""
+    async def forget(self, name: str, by: str, wait_s: float) -> Forgotten:
+        """Have nothing of ours, nor of any broker that is there, name this person. Returns when that is so, or when
+        brokers have been waited for so long."""
         version, was_user = await self.users.forget(name)
         sessions = sum(user_of(one.subscriber) == name for one in self.state.sessions())
         await self.happened(PersonForgotten(name))
         reports = self.state.brokers(self.now_s())
         silent = {one.record.name for one in reports if one.state is BrokerState.DEAD}
         asked = [one.record.name for one in reports if one.record.name not in silent]
-        patience_s = max(_FORGET_PATIENCE_S, _FORGET_HEARTBEATS * self.settings.heartbeat_every_s)
-        late = await self.acknowledgements.wait(asked, version, patience_s)
+        late = await self.acknowledgements.wait(asked, version, wait_s)
         await self.audit(Audit(by, "forget", FORGOTTEN))
         await asyncio.to_thread(self._store.erase_traces, name)
         return Forgotten(

@@ -60,6 +60,7 @@ class RemovedUser(BaseModel):
 class Person(BaseModel):
     name: str = Field(min_length=1, max_length=1000, description="As it stands in data: it need not be a user's")
     by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
+    wait_s: float = Field(10.0, ge=0, le=60, description="How long to wait for brokers; a heartbeat or two is enough")
 
 
 class ForgottenAnswer(BaseModel):
@@ -134,7 +135,7 @@ async def revoke(name: NameInPath, node: Node) -> Response:
 async def forget(body: Person, node: Node) -> Response:
     """Forget a person: the user, if there is one, and whatever names them, here and at every broker. Returns when that
     is done. It is no error if nothing was there."""
-    forgotten = await node.forget(body.name, body.by)
+    forgotten = await node.forget(body.name, body.by, body.wait_s)
     return reply(
         {
             "user": forgotten.was_user,
