@@ -190,27 +190,29 @@ class Coordination:
             self._learn_keys(answer.public_keys)
         for user, before_us in answer.revoked.items():
             self._tokens.revoke(user, before_us)
+        new = {one: at for one, at in answer.revoked.items() if is_fingerprint(one) and self._forgotten.get(one) != at}
+        done = {user: at for user, at in answer.revoked.items() if user not in new}
         try:
             if answer.revoked or not self._revocations_seen:
-                self._store.store_revocations(answer.revoked, are_all=not self._revocations_seen)
+                self._store.store_revocations(done, are_all=not self._revocations_seen)
         except Unavailable as exc:
             log.warning("revocations could not be stored; they are asked for again", reason=exc.message)
         else:
             self._revocations_seen = answer.revocations_version
-        new = {one: at for one, at in answer.revoked.items() if is_fingerprint(one) and self._forgotten.get(one) != at}
-        self._forgotten.update(new)
         return new
 
     def _erase(self, people: Mapping[str, int]) -> None:
-        """The machine keeps nothing of these people any more; have no file hold it either. With the next report the
-        coordinator knows that it is done, so that one comes soon."""
+        """The machine keeps nothing of these people any more; have no file hold it either. It is noted last, so that a
+        broker that ends in between is told again. With the next report the coordinator knows that it is done, so that
+        one comes soon."""
         try:
             self._store.erase_traces(people.keys())
+            self._store.store_revocations(people, are_all=False)
         except Unavailable as exc:
             log.warning("what was deleted can't be removed from files yet; trying again", reason=exc.message)
             self._revocations_seen = 0  # We are told again, of these people too.
-            for one in people:
-                del self._forgotten[one]
+        else:
+            self._forgotten.update(people)
         self.report_soon()
 
     def _learn_keys(self, keys: list[str]) -> None:

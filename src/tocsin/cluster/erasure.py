@@ -59,6 +59,7 @@ def forget_person(cluster: Cluster, name: str) -> Forgotten:
         cluster.tell_withdrawn(named)
         # While no batch runs: most of what reads files waits.
         cluster.maintenance.erase_past()
+        cluster.executor.views.forget_idle()
     _erase_traces(cluster, name, begin)
     return Forgotten(rows, letters, results, sum(map(len, named.values())))
 

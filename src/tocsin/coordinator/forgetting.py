@@ -34,11 +34,15 @@ class Acknowledgements:
             self._seen[broker] = version
             self._changed.set()
 
+    def of(self, broker: str) -> int:
+        """What a broker said last; 0 if nothing."""
+        return self._seen.get(broker, 0)
+
     async def wait(self, brokers: Collection[str], version: int, timeout_s: float) -> tuple[str, ...]:
         """Returns once these have carried `version` out, or after `timeout_s`; those that have not."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
-        while late := tuple(one for one in brokers if self._seen.get(one, 0) < version):
+        while late := tuple(one for one in brokers if self.of(one) < version):
             self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), deadline_s - loop.time())

@@ -107,8 +107,13 @@ def known_people(sessions: Sequence[Session], forgotten: Collection[str]) -> lis
     return [
         session.model_copy(update={"subscriptions": _without(session.subscriptions, forgotten)})
         for session in sessions
-        if fingerprint(user_of(session.subscriber)) not in forgotten
+        if not is_of(session.subscriber, forgotten)
     ]
+
+
+def is_of(subscriber: str, people: Collection[str]) -> bool:
+    """Whether a subscriber is one of these people, who are known by the fingerprints of their names."""
+    return fingerprint(user_of(subscriber)) in people
 
 
 def _without(subscriptions: Sequence[HeldSubscription], people: Collection[str]) -> list[HeldSubscription]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tocsin.broker.events import Report
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.people import fingerprint
 from tocsin.protocol.coordination import BrokerState, Heartbeat, HeartbeatAnswer
@@ -112,4 +113,29 @@ async def test_whoever_takes_the_name_later_keeps_what_is_theirs(tmp_path: Path)
     again = Broker(tmp_path)
     await _Heartbeats(again, fingerprint(_NAME)).report_once()
     assert {one.subscriber for one in again.store.sessions()} == {f"{_NAME}/d", "bob/d"}
+    again.store.close()
+
+
+async def test_a_broker_that_ends_before_it_is_done_forgets_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had been told, and had removed nothing yet."""
+    broker, _, _ = await _made(tmp_path)
+    heartbeats = _Heartbeats(broker, fingerprint(_NAME))
+
+    class Killed(BaseException):
+        pass
+
+    def killed(_event: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(broker.node._coordination, "_happened", killed)
+    monkeypatch.setattr(broker.node._coordination, "_next_report", lambda: Report([], {}, [], {}))
+    with pytest.raises(Killed):
+        await heartbeats.report_once()
+    broker.store.close()
+    assert _files_with(tmp_path)
+    again = Broker(tmp_path)
+    await _Heartbeats(again, fingerprint(_NAME)).report_once()
+    assert _files_with(tmp_path) == []
     again.store.close()

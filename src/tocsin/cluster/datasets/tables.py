@@ -348,7 +348,11 @@ class Table:
         if where is not None:
             condition = condition & where
         try:
-            return self.dataset(after).to_table(columns=wanted, filter=condition)
+            try:
+                return self.dataset(after).to_table(columns=wanted, filter=condition)
+            except FileNotFoundError:
+                # `erase_past` came in between: the same rows are in other files now.
+                return self.dataset(after).to_table(columns=wanted, filter=condition)
         except (OSError, pa.ArrowException) as exc:
             raise ClusterFailure(f"a file of table {self.path} can't be read: {exc}") from exc
 

@@ -20,7 +20,16 @@ from tocsin.coordinator.events import (
 )
 from tocsin.coordinator.instructions import AnswerBroker, AnswerClaim, AnswerHandover, AnswerHeartbeat
 from tocsin.coordinator.state import BrokerReport
-from tocsin.coordinator.wire import counted, fitting_bodies, known_people, orders_body, pulled, reported, traffic
+from tocsin.coordinator.wire import (
+    counted,
+    fitting_bodies,
+    is_of,
+    known_people,
+    orders_body,
+    pulled,
+    reported,
+    traffic,
+)
 from tocsin.errors import Forbidden, InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -174,7 +183,9 @@ async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> 
 @router.post("/{name}/claims", response_model=Claimed, dependencies=_itself)
 async def claim(name: NameInPath, body: Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
-    answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers), incarnation), AnswerClaim)
+    forgotten = node.users.unforgotten_at(node.acknowledgements.of(name))
+    subscribers = tuple(one for one in body.subscribers if not forgotten or not is_of(one, forgotten))
+    answer = await node.ask(SubscribersClaimed(name, subscribers, incarnation), AnswerClaim)
     node.metrics.claimed(len(answer.generations))
     return reply({"generations": answer.generations, "sessions": fitting_bodies(answer.sessions)})
 

@@ -301,3 +301,16 @@ def test_what_was_deleted_is_in_no_file_once_the_past_is_erased(tmp_path: Path, 
     assert sorted(again.read().column("who").to_pylist()) == ["bob", "carol", "dan"]
     assert (again.sequence, again.transaction("landing")) == (5, 5)
     assert again.append(pa.table({"who": ["eve"]})) == 6
+
+
+def test_who_reads_while_the_past_is_erased_reads_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that it was about to read have gone; the same rows are in others."""
+    table = Table(tmp_path / "t", _SCHEMA, recent_max_bytes=0)
+    table.append(rows(1, 2))
+    before = table.dataset()
+    table.delete("n = 1")
+    table.erase_past()
+    now = Table.dataset
+    found = iter([before])
+    monkeypatch.setattr(Table, "dataset", lambda self, after=0: next(found, None) or now(self, after))
+    assert numbers(table.read()) == [2]
