@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -14,6 +15,7 @@ from tocsin.coordinator.forgetting import Acknowledgements
 from tocsin.coordinator.instructions import Audit, ForgetSession, StoreMove, StoreSession
 from tocsin.coordinator.migration import MoveRecord, Step
 from tocsin.coordinator.records import SessionRecord
+from tocsin.coordinator.server import make_app
 from tocsin.coordinator.stages import Stage
 from tocsin.coordinator.store import Store, UserRecord
 from tocsin.coordinator.tables import open_database
@@ -23,6 +25,7 @@ from tocsin.model.people import FORGOTTEN, fingerprint
 from tocsin.protocol.coordination import HeldSubscription, Session
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.tokens import Identity, TokenChecker, TokenSigner
+from tocsin.settings import CoordinatorSettings
 from unit.coordinator.network import Network, held
 
 _NAME = "zoe.okonkwo"
@@ -171,3 +174,30 @@ async def test_brokers_are_waited_for_and_those_that_are_away_are_named() -> Non
     known.note("south", 4)
     assert await waiting == ()
     assert await known.wait(["north", "east"], 3, 0.01) == ("east",)
+
+
+async def test_the_command_asks_brokers_and_takes_no_name_back(tmp_path: Path) -> None:
+    """Who has not said that it is done is away; what it claims and reports of the person until then is not kept. Once it
+    is done, whoever has the name by then is a subscriber like others."""
+    app = make_app(CoordinatorSettings(data_dir=tmp_path))
+    async with (
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://c") as http,
+        app.router.lifespan_context(app),
+    ):
+        await http.put("/v1/brokers/north", json={"url": "http://north:1"})
+        await http.post("/v1/users", json={"name": _NAME, "password": "correct horse battery"})
+        claim = {"subscribers": [f"{_NAME}/phone", "bob/phone"]}
+        assert (await http.post("/v1/brokers/north/claims", json=claim)).json()["generations"][f"{_NAME}/phone"] == 1
+        answer = (await http.post("/v1/forget", json={"name": _NAME, "wait_s": 0})).json()
+        assert answer == {"user": True, "sessions": 1, "brokers": [], "away": ["north"]}
+        generations = (await http.post("/v1/brokers/north/claims", json=claim)).json()["generations"]
+        assert generations == {"bob/phone": 2}
+        told = {"subscriber": f"{_NAME}/phone", "generation": 1}
+        heard = (await http.post("/v1/brokers/north/heartbeats", json={"changed": [told]})).json()
+        assert list(heard["revoked"]) == [fingerprint(_NAME)]
+        assert _files_with(tmp_path) == []
+        await http.post("/v1/brokers/north/heartbeats", json={"revocations_seen": heard["revocations_version"]})
+        generations = (await http.post("/v1/brokers/north/claims", json=claim)).json()["generations"]
+        assert generations == {"bob/phone": 3, f"{_NAME}/phone": 1}
+        (entry,) = (await http.get("/v1/audit")).json()["entries"]
+        assert (entry["who"], entry["action"], entry["subject"]) == ("operator", "forget", FORGOTTEN)
