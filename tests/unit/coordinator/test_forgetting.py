@@ -177,8 +177,8 @@ async def test_brokers_are_waited_for_and_those_that_are_away_are_named() -> Non
 
 
 async def test_the_command_asks_brokers_and_takes_no_name_back(tmp_path: Path) -> None:
-    """Who has not said that it is done is away; what it claims and reports of the person until then is not kept. Once it
-    is done, whoever has the name by then is a subscriber like others."""
+    """Who has not said that it is done is away; what it claims and reports of the person until then is not kept. Once
+    it is done, whoever has the name by then is a subscriber like others."""
     app = make_app(CoordinatorSettings(data_dir=tmp_path))
     async with (
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://c") as http,
