@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -31,6 +31,7 @@ from tocsin.broker.metrics import BrokerMetrics
 from tocsin.broker.session_questions import SessionQuestions
 from tocsin.broker.store import SessionStore
 from tocsin.errors import AlreadyExists, NotFound, Superseded, TocsinError, Unavailable
+from tocsin.model.people import is_fingerprint
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker, keys_version
@@ -75,8 +76,12 @@ class Coordination:
         self._stored_keys: list[str] = json.loads(store.fact(_KEYS) or "[]")
         self._keys = self._stored_keys
         self._tokens = TokenChecker(*self._keys)
+        #: People whom this broker has forgotten, so that whoever takes such a name later is let alone.
+        self._forgotten: dict[str, int] = {}
         for user, before_us in store.revocations().items():
             self._tokens.revoke(user, before_us)
+            if is_fingerprint(user):
+                self._forgotten[user] = before_us
 
     def check(self, token: str, now_us: int) -> Identity:
         """Who comes with this token; raises Unauthorised."""
@@ -171,12 +176,16 @@ class Coordination:
             )
             answer = await self._link.report(heartbeat)
             self._metrics.told(counted)
-            self._learn(answer)
+            forgotten = self._learn(answer)
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
             self._happened(
-                Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared, report.places)
+                Reported(
+                    known, report.ended, answer.lost, answer.revoked, now_s, report.prepared, report.places, forgotten
+                )
             )
+            if forgotten:
+                self._erase(forgotten)
             self._every_s = answer.next_in_s
             if answer.prepare or answer.adopt or answer.move:
                 self._happened(to_orders(answer, now_s))
@@ -186,19 +195,38 @@ class Coordination:
         self._happened(ReportDue())
         return self._report
 
-    def _learn(self, answer: HeartbeatAnswer) -> None:
-        """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away."""
+    def _learn(self, answer: HeartbeatAnswer) -> dict[str, int]:
+        """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away.
+
+        Returns those people who are to be forgotten, and have not been: by the fingerprints of their names."""
         if answer.public_keys is not None:
             self._learn_keys(answer.public_keys)
         for user, before_us in answer.revoked.items():
             self._tokens.revoke(user, before_us)
+        new = {one: at for one, at in answer.revoked.items() if is_fingerprint(one) and self._forgotten.get(one) != at}
+        done = {user: at for user, at in answer.revoked.items() if user not in new}
         try:
             if answer.revoked or not self._revocations_seen:
-                self._store.store_revocations(answer.revoked, are_all=not self._revocations_seen)
+                self._store.store_revocations(done, are_all=not self._revocations_seen)
         except Unavailable as exc:
             log.warning("revocations could not be stored; they are asked for again", reason=exc.message)
         else:
             self._revocations_seen = answer.revocations_version
+        return new
+
+    def _erase(self, people: Mapping[str, int]) -> None:
+        """The machine keeps nothing of these people any more; have no file hold it either. It is noted last, so that a
+        broker that ends in between is told again. With the next report the coordinator knows that it is done, so that
+        one comes soon."""
+        try:
+            self._store.erase_traces(people.keys())
+            self._store.store_revocations(people, are_all=False)
+        except Unavailable as exc:
+            log.warning("what was deleted can't be removed from files yet; trying again", reason=exc.message)
+            self._revocations_seen = 0  # We are told again, of these people too.
+        else:
+            self._forgotten.update(people)
+        self.report_soon()
 
     def _learn_keys(self, keys: list[str]) -> None:
         self._tokens.trust(keys)

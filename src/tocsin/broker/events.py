@@ -5,13 +5,14 @@ Events are facts, instructions are orders. Times are monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from tocsin.errors import TocsinError
 from tocsin.model.catalogue import ParameterValue
+from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker, Subscribe
 
@@ -46,6 +47,11 @@ class Ask:
     def stored(self) -> Ask:
         """As it is written down, and told to others: what was filled in is found out anew."""
         return replace(self, filled=())
+
+    def names_one_of(self, people: Collection[str]) -> bool:
+        """Whether one of these people is a value of it; they are known by the fingerprints of their names."""
+        texts = (one for one in self.parameter_values().values() if isinstance(one, str))
+        return any(fingerprint(one) in people for one in texts)
 
     def parameter_values(self) -> dict[str, ParameterValue]:
         values: dict[str, ParameterValue] = msgspec.json.decode(self.parameters)
@@ -269,6 +275,9 @@ class Reported:
     now_s: float
     prepared: Sequence[SubscriberId] = ()
     places: Mapping[SubscriberId, Point] = field(default_factory=dict)
+    #: People of whom nothing may be kept any more, by the fingerprints of their names, and since when, in µs since
+    #: 1970: later tokens are somebody else's.
+    forgotten: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,5 +51,10 @@ class PlaceDesk:
             if self._unreported.get(subscriber) == place:
                 del self._unreported[subscriber]
 
+    def forget_user(self, session: Session) -> None:
+        """Nobody is to be told where this user was."""
+        self._unpublished.pop(session.user, None)
+        self._publishing = {user: place for user, place in self._publishing.items() if user != session.user}
+
     def forget(self, session: Session) -> None:
         self._unreported.pop(session.subscriber, None)

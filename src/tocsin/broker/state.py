@@ -6,7 +6,7 @@ all of the session's subscriptions and claimed it, until it ends, or another bro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocsin.broker.cache import ResultCache
@@ -67,6 +67,7 @@ from tocsin.broker.sessions import Frontend, Session, behind
 from tocsin.broker.subscribing import SubscriptionDesk
 from tocsin.errors import InvalidValue, TocsinError, Unauthorised
 from tocsin.model.chance import Chance
+from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
 from tocsin.protocol.messages import (
     CLOSE_DRAINING,
@@ -641,10 +642,23 @@ class BrokerState:
             if session is not None and session.generation:
                 self._lose(session)
             # Else it has come back since, and is not claimed yet: the claim decides.
-        for user, before_us in event.revoked.items():
-            for session in [one for one in self._connections.values() if one.user == user]:
+        if event.revoked:
+            for session in list(self._connections.values()):
+                before_us = max(event.revoked.get(one, 0) for one in (session.user, fingerprint(session.user)))
                 if session.arrival is not None and session.arrival.issued_at_us < before_us:
                     self._refuse(session, CLOSE_REFUSED, "the token has been revoked")
+        if event.forgotten:
+            self._forget(event.forgotten)
+
+    def _forget(self, people: Mapping[str, int]) -> None:
+        """Keep nothing that names these people: neither their sessions nor what others follow with the name."""
+        for session in list(self._sessions.values()):
+            if fingerprint(session.user) not in people:
+                self._subscriptions.forget_people(session, people, self._now_s)
+            elif session.connection is None:  # Else somebody has taken the name since, with a token of their own.
+                self._reports.ended(session)
+                self._places.forget_user(session)
+                self._end(session, self._now_s)
 
     def _ordered(self, event: Ordered) -> None:
         for subscriber, asks in event.prepare.items():

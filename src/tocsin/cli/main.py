@@ -17,6 +17,7 @@ from tocsin.cli import (
     doctor,
     down,
     experiment,
+    forget,
     plan,
     prepare,
     publish,
@@ -70,6 +71,7 @@ app.command("sql")(sql.run_sql)
 app.command("publish")(publish.run_publish)
 app.command("subscribe")(subscribe.run_subscribe)
 app.command("results")(results.run_results)
+app.command("forget")(forget.run_forget)
 app.command("doctor")(doctor.run_doctor)
 app.command("prepare")(prepare.run_prepare)
 app.command("demo")(demo.run_demo)

@@ -247,12 +247,11 @@ class Interpreter:
         return Answer(f"{count} row{'' if count == 1 else 's'} deleted from {dataset.name}")
 
     def _forget(self, statement: st.ForgetPerson) -> Answer:
-        intake = self._cluster.intake
         try:
-            intake.wait_ingested(intake.landing.end).result()
+            forgotten = forget_person(self._cluster, statement.name)
         except CancelledError:
             raise Unavailable("the cluster stopped; nothing was removed", retry_after_s=1.0) from None
-        return Answer(in_words(forget_person(self._cluster, statement.name), statement.name))
+        return Answer(in_words(forgotten, statement.name))
 
     def _load(self, statement: st.LoadDataset) -> Answer:
         cluster = self._cluster

@@ -145,6 +145,13 @@ class UserRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonForgotten:
+    """Nothing may be kept that names them: brokers are told by other means than by what is kept of sessions."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """To be told several times within the silence that makes a broker dead: what was not watched is no silence."""
 
@@ -163,5 +170,6 @@ Event = (
     | PlanBegun
     | PlanStopped
     | UserRemoved
+    | PersonForgotten
     | TimePassed
 )

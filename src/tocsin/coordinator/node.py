@@ -16,8 +16,9 @@ from tocsin.coordinator.balancer import Balancer
 from tocsin.coordinator.balancing.outsiders import with_outsiders
 from tocsin.coordinator.balancing.placement import POLICIES
 from tocsin.coordinator.commits import GroupCommit
-from tocsin.coordinator.events import Event, TimePassed
+from tocsin.coordinator.events import Event, PersonForgotten, TimePassed
 from tocsin.coordinator.execution import Execution, MoveLimits
+from tocsin.coordinator.forgetting import Acknowledgements, Forgotten
 from tocsin.coordinator.instructions import (
     AnswerBroker,
     AnswerClaim,
@@ -34,12 +35,14 @@ from tocsin.coordinator.keys import Keys
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.plan_store import PlanStore
 from tocsin.coordinator.rates import Rates
+from tocsin.coordinator.records import user_of
 from tocsin.coordinator.stages import BalancingSettings
 from tocsin.coordinator.state import CoordinatorState, Limits
 from tocsin.coordinator.store import Store
 from tocsin.coordinator.tables import open_database
 from tocsin.coordinator.users import Users
 from tocsin.errors import InvalidValue
+from tocsin.model.people import FORGOTTEN
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.runtime.files import make_private
@@ -79,6 +82,7 @@ class CoordinatorNode:
         chosen = BalancingSettings.of_text(self._store.setting(_BALANCING))
         self.balancer = Balancer(self.state, self.happened, self.clock, chosen)
         self._tasks: list[asyncio.Task[None]] = []
+        self.acknowledgements = Acknowledgements()
         #: How many entries the audit log has got since the start.
         self.audited = 0
 
@@ -116,6 +120,22 @@ class CoordinatorNode:
         if changes:
             await asyncio.to_thread(self._store.choose, _BALANCING, settings.to_text())
             await self.audit(Audit(by, "balancing", "settings", changes))
+
+    async def forget(self, name: str, by: str, wait_s: float) -> Forgotten:
+        """Have nothing of ours, nor of any broker that is there, name this person. Returns when that is so, or when
+        brokers have been waited for so long."""
+        version, was_user = await self.users.forget(name)
+        sessions = sum(user_of(one.subscriber) == name for one in self.state.sessions())
+        await self.happened(PersonForgotten(name))
+        reports = self.state.brokers(self.now_s())
+        silent = {one.record.name for one in reports if one.state is BrokerState.DEAD}
+        asked = [one.record.name for one in reports if one.record.name not in silent]
+        late = await self.acknowledgements.wait(asked, version, wait_s)
+        await self.audit(Audit(by, "forget", FORGOTTEN))
+        await asyncio.to_thread(self._store.erase_traces, name)
+        return Forgotten(
+            was_user, sessions, tuple(one for one in asked if one not in late), tuple(sorted(silent | set(late)))
+        )
 
     async def audit(self, done: Audit) -> None:
         """Write down what somebody did. Returns when it is on disk."""

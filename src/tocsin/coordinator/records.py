@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import NewType
 
@@ -50,6 +51,20 @@ class SessionRecord:
     connected: bool = False
     subscriptions: tuple[Held, ...] = ()
     former: frozenset[str] = frozenset()
+
+
+def names(key: SubscriptionKey, person: str) -> bool:
+    """Whether a subscription was asked for with this text as one of its values.
+
+    >>> names(SubscriptionKey('["Near",{"who":"ann"},""]'), "ann")
+    True
+    >>> names(SubscriptionKey('["ann",{"who":"anna"},""]'), "ann")
+    False
+    """
+    if person not in key and "\\" not in key:
+        return False  # As most are: nothing has to be read.
+    _, parameters, _ = json.loads(key)
+    return person in parameters.values()
 
 
 def user_of(subscriber: str) -> str:

@@ -14,7 +14,7 @@ from tocsin.coordinator.events import ReportedSession
 from tocsin.coordinator.instructions import ForgetSession, StoreSession
 from tocsin.coordinator.loads import Loads
 from tocsin.coordinator.rates import Rates
-from tocsin.coordinator.records import Point, SessionRecord, device_of, user_of
+from tocsin.coordinator.records import Point, SessionRecord, device_of, names, user_of
 
 _Changes = list[StoreSession | ForgetSession]
 
@@ -93,6 +93,20 @@ class Sessions:
         """Whoever takes the name later must not find what this user had subscribed to."""
         theirs = [session for session in self if user_of(session.subscriber) == user]
         return [change for session in theirs for change in self._end(session, self._former(session, ""))]
+
+    def forget(self, name: str) -> _Changes:
+        """Keep nothing that names this person: neither their sessions nor what others hold with the name as a value."""
+        changes: _Changes = []
+        for session in list(self._by_subscriber.values()):
+            if user_of(session.subscriber) == name:
+                changes += self._end(session, frozenset())
+                continue
+            left = tuple(held for held in session.subscriptions if not names(held.key, name))
+            if len(left) < len(session.subscriptions):
+                changed = replace(session, subscriptions=left)
+                self._put(changed)
+                changes.append(StoreSession(changed))
+        return changes
 
     def _take(self, broker: str, reported: ReportedSession, changes: _Changes) -> bool:
         """Believe what `broker` reports of a session, unless another keeps it since; whether it was believed."""

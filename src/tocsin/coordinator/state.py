@@ -31,6 +31,7 @@ from tocsin.coordinator.events import (
     Event,
     HandoverAsked,
     HeartbeatReceived,
+    PersonForgotten,
     PlacementAsked,
     PlanBegun,
     PlanStopped,
@@ -155,6 +156,10 @@ class CoordinatorState:
             PlanBegun: self._plan_begun,
             PlanStopped: self._plan_stopped,
             UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
+            PersonForgotten: lambda event: [
+                *self._sessions.forget(event.name),
+                *written(self._execution.forget(event.name)),
+            ],
         }
 
     # ── what can be seen ────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from tocsin.coordinator.events import Counted, ReportedSession, Traffic
 from tocsin.coordinator.instructions import BrokerOrders
-from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey
+from tocsin.coordinator.records import Held, SessionRecord, SubscriptionKey, user_of
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import BackendSubscription, Heartbeat, Session
+from tocsin.model.people import fingerprint
+from tocsin.protocol.coordination import BackendSubscription, Heartbeat, HeldSubscription, Session
 
 _MAX_INT = (1 << 63) - 1
 #: What the sessions in one answer may take, and what a subscription takes beside its key: names, its position.
@@ -96,3 +97,27 @@ def _held_body(held: Held) -> dict[str, Any]:
 def _backend_body(key: SubscriptionKey) -> dict[str, Any]:
     channel, parameters, permission = msgspec.json.decode(key)
     return {"channel": channel, "parameters": parameters, "permission": permission}
+
+
+def known_people(sessions: Sequence[Session], forgotten: Collection[str]) -> list[Session]:
+    """Sessions as a broker reports them, without anything that names people whom it has yet to forget, by their
+    fingerprints: what it says of them must not be kept again."""
+    if not forgotten:
+        return list(sessions)
+    return [
+        session.model_copy(update={"subscriptions": _without(session.subscriptions, forgotten)})
+        for session in sessions
+        if not is_of(session.subscriber, forgotten)
+    ]
+
+
+def is_of(subscriber: str, people: Collection[str]) -> bool:
+    """Whether a subscriber is one of these people, who are known by the fingerprints of their names."""
+    return fingerprint(user_of(subscriber)) in people
+
+
+def _without(subscriptions: Sequence[HeldSubscription], people: Collection[str]) -> list[HeldSubscription]:
+    def names_one(held: HeldSubscription) -> bool:
+        return any(isinstance(one, str) and fingerprint(one) in people for one in held.parameters.values())
+
+    return [one for one in subscriptions if not names_one(one)]
