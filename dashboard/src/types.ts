@@ -170,6 +170,10 @@ export interface Channel {
   last_error: string
   window_lag_commits: number
   parameters: Parameter[]
+  /** Parameters that brokers fill in with who has connected. */
+  filled: { name: string; filled_by: string }[]
+  /** Permission classes that may subscribe; null if all may. */
+  granted_to: string[] | null
 }
 
 export interface Feed {
@@ -180,6 +184,8 @@ export interface Feed {
   rejected: number
   accepted_per_s: number
   rejected_per_s: number
+  /** To whom it is granted, beside operators. */
+  publishers: string[]
 }
 
 export interface Cluster {

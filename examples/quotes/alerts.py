@@ -1,4 +1,4 @@
-"""Prints alerts: when a symbol rises above or falls below a price, and when what somebody holds moves much."""
+"""Prints alerts: when a symbol rises above or falls below a price, and when what one holds moves much."""
 
 import argparse
 from contextlib import suppress
@@ -9,24 +9,23 @@ options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--coordinator", default="http://127.0.0.1:8500")
 options.add_argument("--above", action="append", default=[], metavar="SYMBOL=PRICE")
 options.add_argument("--below", action="append", default=[], metavar="SYMBOL=PRICE")
-options.add_argument("--moves", action="append", default=[], metavar="OWNER=AT_LEAST")
+options.add_argument("--moves", type=float, metavar="AT_LEAST")
+options.add_argument("--user", default="tess")
 given = options.parse_args()
 asked = [
-    (channel, name, text.partition("=")[0], float(text.partition("=")[2]))
-    for channel, name, texts in (
-        ("RisesAbove", "symbol", given.above),
-        ("FallsBelow", "symbol", given.below),
-        ("MyMoves", "owner", given.moves),
-    )
+    (channel, {"symbol": text.partition("=")[0], "price": float(text.partition("=")[2])})
+    for channel, texts in (("RisesAbove", given.above), ("FallsBelow", given.below))
     for text in texts
 ]
+if given.moves is not None:
+    asked.append(("MyMoves", {"at_least": given.moves}))  # Whose moves is not for us to say.
 
 # A device with a name: what happens while this does not run is printed when it runs again.
-who = {"user": "trader", "password": "buy low, sell high", "register": True, "device": "desk"}
+who = {"user": given.user, "password": "buy low, sell high", "register": True, "device": "desk"}
 with suppress(KeyboardInterrupt), SyncSubscriber(coordinator=given.coordinator, **who) as me:
-    for channel, name, about, value in asked:
-        me.subscribe(channel, {name: about, "at_least" if channel == "MyMoves" else "price": value})
-    print("waiting for", ", ".join(f"{channel} {about} {value:g}" for channel, _, about, value in asked), flush=True)
+    for channel, parameters in asked:
+        me.subscribe(channel, parameters)
+    print("waiting for", ", ".join(channel for channel, _ in asked), flush=True)
     for notification in me.notifications():
         alert = notification.payload
         gain = f", {alert['gain']:+.2f} for you" if "gain" in alert else ""

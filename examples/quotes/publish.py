@@ -25,10 +25,11 @@ def walk(seed: int, rounds: int) -> Iterator[list[dict[str, Any]]]:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--cluster", default="http://127.0.0.1:8600")
+    options.add_argument("--token", default="", help="the publisher's, where the cluster asks for one")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--rounds", type=int, default=12)
     given = options.parse_args()
-    with ClusterClient(given.cluster) as cluster:
+    with ClusterClient(given.cluster, token=given.token) as cluster:
         for quotes in walk(given.seed, given.rounds):
             # One round at a time: the next is sent when this one is in the table.
             cluster.publish("quotes", quotes, wait_commit=True)

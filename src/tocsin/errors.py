@@ -82,12 +82,14 @@ class RequestError(TocsinError):
 
 
 class StatementError(RequestError):
-    """A statement is wrong. `line` and `column` count from 1; 0 means the place is unknown."""
+    """A statement is wrong. `line` and `column` count from 1; 0 means the place is unknown. `about` names the parameter
+    that is meant, where it is not one place of the query."""
 
     code = "statement"
 
-    def __init__(self, message: str, *, text: str = "", line: int = 0, column: int = 0) -> None:
+    def __init__(self, message: str, *, text: str = "", line: int = 0, column: int = 0, about: str = "") -> None:
         super().__init__(message)
+        self.about = about
         self.text = text
         self.line = line
         self.column = column

@@ -273,6 +273,22 @@ def test_a_channel_is_paused_and_resumed(visitors: Any, town: Town) -> None:
     ]
 
 
+def test_who_may_subscribe_is_shown(visitors: Any, town: Town) -> None:
+    """A channel for everybody, and one for a class, with what brokers fill in."""
+    town.cluster.sql("""
+        CREATE CONTINUOUS CHANNEL ForMedics (etype STRING IS USER) AS
+          SELECT r.id FROM Reports r WHERE is_new(r) AND r.etype = :etype;
+        REVOKE SUBSCRIBE ON CHANNEL ForMedics FROM ALL;
+        GRANT SUBSCRIBE ON CHANNEL ForMedics TO CLASS medics
+    """)
+    page = visitors().open("channels")
+    expect(page.locator("tr[data-channel=SevereEmergencies]")).to_contain_text("granted to all")
+    row = page.locator("tr[data-channel=ForMedics]")
+    expect(row).to_contain_text("granted to medics")
+    expect(row).to_contain_text("etype IS USER")
+    town.cluster.sql("DROP CHANNEL ForMedics")
+
+
 def test_a_notification_arrives(visitors: Any, town: Town) -> None:
     """A channel is tried with parameters that were typed in, and what is published then arrives in the page."""
     visit = visitors()

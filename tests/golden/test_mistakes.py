@@ -17,9 +17,10 @@ from tocsin.cli.connecting import describe_failure
 from tocsin.cluster.channels.compiler.compile import compile_channel, compile_select
 from tocsin.cluster.channels.compiler.parameters import check_values
 from tocsin.cluster.channels.compiler.parse import parse_script, read_script
-from tocsin.cluster.channels.compiler.review import review_channel
+from tocsin.cluster.channels.compiler.review import review_channel, review_query
 from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset, Delete, Insert, Select, Statement
-from tocsin.cluster.datasets.core.records import misfit, reason_for_rejection
+from tocsin.cluster.datasets.core.inserts import records_of
+from tocsin.cluster.datasets.core.records import reason_for_rejection
 from tocsin.coordinator.api.users import Registration
 from tocsin.errors import InvalidValue, StatementError, TocsinError
 from tocsin.model.catalogue import Channel, ChannelKind, Parameter
@@ -51,6 +52,7 @@ SCRIPTS = [
     "CREATE DATASET Lines (id STRING)",
     "CREATE ACTIVE DATASET Lines (id STRING PRIMARY KEY)",
     "CREATE ACTIVE DATASET Lines (id STRING)",
+    "CREATE ACTIVE DATASET Lines (id STRING, PRIMARY KEY (line))",
     "CREATE REFERENCE DATASET Lines (id VARCHAR(20))",
     "CREATE REFERENCE DATASET bus-lines (id STRING)",
     "CREATE VIEW Late AS SELECT * FROM Positions",
@@ -58,6 +60,11 @@ SCRIPTS = [
     "CREATE OR REPLACE CONTINUOUS CHANNEL Late () AS SELECT 1",
     "CREATE CONTINUOUS CHANNEL Late AS SELECT p.id FROM Positions p WHERE is_new(p)",
     "CREATE CONTINUOUS CHANNEL Late ($line STRING) AS SELECT p.id FROM Positions p WHERE is_new(p)",
+    "CREATE CONTINUOUS CHANNEL Late (line) AS SELECT p.id FROM Positions p WHERE is_new(p) AND p.line = :line",
+    "CREATE CONTINUOUS CHANNEL Late (line STRING) SELECT p.id FROM Positions p WHERE is_new(p) AND p.line = :line",
+    "CREATE CONTINUOUS CHANNEL Mine () AS SELECT r.x FROM Riders r WHERE is_new(r) AND r.who = current_user()",
+    "CREATE CONTINUOUS CHANNEL Mine (who INT IS USER) AS SELECT r.x FROM Riders r WHERE is_new(r) AND r.who = :who",
+    "CREATE CONTINUOUS CHANNEL Mine (who STRING IS ME) AS SELECT r.x FROM Riders r WHERE is_new(r) AND r.who = :who",
     "CREATE CONTINUOUS CHANNEL Late () AS SELECT p.id FROM Positions p",
     "CREATE CONTINUOUS CHANNEL Late () PERIOD 10 SECONDS AS SELECT p.id FROM Positions p WHERE is_new(p)",
     "CREATE REPETITIVE CHANNEL Late () AS SELECT p.id FROM Positions p",
@@ -69,8 +76,11 @@ SCRIPTS = [
     f"{CHANNEL} AND p.lines = :line",
     f"{CHANNEL} AND p.delay_s = :line",
     f"{CHANNEL} AND p.line = :line AND p.delay_s > '60'",
+    f"{CHANNEL} AND p.delay_s / 60 > :line",
+    f"{CHANNEL} AND p.line = ':line'",
     f"{CHANNEL} AND p.line = :line AND p.day <> NULL",
     f"{CHANNEL} AND p.line = :line AND p.at > 'yesterday'",
+    f"{CHANNEL} AND p.line = :line AND p.at > '2026-11-16T12:00:00'",
     CHANNEL,
     f"{CHANNEL} AND p.line = :line AND p.at > now() - INTERVAL 5 MINUTES",
     f"{CHANNEL} AND p.line = :line AND p.at > current_timestamp",
@@ -87,19 +97,36 @@ SCRIPTS = [
     "CREATE CONTINUOUS CHANNEL Near () AS SELECT p.id FROM Positions p JOIN Riders r USING (x) WHERE is_new(p)",
     "CREATE CONTINUOUS CHANNEL Near () AS SELECT s.id FROM Stops s WHERE is_new(s)",
     "CREATE CONTINUOUS CHANNEL Near () AS SELECT id FROM Positions p JOIN Riders r ON p.x = r.x WHERE is_new(p) AND x",
-    "SELECT id, FROM Positions WHERE line = 'U1' GROUP line",
+    "SELECT line, count(*) FROM Positions WHERE line = 'U1' GROUP line",
+    "SELECT line, count(*) FROM Positions WHERE line = U1",
+    "SELECT id Positions",
     "SELECT id FROM city.Positions",
     "SELEC id FROM Positions",
     "SHOW TABLES",
+    "CREATE FEED positions FROM HTTP",
+    "CREATE FEED positions INTO Positions FROM KAFKA 'topic'",
+    "PAUSE Late",
+    "CREATE USER ann",
+    "CREATE ROLE medics",
+    "GRANT SELECT ON Positions TO eve",
+    "GRANT SUBSCRIBE ON Late TO ALL",
+    "GRANT SUBSCRIBE ON CHANNEL Late TO USER eve",
+    "GRANT PUBLISH ON FEED positions TO ALL",
+    "REVOKE SUBSCRIBE ON CHANNEL Late TO ALL",
+    "SHOW GRANTS FOR eve",
+    "FORGET ann",
     "UPDATE Riders SET x = 1 WHERE who = 'ann'",
     "DELETE FROM Riders",
     "DELETE FROM Riders WHERE whom = 'ann'",
+    "DELETE FROM Riders WHERE who = NULL",
+    "DELETE FROM Riders WHERE who = 5",
     "TRUNCATE Riders",
     "DROP VIEW Late",
     "ALTER DATASET Riders DROP COLUMN x",
     "INSERT INTO Stops SELECT * FROM Positions",
     "INSERT INTO Positions (id, delay_s) VALUES ('a', 'late')",
     "INSERT INTO Positions (id, at) VALUES ('a', now())",
+    "INSERT INTO Stops VALUES ('a')",
     "LOAD DATASET Stops FROM stops.csv",
     "LOAD DATASET Stops FROM 'stops.xlsx'",
     "SHOW FEEDS;\n\nSHOW CHANELS;\nSHOW DATASETS",
@@ -156,12 +183,9 @@ def check(statement: Statement) -> None:
         case Select(sql):
             compile_select(sql, DATASETS)
         case Delete():
-            compile_select(statement.doomed, DATASETS)
+            review_query(statement.doomed, DATASETS)
         case Insert(dataset, columns, rows):
-            schema = DATASETS[dataset.lower()].schema
-            for number, row in enumerate(rows, 1):
-                if reason := misfit(schema, dict(zip(columns or schema.names, row, strict=True))):
-                    raise InvalidValue(f"row {number}: {reason}; nothing was inserted")
+            records_of(DATASETS[dataset.lower()], columns, rows)
 
 
 def answer_to_record(record: object) -> str:

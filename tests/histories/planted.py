@@ -98,6 +98,7 @@ class _Nothing(dict[Any, Any]):
 
 
 def _claim_in_part(substitute: Substitute) -> None:
+    from tocsin.broker.core import claiming
     from tocsin.broker.core.events import StoreSubscription
     from tocsin.broker.core.sessions import Session
     from tocsin.broker.core.subscribing import Subscribing
@@ -116,6 +117,8 @@ def _claim_in_part(substitute: Substitute) -> None:
 
     substitute(Session, "__init__", without_what_is_brought)
     substitute(Subscribing, "subscribe", without_storing_it)
+    # Else the former broker holds on for so long that most of it comes right.
+    substitute(claiming, "_UNTOLD_LINGER_S", claiming._LINGER_S)
 
 
 def _believe_old_copies(substitute: Substitute) -> None:
@@ -161,6 +164,7 @@ def _claim_before_holding(substitute: Substitute) -> None:
             self._reports.claim(session)
 
     substitute(claiming, "_LINGER_S", 0.0)
+    substitute(claiming, "_UNTOLD_LINGER_S", 0.0)
     substitute(claiming.Claims, "claim_when_whole", claim)
 
 

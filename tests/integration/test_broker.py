@@ -312,14 +312,17 @@ def test_limits(network: Network) -> None:
 
 
 def test_silence(network: Network) -> None:
-    """Who answers pings stays, however quiet; who neither says hello nor answers is closed."""
+    """Who answers pings stays, however quiet; who says no hello or no pong is closed, and so is half a request."""
     token = network.token("quiet")
     with (
         network.broker("listening", idle_after_s=1, hello_timeout_s=2) as broker,
         network.hello(broker, token) as quiet,
         socket_to(broker) as shy,
+        socket.create_connection((broker.host, broker.port), timeout=20) as half,
     ):
+        half.sendall(b"GET /healthz HTTP/1.1\r\nHo")
         assert closed_with(shy) == CLOSE_IDLE
+        assert half.recv(1000) == b""
         with socket.create_connection((broker.host, broker.port)) as deaf:
             key = "dGhlIHNhbXBsZSBub25jZQ=="
             headers = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"

@@ -447,9 +447,11 @@ def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
                 case.path_parameters[name] = known_names[name]
             if known and isinstance(case.body, dict):
                 case.body.pop("identity", None)  # Else the name is another's from then on.
+            if case.operation.path == "/v1/forget" and isinstance(case.body, dict):
+                case.body["wait_s"] = 0  # There is no broker behind the one that is registered.
             return {"Authorization": f"Bearer {tokens[-1]}"} if known else None
 
-        check_document(url, adapt, operations=35, examples=20, before_each=prepare)
+        check_document(url, adapt, operations=36, examples=20, before_each=prepare)
         assert httpx.get(f"{url}/healthz").json() == {"state": "ready"}
 
 

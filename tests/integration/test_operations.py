@@ -95,7 +95,7 @@ def test_a_feed_made_anew_counts_anew(live: Live) -> None:
 
 
 def test_the_catalogue_tells_what_exists(live: Live) -> None:
-    """GET /v1/catalogue has datasets with columns and key, channels with parameters, and feeds."""
+    """GET /v1/catalogue has datasets with columns and key, channels with parameters, feeds, and who may use them."""
     live.sql("""
         CREATE KEYED DATASET OpPlaces (who STRING, floor INT, at TIMESTAMP, PRIMARY KEY (who, floor));
         CREATE FEED op_places INTO OpPlaces FROM HTTP;
@@ -103,6 +103,10 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
           SELECT p.at FROM OpPlaces p WHERE is_new(p) AND p.who = :who AND p.floor = :floor;
         CREATE CONTINUOUS CHANNEL OpAny () AS SELECT p.who FROM OpPlaces p WHERE is_new(p);
         PAUSE CHANNEL OpAny;
+        REVOKE SUBSCRIBE ON CHANNEL OpAny FROM ALL;
+        GRANT SUBSCRIBE ON CHANNEL OpAny TO CLASS medics;
+        CREATE PUBLISHER OpDoor;
+        GRANT PUBLISH ON FEED op_places TO PUBLISHER opdoor;
     """)
     found = live.client.catalogue()
     assert {
@@ -122,11 +126,15 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
             {"name": "who", "type": "STRING", "maximum": None, "filled_by": None},
             {"name": "floor", "type": "INT", "maximum": None, "filled_by": None},
         ],
+        "granted_to": None,
     } in found["channels"]
     anyone = {"name": "OpAny", "kind": "CONTINUOUS", "period_s": None, "is_paused": True, "parameters": []}
-    assert anyone in found["channels"]
-    assert {"name": "op_places", "dataset": "OpPlaces", "source": "HTTP"} in found["feeds"]
-    live.sql("DROP CHANNEL OpAny; DROP CHANNEL OpEvery; DROP FEED op_places; DROP DATASET OpPlaces")
+    assert {**anyone, "granted_to": ["medics"]} in found["channels"]
+    feed = {"name": "op_places", "dataset": "OpPlaces", "source": "HTTP", "publishers": ["OpDoor"]}
+    assert feed in found["feeds"]
+    live.sql(
+        "DROP PUBLISHER OpDoor; DROP CHANNEL OpAny; DROP CHANNEL OpEvery; DROP FEED op_places; DROP DATASET OpPlaces"
+    )
     after = live.client.catalogue()
     names = {one["name"] for kind in ("datasets", "channels", "feeds") for one in after[kind]}
     assert not names & {"OpPlaces", "OpEvery", "OpAny", "op_places"}

@@ -81,7 +81,8 @@ def test_nobody_follows_somebody_elses_location(network: Network) -> None:
 
 
 def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(network: Network) -> None:
-    """Who has no grant is refused; who loses it is told, and gets nothing more. A publisher's token does one thing."""
+    """Who has no grant is refused, and nobody gives themselves another class. Who loses a grant is told, and gets
+    nothing more. Grants go with what they are on. A publisher's token does one thing."""
     live = network.live
     live.sql(
         """REVOKE SUBSCRIBE ON CHANNEL NearMe FROM ALL;
@@ -100,6 +101,13 @@ def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(netwo
     ):
         assert _refusal(eve, "NearMe", radius_m=50)["code"] == "not_granted"
         bob.subscribe("NearMe", radius_m=50)
+        live.sql(
+            """CREATE CONTINUOUS CHANNEL Cleared (class STRING IS CLASS) AS
+              SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :class"""
+        )
+        assert _refusal(eve, "Cleared", **{"class": "medics"})["code"] == "forbidden"
+        assert eve.subscribe("Cleared")["parameters"] == {"class": ""}
+        assert bob.subscribe("Cleared")["parameters"] == {"class": "medics"}
         (created,) = live.rows("CREATE PUBLISHER station")
         live.sql("GRANT PUBLISH ON FEED reports TO PUBLISHER station")
         with ClusterClient(live.url, token=created["token"]) as station:
@@ -112,12 +120,14 @@ def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(netwo
                     refused()
             assert bob.payloads(1) == [{"id": "1", "user_id": "bob", "metres": 10.0}]
             (answer,) = live.sql("REVOKE SUBSCRIBE ON CHANNEL NearMe FROM CLASS medics")
-            assert answer["message"].endswith("1 subscriptions end")
+            assert answer["message"].endswith("; 1 subscription ends")
             assert "not granted to permission class 'medics'" in bob.next_of("failed")["reason"]
             station.publish("reports", [{"id": "2", "x": 0, "y": 0}], wait_commit=True)
             assert _refusal(bob, "NearMe", radius_m=60)["code"] == "not_granted"
             live.sql("GRANT SUBSCRIBE ON CHANNEL NearMe TO ALL")
             assert eve.subscribe("NearMe", radius_m=50)["parameters"]["user_id"] == "eve"
+            live.sql("DROP CHANNEL NearMe")
+            assert [row["on"] for row in live.rows("SHOW GRANTS")] == ["Cleared", "reports"]
             live.sql("DROP PUBLISHER station")
             with pytest.raises(ServerError, match="token"):
                 station.publish("reports", [{"id": "3", "x": 0, "y": 0}])

@@ -352,6 +352,11 @@ def test_if_exists_and_if_not_exists_do_nothing_quietly(live: Live) -> None:
         live.sql("CREATE REFERENCE DATASET IF NOT EXISTS StMaybe (id STRING)")
         live.sql("CREATE FEED IF NOT EXISTS st_maybe INTO StMaybe FROM HTTP")
         live.sql("CREATE REPETITIVE CHANNEL IF NOT EXISTS StMaybeToo () PERIOD 1 HOURS AS SELECT m.id FROM StMaybe m")
+        live.sql("CREATE PUBLISHER IF NOT EXISTS st_station; GRANT PUBLISH ON FEED st_maybe TO PUBLISHER st_station")
+    for again in ("REFERENCE DATASET StMaybe (id STRING)", "PUBLISHER ST_STATION"):
+        told = live.refusal(f"CREATE {again}")["message"]
+        assert told.endswith("exists already; IF NOT EXISTS before the name leaves it as it is")
+    live.sql("DROP PUBLISHER st_station")
     for _ in range(2):
         live.sql("DROP CHANNEL IF EXISTS StMaybeToo; DROP FEED IF EXISTS st_maybe; DROP DATASET IF EXISTS StMaybe")
     for kind in ("DATASET", "FEED", "CHANNEL"):

@@ -18,7 +18,7 @@ def channel(live: Live) -> str:
           SELECT r.id FROM SuRecords r WHERE is_new(r) AND r.n = :n AND r.x >= :least;
         CREATE CONTINUOUS CHANNEL SuTyped (s STRING, b BOOLEAN, i INT, l BIGINT, d DOUBLE, t TIMESTAMP, day DATE) AS
           SELECT r.id FROM SuRecords r WHERE is_new(r) AND r.id = :s AND :b AND r.n = :i AND r.n < :l AND r.x < :d
-            AND :t < TIMESTAMP '2030-01-01 00:00:00' AND :day < DATE '2030-01-01';
+            AND :t < TIMESTAMP '2030-01-01 00:00:00Z' AND :day < DATE '2030-01-01';
     """)
     return "SuWanted"
 

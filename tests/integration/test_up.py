@@ -244,6 +244,43 @@ def test_status_tells_what_runs_where_since_when(folder: Folder) -> None:
         assert folder.status()[1]["processes"][0]["starts"] == 2
 
 
+@pytest.mark.parametrize("command", ["up", "status", "down"])
+def test_no_folder_is_not_the_one_that_one_is_in(folder: Folder, command: str) -> None:
+    """`--data-dir "$DATA"` without DATA set: files would be all over the place."""
+    code, said = folder.ask(command, "--data-dir", "")
+    assert code == 2
+    assert "no folder is named" in said
+    assert list(folder.folder.iterdir()) == []
+
+
+def test_hints_name_the_folder_that_was_asked_about(folder: Folder) -> None:
+    """What is typed as it is written does what it says."""
+    assert folder.ask("status", "--data-dir", "other")[1] == (
+        "nothing runs in other: start it with `tocsin up --data-dir other`"
+    )
+
+
+def test_a_folder_that_somebody_else_has_is_said_with_who_it_is(folder: Folder) -> None:
+    """By all three commands, in one line; whoever it is goes on."""
+    held = "import sys, time; from tocsin.runtime.folders import locked_folder; from pathlib import Path\n"
+    held += "with locked_folder(Path('data'), 'x'): print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", held],
+        cwd=folder.folder,
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        for command in (("up",), ("status",), ("down",)):
+            code, said = folder.ask(*command)
+            assert code == 1
+            assert f"in use by process {other.pid} (" in " ".join(said.split())
+        assert other.poll() is None
+        other.communicate()
+
+
 def test_down_ends_what_up_has_started(folder: Folder) -> None:
     """It waits for the end, says what it did, and is content where nothing runs."""
     assert folder.ask("down") == (0, "nothing runs in data")

@@ -42,6 +42,7 @@ class Channel:
     most_pairs: int = 10**9
     #: Rows that fail when they are run together.
     fails_from_rows: int = 10**9
+    is_wanted: bool = False
     strikes: Counter[int] = field(default_factory=Counter)
 
     kept: Counter[Pair] = field(default_factory=Counter)
@@ -65,7 +66,8 @@ class Channel:
         return Done()
 
     def run(self) -> Channel:
-        steps = Splitting(self.rows, self.subscriptions, self.strikes, self.proven.__contains__).steps()
+        proven = self.proven.__contains__
+        steps = Splitting(self.rows, self.subscriptions, self.strikes, proven, is_wanted=self.is_wanted).steps()
         answer: Outcome | None = None
         while True:
             try:
@@ -197,3 +199,10 @@ def test_too_many_bad_records_are_a_matter_for_a_person() -> None:
     with pytest.raises(SplittingFailed, match="more than 100 records") as failure:
         channel.run()
     assert not failure.value.is_channel
+
+
+def test_a_person_who_has_looked_gets_to_the_end() -> None:
+    """All that fails is set aside then, and nothing else."""
+    channel = Channel(500, [1, 2, 3, 4], frozenset(range(0, 500, 2)), is_wanted=True).run()
+    assert {one.row for one in channel.set_aside} == channel.bad_rows
+    assert channel.kept == Counter((row, one) for row in range(1, 500, 2) for one in channel.subscriptions)

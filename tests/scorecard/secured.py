@@ -33,7 +33,11 @@ REVOKE SUBSCRIBE ON CHANNEL Staff FROM ALL;
 GRANT SUBSCRIBE ON CHANNEL Staff TO CLASS staff;
 CREATE PUBLISHER station;
 GRANT PUBLISH ON FEED others TO PUBLISHER station;
+CREATE PUBLISHER former;
+GRANT PUBLISH ON FEED others TO PUBLISHER former;
+DROP PUBLISHER former;
 """
+PASSWORD = "correct horse battery"
 CHANNEL = "OnTopic"
 #: Its parameters are filled in with who has connected.
 OWN_CHANNEL = "Own"
@@ -54,6 +58,8 @@ class Secured:
     broker_token: str
     #: May publish to the feed `others`.
     publisher_token: str
+    #: Might.
+    dropped_publisher_token: str
 
     def servers(self) -> tuple[ServerProcess, ...]:
         return (self.cluster, self.coordinator, self.broker)
@@ -74,7 +80,7 @@ class Secured:
             "java": sum(one.children_bytes for one in used.values())
         }
 
-    def register(self, user: str, password: str = "correct horse battery") -> str:
+    def register(self, user: str, password: str = PASSWORD) -> str:
         """Make a user; returns a token."""
         answer = httpx.post(f"{self.coordinator.url}/v1/users", json={"name": user, "password": password})
         answer.raise_for_status()
@@ -131,7 +137,7 @@ def secured(broker_settings: dict[str, Any] | None = None) -> Iterator[Secured]:
             )
         )
         with ClusterClient(network.cluster.url, token=cluster_token) as client:
-            (created,) = [answer for answer in client.sql(SCHEMA) if "token" in answer["columns"]]
-            publisher_token = str(created["rows"][0][1])
-        opening = (cluster_token, operator_token, broker_token, publisher_token)
+            created = [answer for answer in client.sql(SCHEMA) if "token" in answer["columns"]]
+            publisher_tokens = [str(answer["rows"][0][1]) for answer in created]
+        opening = (cluster_token, operator_token, broker_token, *publisher_tokens)
         yield Secured(folder, network.cluster, network.coordinator, network.brokers["broker-1"], *opening)

@@ -88,7 +88,12 @@ function ChannelRow({ channel: one }: { channel: Channel }) {
     <tr data-channel={one.name}>
       <th scope="row">
         {one.name}
-        <small class="muted">{one.parameters.map((parameter) => `${parameter.name} ${parameter.type}`).join(', ')}</small>
+        <small class="muted">
+          {[
+            ...one.parameters.map((parameter) => `${parameter.name} ${parameter.type}`),
+            ...one.filled.map((parameter) => `${parameter.name} IS ${parameter.filled_by}`),
+          ].join(', ')}
+        </small>
       </th>
       <td data-label="Runs">
         {one.period_s === null ? 'when records arrive' : `every ${seconds(one.period_s)}`}
@@ -96,6 +101,7 @@ function ChannelRow({ channel: one }: { channel: Channel }) {
       </td>
       <td data-label="Subscriptions" class="number">
         {count(one.subscriptions)}
+        <small class="muted"> {grantedTo(one)}</small>
       </td>
       <td data-label="Last run" class="number">
         {one.runs ? seconds(one.last_run_s) : '–'}
@@ -133,6 +139,12 @@ function ChannelRow({ channel: one }: { channel: Channel }) {
       )}
     </tr>
   )
+}
+
+function grantedTo(channel: Channel): string {
+  if (channel.granted_to === null) return 'granted to all'
+  const classes = channel.granted_to.map((one) => one || 'users without a class')
+  return classes.length ? `granted to ${classes.join(', ')}` : 'granted to nobody'
 }
 
 async function pause(channel: Channel): Promise<void> {
@@ -187,7 +199,7 @@ function FeedRow({ feed: one }: { feed: Feed }) {
     <tr data-feed={one.name}>
       <th scope="row">
         {one.name}
-        <small class="muted">{one.source}</small>
+        <small class="muted">{[one.source, ...one.publishers].join(', ')}</small>
       </th>
       <td data-label="Into">{one.dataset}</td>
       <td data-label="Records" class="number">

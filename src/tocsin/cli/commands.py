@@ -33,6 +33,7 @@ COMMANDS = {
     "publish": Entry("tocsin.cli.publish:run_publish", "Publish records"),
     "subscribe": Entry("tocsin.cli.subscribe:run_subscribe", "Subscribe to channels and print notifications"),
     "results": Entry("tocsin.cli.results:run_results", "Show the results that were made for a broker's subscriptions"),
+    "forget": Entry("tocsin.cli.forget:run_forget", "Remove a person for good"),
     "dead-letters": Entry(
         "tocsin.cli.dead_letters:app", "Records that did not fit: list, show, replay and discard them"
     ),

@@ -12,7 +12,14 @@ import typer
 from tocsin.cli.terminal import AsJson, fail, out, print_json
 from tocsin.cli.up import DataDir
 from tocsin.runtime.folders import is_locked
-from tocsin.runtime.run_records import RunRecord, kill_processes_of, read_record, remove_record, running_record
+from tocsin.runtime.run_records import (
+    RunRecord,
+    holder_of,
+    kill_processes_of,
+    read_record,
+    remove_record,
+    running_record,
+)
 
 #: More than `tocsin up` takes at most: it kills what does not end.
 _STOP_TIMEOUT_S = 25.0
@@ -29,7 +36,7 @@ def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
     running = running_record(data_dir)
     record = running or read_record(data_dir)
     if running is None and is_locked(data_dir):
-        fail(f"the data folder {data_dir} is in use by a process that is no `tocsin up`; it goes on")
+        fail(f"the data folder {data_dir} is in use by {holder_of(data_dir)}, which says nothing of itself; it goes on")
     in_time = running is None or _end(running, data_dir)
     left = kill_processes_of(record.run) if record is not None else 0
     if record is not None and running is None:

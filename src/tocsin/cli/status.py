@@ -11,9 +11,9 @@ import typer
 
 from tocsin.cli.system import health_client, state_at
 from tocsin.cli.terminal import AsJson, out, print_json, print_rows
-from tocsin.cli.up import DataDir
+from tocsin.cli.up import DataDir, at_folder
 from tocsin.runtime.folders import is_locked
-from tocsin.runtime.run_records import ProcessRecord, RunRecord, is_process_of, read_record, running_record
+from tocsin.runtime.run_records import ProcessRecord, RunRecord, holder_of, is_process_of, read_record, running_record
 
 READY = "ready"
 ENDED = "ended"
@@ -42,13 +42,19 @@ def run_status(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> Non
             }
         )
     elif running is None and not any(one["pid"] for one in processes):
-        held = "another process has the folder" if is_locked(data_dir) else "start it with `tocsin up`"
-        out.print(f"nothing runs in {data_dir}: {held}", markup=False, soft_wrap=True)
+        option = at_folder(data_dir)
+        held = f"the folder is in use by {holder_of(data_dir)}" if is_locked(data_dir) else ""
+        out.print(
+            f"nothing runs in {data_dir}: {held or f'start it with `tocsin up{option}`'}", markup=False, soft_wrap=True
+        )
     else:
         _show(processes)
         if running is None:
+            option = at_folder(data_dir)
+            gone = "the `tocsin up` that started these is gone"
             out.print(
-                "the `tocsin up` that started these is gone; `tocsin down` ends them, `tocsin up` starts anew",
+                f"{gone}; `tocsin down{option}` ends them, `tocsin up{option}` starts anew",
+                markup=False,
                 soft_wrap=True,
             )
     if not is_ready:

@@ -19,7 +19,14 @@ from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.errors import ClusterFailure, TocsinError
 from tocsin.runtime.folders import check_usable, lock_folder
 from tocsin.runtime.ports import check_port
-from tocsin.runtime.run_records import kill_processes_of, read_record, remove_record, running_record, write_record
+from tocsin.runtime.run_records import (
+    holder_of,
+    kill_processes_of,
+    read_record,
+    remove_record,
+    running_record,
+    write_record,
+)
 from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings
 from tocsin.variables import CLUSTER_URL, COORDINATOR_URL, variable_of
 
@@ -27,12 +34,22 @@ _TITLE = "the data folder"
 #: Java ends by itself when its cluster has ended, within half a second on a quiet machine.
 _JAVA_WITHIN_S = 3.0
 
-DataDir = Annotated[Path, typer.Option(help="The data directory of `tocsin up`.")]
+
+def _folder(text: str | Path) -> Path:
+    """A folder as it was typed. An empty text, such as a variable that is not set, would be the folder one is in."""
+    if not str(text).strip():
+        raise typer.BadParameter("no folder is named; `.` is the one that you are in")
+    return Path(text)
+
+
+DataDir = Annotated[Path, typer.Option(parser=_folder, metavar="PATH", help="The data directory of `tocsin up`.")]
 
 
 def run_up(
     brokers: Annotated[int, typer.Option(min=1, max=50, help="How many brokers.")] = 3,
-    data_dir: Annotated[Path, typer.Option(help="Where everything durable lives.")] = Path("data"),
+    data_dir: Annotated[
+        Path, typer.Option(parser=_folder, metavar="PATH", help="Where everything durable lives.")
+    ] = Path("data"),
     host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
     cluster_port: Annotated[int | None, typer.Option(help="The data cluster's port. [default: 8600]")] = None,
     coordinator_port: Annotated[int | None, typer.Option(help="The coordinator's port. [default: 8500]")] = None,
@@ -91,7 +108,7 @@ def _had_alone(data_dir: Path) -> Iterator[None]:
 def _in_use(data_dir: Path) -> str:
     record = running_record(data_dir)
     if record is None:
-        return f"{_TITLE} {data_dir} is in use by another process"
+        return f"{_TITLE} {data_dir} is in use by {holder_of(data_dir)}; give another with --data-dir"
     since = datetime.fromtimestamp(record.began_at_us / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     option = at_folder(data_dir)
     return (

@@ -49,6 +49,11 @@ class CoordinatorClient(HttpClient):
         """Make all tokens of a user void that were issued up to now."""
         return self._json("POST", f"/v1/users/{path_part(user)}/revoke")
 
+    def forget(self, person: str, *, by: str = "operator") -> dict[str, Any]:
+        """Have nothing of the coordinator's, nor of any broker that is there, name a person. Returns whether there was
+        such a user, how many sessions went, which brokers have done it, and which do it when they are back."""
+        return self._json("POST", "/v1/forget", json={"name": person, "by": by}, timeout=_PLAN_TIMEOUT_S)
+
     # Brokers
 
     def brokers(self) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, Param
 from tocsin.model.grants import Action, Grant
 from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.runtime.files import make_private
+from tocsin.runtime.free_pages import erase_free_pages
 from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
@@ -245,6 +246,10 @@ class Cluster:
         for channel, ids in named.items():
             self.results.tell_ended(channel, ids, reason, self.clock.now_us())
         self.registry.end([one for ids in named.values() for one in ids])
+
+    def erase_free_pages(self) -> None:
+        """Have the catalogue's database hold nothing but rows that are there."""
+        erase_free_pages(self._database)
 
     def pause(self, name: str) -> bool:
         """Have a channel not run any more, also after a restart; False if it was paused already.

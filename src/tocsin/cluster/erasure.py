@@ -1,12 +1,16 @@
-"""FORGET PERSON: whatever names a person goes, from datasets, dead letters, results and subscriptions.
+"""FORGET PERSON: whatever names a person goes, from datasets, dead letters, results and subscriptions, and from the
+files that held it.
 
-A row names somebody if one of its texts is the name, a result or a dead letter if its JSON has the name as a value, a
-subscription if it was asked for with the name. A name inside a longer text is not found: nobody could tell whose it is.
+A row names somebody if one of its texts is the name, a result if its JSON has the name as a value, a subscription if it
+was asked for with the name. A name inside a longer text is not found: nobody could tell whose it is. A dead letter may
+be no JSON at all: it names somebody if the name is a word of it.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +20,15 @@ import pyarrow.compute as pc
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.datasets.tables import Table
+from tocsin.errors import Unavailable
 from tocsin.model.catalogue import DatasetKind
 from tocsin.model.schema import ColumnType
 
+#: What can't be a part of a user's name.
+_NO_NAME = r"[^A-Za-z0-9_.@~-]"
+#: How long the landing log may be held up by requests that are being written, and how often it is looked at.
+_PATIENCE_S = 10.0
+_PAUSE_S = 0.05
 #: Rows that one deletion names; each rewrites the files that hold them.
 _CHUNK = 1_000
 
@@ -34,16 +44,38 @@ class Forgotten:
 
 
 def forget_person(cluster: Cluster, name: str) -> Forgotten:
-    """Between two batches, so that nothing comes back that is on its way into a table. What the landing log holds must
-    be in tables before."""
+    """Between two batches, so that nothing comes back that is on its way into a table. What the landing log holds is in
+    tables before, and then removed from the log with all that came before it.
+
+    Raises CancelledError if the cluster stops before it has begun."""
+    begin = cluster.intake.landing.begin_segment()
+    cluster.intake.wait_ingested(begin).result()
     as_json = json.dumps(name, ensure_ascii=False)
     with cluster.statement_lock, cluster.ingestion.batch_lock:
         rows = sum(_forget_rows(stored, name) for stored in cluster.store)
-        letters = sum(_forget_dead_letters(stored.dead_letters, as_json) for stored in cluster.store)
+        letters = sum(_forget_dead_letters(stored.dead_letters, name) for stored in cluster.store)
         named = cluster.withdraw_subscriptions(name)
         results = cluster.results.forget([one for ids in named.values() for one in ids], as_json)
         cluster.tell_withdrawn(named)
+        # While no batch runs: most of what reads files waits.
+        cluster.maintenance.erase_past()
+        cluster.executor.views.forget_idle()
+    _erase_traces(cluster, name, begin)
     return Forgotten(rows, letters, results, sum(map(len, named.values())))
+
+
+def _erase_traces(cluster: Cluster, name: str, begin: int) -> None:
+    """Have neither the landing log before `begin`, where a segment begins, nor a database hold what was removed."""
+    deadline_s = cluster.clock.monotonic_s() + _PATIENCE_S
+    cluster.maintenance.release_log(again=True)
+    while not cluster.intake.has_released(begin):
+        # A request that had claimed its idempotency key before is still being written.
+        if cluster.clock.monotonic_s() > deadline_s:
+            raise Unavailable("the landing log is held up; give the statement again", retry_after_s=1.0)
+        time.sleep(_PAUSE_S)
+        cluster.maintenance.release_log(again=True)
+    cluster.intake.forget_keys_with(name)
+    cluster.erase_free_pages()
 
 
 def _forget_rows(stored: StoredDataset, name: str) -> int:
@@ -69,10 +101,11 @@ def _forget_rows(stored: StoredDataset, name: str) -> int:
     return count
 
 
-def _forget_dead_letters(letters: Table, as_json: str) -> int:
-    found = letters.read(
-        where=pc.match_substring(pc.field("raw").cast(pa.string()), as_json), columns=["position", "line"]
-    )
+def _forget_dead_letters(letters: Table, name: str) -> int:
+    forms = "|".join(sorted({re.escape(name), re.escape(json.dumps(name)[1:-1])}))
+    pattern = rf"(^|{_NO_NAME})({forms})($|{_NO_NAME})"
+    named = pc.match_substring_regex(pc.field("raw").cast(pa.string()), pattern)
+    found = letters.read(where=named, columns=["position", "line"])
     for chunk in _in_chunks(found):
         conditions = (f"(position = {one['position']} AND line = {one['line']})" for one in chunk.to_pylist())
         letters.delete(" OR ".join(conditions))

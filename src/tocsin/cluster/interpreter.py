@@ -22,11 +22,11 @@ from tocsin.cluster.answers import Answer
 from tocsin.cluster.channels.compiler import statements as st
 from tocsin.cluster.channels.compiler.compile import RelationRole, compile_channel, compile_select
 from tocsin.cluster.channels.compiler.parse import read_script
-from tocsin.cluster.channels.compiler.review import review_channel
+from tocsin.cluster.channels.compiler.review import review_channel, review_query
 from tocsin.cluster.channels.spark_verdict import explain
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.arrow import wire_values
-from tocsin.cluster.datasets.core.records import misfit
+from tocsin.cluster.datasets.core.inserts import records_of
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.reference_keys import key_columns, repeats
 from tocsin.cluster.erasure import forget_person, in_words
@@ -110,7 +110,7 @@ class Interpreter:
             except AlreadyExists as exc:
                 if getattr(statement, "if_not_exists", False):
                     return Answer(f"{exc}{self._difference(statement)}: nothing to do")
-                raise
+                raise AlreadyExists(f"{exc}; IF NOT EXISTS before the name leaves it as it is") from exc
             except NotFound as exc:
                 if getattr(statement, "if_exists", False):
                     return Answer(f"{exc}: nothing to do")
@@ -203,18 +203,7 @@ class Interpreter:
         """Through the landing log, like everything else, and waits until the rows are in the table."""
         cluster = self._cluster
         dataset = cluster.catalogue.dataset(statement.dataset)
-        names: list[str] = []
-        for given in statement.columns or dataset.schema.names:
-            if (column := dataset.schema.find(given)) is None:
-                known = ", ".join(dataset.schema.names)
-                raise InvalidValue(f"dataset {dataset.name} has no column {given}; it has {known}")
-            names.append(column.name)
-        for number, row in enumerate(statement.rows, 1):
-            if len(row) != len(names):
-                raise InvalidValue(f"row {number} has {len(row)} values for {len(names)} columns")
-            if (reason := misfit(dataset.schema, dict(zip(names, row, strict=True)))) is not None:
-                raise InvalidValue(f"row {number}: {reason}; nothing was inserted")
-        records = [dict(zip(names, row, strict=True)) for row in statement.rows]
+        records = records_of(dataset, statement.columns, statement.rows)
         if dataset.kind is DatasetKind.REFERENCE and dataset.schema.primary_key:
             taken = cluster.store[dataset.name].keys()
             for at, reason in repeats(taken, key_columns(dataset.schema, records), dataset.schema.primary_key).items():
@@ -246,7 +235,7 @@ class Interpreter:
                 f"{dataset.name} is an ACTIVE dataset: its rows have been told to subscribers, and stay until "
                 "dataset_retention_s has passed; rows of KEYED and REFERENCE datasets can be deleted"
             )
-        compile_select(statement.doomed, cluster.catalogue.datasets)
+        review_query(statement.doomed, cluster.catalogue.datasets)
         with cluster.statement_lock, cluster.ingestion.batch_lock:
             stored = cluster.store[dataset.name]
             before = len(stored)
@@ -258,12 +247,11 @@ class Interpreter:
         return Answer(f"{count} row{'' if count == 1 else 's'} deleted from {dataset.name}")
 
     def _forget(self, statement: st.ForgetPerson) -> Answer:
-        intake = self._cluster.intake
         try:
-            intake.wait_ingested(intake.landing.end).result()
+            forgotten = forget_person(self._cluster, statement.name)
         except CancelledError:
             raise Unavailable("the cluster stopped; nothing was removed", retry_after_s=1.0) from None
-        return Answer(in_words(forget_person(self._cluster, statement.name), statement.name))
+        return Answer(in_words(forgotten, statement.name))
 
     def _load(self, statement: st.LoadDataset) -> Answer:
         cluster = self._cluster
@@ -348,6 +336,7 @@ class Interpreter:
                 cluster.metrics.forget_feed(feed.name)
             case st.Kind.CHANNEL:
                 channel = cluster.catalogue.drop_channel(name)
+                cluster.grants.forget(Action.SUBSCRIBE, channel.name)
                 count = cluster.retire(channel)
                 ended = f"{count} subscription{'' if count == 1 else 's'} ended with it"
                 return Answer(f"channel {channel.name} dropped; {ended}")
@@ -367,7 +356,7 @@ class Interpreter:
         ended = self._cluster.revoke(found)
         if ended is None:
             return Answer(f"{found}: not granted, nothing to do")
-        note = f"; {ended} subscriptions end" if found.action is Action.SUBSCRIBE else ""
+        note = f"; {ended} subscription{' ends' if ended == 1 else 's end'}" if found.action is Action.SUBSCRIBE else ""
         return Answer(f"revoked: {found}{note}")
 
     def _existing(self, grant: Grant) -> Grant:

@@ -52,6 +52,7 @@ class Maintenance:
         self._ingested_position = ingested_position
         self._run_over = run_over
         self._released = -1
+        self._releasing = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep_up, name="maintenance", daemon=True)
 
@@ -63,15 +64,17 @@ class Maintenance:
         if self._thread.is_alive():
             self._thread.join()
 
-    def release_log(self) -> None:
-        """Let the landing log go of what is in tables, once the tables are on disk for certain."""
-        position = self._ingested_position()
-        for table in self._tables():
-            table.sync()
-        if position == self._released:
-            return
-        self._intake.release(position)
-        self._released = position
+    def release_log(self, *, again: bool = False) -> None:
+        """Let the landing log go of what is in tables, once the tables are on disk for certain. `again`: also if
+        nothing has come since the last time."""
+        with self._releasing:
+            position = self._ingested_position()
+            for table in self._tables():
+                table.sync()
+            if position == self._released and not again:
+                return
+            self._intake.release(position)
+            self._released = position
 
     def _keep_up(self) -> None:
         next_release = next_tidy = 0.0
@@ -95,6 +98,11 @@ class Maintenance:
                 job()
         except Exception as exc:
             log.warning("upkeep failed; trying again later", job=job.__name__, exc_info=exc)
+
+    def erase_past(self) -> None:
+        """Have no file of any table hold what was deleted or replaced."""
+        for table in self._tables():
+            table.erase_past()
 
     def _tables(self) -> list[Table]:
         datasets = [table for stored in self._store for table in (stored.rows, stored.dead_letters)]

@@ -23,6 +23,7 @@ from tocsin.errors import InvalidValue
 from tocsin.runtime import exits
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
+from tocsin.runtime.folders import blaming_full_disk
 from tocsin.runtime.http import LimitBodies, NameRun, answer_errors
 from tocsin.runtime.ports import check_port
 from tocsin.settings import ClusterSettings
@@ -31,6 +32,7 @@ log = structlog.get_logger(__name__)
 
 _WATCH_EVERY_S = 1.0
 _KEEP_ALIVE_S = 75
+_FOLDER_TITLE = "the cluster's data folder"
 #: An end in order takes a second or two. What takes longer waits for a run that is stuck, and a kill loses nothing.
 _STOP_WITHIN_S = 15.0
 
@@ -107,7 +109,8 @@ def make_app(
 def _start(cluster: Cluster, spark: SparkSession | None) -> None:
     begin_s = cluster.clock.monotonic_s()
     try:
-        cluster.start(spark)
+        with blaming_full_disk(cluster.settings.data_dir, _FOLDER_TITLE):
+            cluster.start(spark)
     except Exception as exc:
         cluster.state = ClusterState.FAILED
         cluster.failure = f"{type(exc).__name__}: {exc}"
@@ -135,9 +138,10 @@ def serve(settings: ClusterSettings) -> None:
         log.warning("no broker can register here: set broker_token, here, at the coordinator and at brokers")
     check_port(settings.host, settings.port, "the cluster")
     try:
-        cluster = Cluster(settings)
+        with blaming_full_disk(settings.data_dir, _FOLDER_TITLE):
+            cluster = Cluster(settings)
     except OSError as exc:
-        raise InvalidValue(f"the cluster's data folder {settings.data_dir} can't be used: {exc}") from exc
+        raise InvalidValue(f"{_FOLDER_TITLE} {settings.data_dir} can't be used: {exc}") from exc
     uvicorn.run(
         make_app(cluster, on_late=end_late),
         host=settings.host,

@@ -16,11 +16,12 @@ from tocsin.balancing.placement import POLICIES
 from tocsin.balancing.plugins import with_plugins
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.accounts.users import Users
+from tocsin.coordinator.forgetting import Acknowledgements, Forgotten
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.load.stages import BalancingSettings
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.moves.execution import Execution, MoveLimits
-from tocsin.coordinator.registry.events import Event, TimePassed
+from tocsin.coordinator.registry.events import Event, PersonForgotten, TimePassed
 from tocsin.coordinator.registry.instructions import (
     Answer,
     AnswerBroker,
@@ -35,12 +36,14 @@ from tocsin.coordinator.registry.instructions import (
     Storing,
 )
 from tocsin.coordinator.registry.machine import CoordinatorState, Limits
+from tocsin.coordinator.registry.records import user_of
 from tocsin.coordinator.stage_runner import Balancer
 from tocsin.coordinator.store.group_commit import GroupCommit
 from tocsin.coordinator.store.plan_store import PlanStore
 from tocsin.coordinator.store.registry_store import Store
 from tocsin.coordinator.store.tables import open_database
 from tocsin.errors import InvalidValue
+from tocsin.model.people import FORGOTTEN
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
 from tocsin.runtime.files import make_private
@@ -80,6 +83,7 @@ class CoordinatorNode:
         chosen = BalancingSettings.of_text(self._store.setting(_BALANCING))
         self.balancer = Balancer(self.state, self.happened, self.clock, chosen)
         self._tasks: list[asyncio.Task[None]] = []
+        self.acknowledgements = Acknowledgements()
         #: How many entries the audit log has got since the start.
         self.audited = 0
 
@@ -122,6 +126,22 @@ class CoordinatorNode:
         if changes:
             await asyncio.to_thread(self._store.choose, _BALANCING, settings.to_text())
             await self.audit(Audit(by, "balancing", "settings", changes))
+
+    async def forget(self, name: str, by: str, wait_s: float) -> Forgotten:
+        """Have nothing of ours, nor of any broker that is there, name this person. Returns when that is so, or when
+        brokers have been waited for so long."""
+        version, was_user = await self.users.forget(name)
+        sessions = sum(user_of(one.subscriber) == name for one in self.state.sessions())
+        await self.happened(PersonForgotten(name))
+        reports = self.state.brokers(self.now_s())
+        silent = {one.record.name for one in reports if one.state is BrokerState.DEAD}
+        asked = [one.record.name for one in reports if one.record.name not in silent]
+        late = await self.acknowledgements.wait(asked, version, wait_s)
+        await self.audit(Audit(by, "forget", FORGOTTEN))
+        await asyncio.to_thread(self._store.erase_traces, name)
+        return Forgotten(
+            was_user, sessions, tuple(one for one in asked if one not in late), tuple(sorted(silent | set(late)))
+        )
 
     async def audit(self, done: Audit) -> None:
         """Write down what somebody did. Returns when it is on disk."""

@@ -16,7 +16,7 @@ from tocsin.coordinator.node import CoordinatorNode
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
-from tocsin.runtime.folders import locked_folder
+from tocsin.runtime.folders import blaming_full_disk, locked_folder
 from tocsin.runtime.http import LimitBodies, answer_errors
 from tocsin.runtime.ports import check_port
 from tocsin.runtime.tls import check_tls
@@ -25,6 +25,7 @@ from tocsin.settings import CoordinatorSettings
 log = structlog.get_logger(__name__)
 
 _KEEP_ALIVE_S = 75
+_FOLDER_TITLE = "the coordinator's data folder"
 
 
 #: Something more that the process serves: adds its routes, and is entered while the coordinator runs.
@@ -72,10 +73,12 @@ def serve(settings: CoordinatorSettings, mounts: Sequence[Mount] = ()) -> None:
     check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
     if settings.api_token and not settings.broker_token:
         log.warning("no broker can register here: set broker_token, here, at the cluster and at brokers")
-    with locked_folder(settings.data_dir, "the coordinator's data folder"):
+    with locked_folder(settings.data_dir, _FOLDER_TITLE):
         check_port(settings.host, settings.port, "the coordinator")
+        with blaming_full_disk(settings.data_dir, _FOLDER_TITLE):
+            app = make_app(settings, mounts=mounts)
         uvicorn.run(
-            make_app(settings, mounts=mounts),
+            app,
             host=settings.host,
             port=settings.port,
             http=bounded_http(),

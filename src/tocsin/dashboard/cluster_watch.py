@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -64,21 +64,21 @@ class ClusterWatch:
 
     def now(self) -> dict[str, Any]:
         """Channels, feeds and datasets as they were a moment ago; `trouble` says why they are older."""
-        # Those that are filled in need not be given by who tries a channel.
-        parameters = {
-            one["name"]: [parameter for parameter in one["parameters"] if parameter.get("filled_by") is None]
-            for one in self._catalogue["channels"]
-        }
+        known = {one["name"]: _of_channel(one) for one in self._catalogue["channels"]}
+        publishers = {one["name"]: one.get("publishers", []) for one in self._catalogue["feeds"]}
         status = self._status
         return {
             "trouble": self._trouble,
             "state": status.get("state", "unknown"),
             "pending_bytes": status.get("landing", {}).get("pending_bytes", 0),
             "channels": [
-                {**one, "parameters": parameters.get(one["name"], [])}
+                {**one, **known.get(one["name"], _of_channel({"parameters": []}))}
                 for one in sorted(status.get("channels", []), key=lambda one: str(one["name"]))
             ],
-            "feeds": [{**one, **self._rates(one["name"])} for one in status.get("feeds", [])],
+            "feeds": [
+                {**one, **self._rates(one["name"]), "publishers": publishers.get(one["name"], [])}
+                for one in status.get("feeds", [])
+            ],
             "datasets": [
                 {"name": one["name"], "kind": one["kind"], "on_map": is_on_map(one)}
                 for one in self._catalogue["datasets"]
@@ -204,3 +204,14 @@ def _located(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list
         for row in rows
         if isinstance(row[x], int | float) and isinstance(row[y], int | float)
     ]
+
+
+def _of_channel(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows of a channel beside its figures. Parameters that are filled in need not be given by who tries
+    it."""
+    filled = [one for one in entry["parameters"] if one.get("filled_by") is not None]
+    return {
+        "parameters": [one for one in entry["parameters"] if one not in filled],
+        "filled": [{"name": one["name"], "filled_by": one["filled_by"]} for one in filled],
+        "granted_to": entry.get("granted_to"),
+    }

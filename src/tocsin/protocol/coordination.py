@@ -45,6 +45,10 @@ class BrokerRegistration(BaseModel):
         "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
     )
     start: str = Field("", max_length=64, description="Random for each start, so that registering twice is once")
+    takes_over: bool = Field(
+        default=True,
+        description="Whether to take the name from another identity that fell silent; else that is 409 `in_use`",
+    )
 
 
 class BrokerWelcome(BaseModel):
@@ -131,7 +135,10 @@ class HeartbeatAnswer(BaseModel):
     move: list[MoveOrder] = []
     next_in_s: float = Field(1.0, description="When the next heartbeat is wanted")
     lost: list[SubscriberId] = Field(description="Those of `changed` that another broker has taken over since")
-    revoked: dict[str, int] = Field(description="User to µs since 1970: tokens issued earlier are void")
+    revoked: dict[str, int] = Field(
+        description="User to µs since 1970: tokens issued earlier are void. `sha256:` and the digest of a name stand "
+        "for a person who was forgotten: the broker keeps nothing that names them, then says so by `revocations_seen`"
+    )
     revocations_version: int
     public_keys: list[str] | None = Field(None, description="If they are not those of `keys_seen`")
 

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from tocsin.errors import AlreadyExists, Forbidden, NotRegistered, Superseded
+from tocsin.errors import AlreadyExists, Forbidden, InUse, NotRegistered, Superseded
 
 #: A name is kept for who has it through this much silence, at coordinator and cluster alike: if one of them gave it
 #: away sooner, the newcomer would be refused by the other, and both brokers would have to end. Brokers pull and report
@@ -37,18 +37,34 @@ class Holder:
 NOBODY = Holder()
 
 
-def take_name(broker: str, known: Holder | None, identity: str, start: str, now_us: int, *, silent_s: float) -> Holder:
+def take_name(
+    broker: str,
+    known: Holder | None,
+    identity: str,
+    start: str,
+    now_us: int,
+    *,
+    silent_s: float,
+    takes_over: bool = True,
+) -> Holder:
     """Who has the name after a registration. `silent_s`: how long nothing was heard of who has it now.
 
-    Raises AlreadyExists if that is another one, and alive."""
+    Raises AlreadyExists if that is another one, and alive; if it fell silent, InUse for who `takes_over` nothing."""
     if known is not None and start and (identity, start) == (known.identity, known.start):
         return known
-    if known is not None and known.identity not in ("", identity) and silent_s < NAME_KEPT_S:
-        raise AlreadyExists(
-            f"another broker called {broker} is running: the one with data folder {fingerprint(known.identity)} was "
-            f"heard of {silent_s:.1f} s ago, and this one has data folder {fingerprint(identity)}. Give one of them "
-            f"another name; if the other is gone for good, come back when it was silent for {NAME_KEPT_S:g} s"
-        )
+    if known is not None and known.identity not in ("", identity):
+        if silent_s < NAME_KEPT_S:
+            raise AlreadyExists(
+                f"another broker called {broker} is running: the one with data folder {fingerprint(known.identity)} "
+                f"was heard of {silent_s:.1f} s ago, and this one has data folder {fingerprint(identity)}. Give one of "
+                f"them another name; if the other is gone for good, come back when it was silent for {NAME_KEPT_S:g} s"
+            )
+        if not takes_over:
+            raise InUse(
+                f"the name {broker} is that of the broker with data folder {fingerprint(known.identity)}, which fell "
+                f"silent; the one with data folder {fingerprint(identity)} gets it with `takes_over`, once the cluster "
+                f"has given it the name"
+            )
     # The time, so that numbers grow even if nobody remembers the last one.
     return Holder(identity, max(now_us, known.incarnation + 1 if known else 0), start)
 

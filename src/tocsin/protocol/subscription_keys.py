@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NewType
 
 import msgspec
 
 from tocsin.model.catalogue import ParameterValue
+from tocsin.model.people import fingerprint
 
 #: A subscription key as one text: the JSON of [channel, parameters, permission], with parameters in order. Equal texts
 #: are the same subscription, and 1, 1.0 and true stay three values.
@@ -50,6 +51,11 @@ class SubscriptionKey:
     def stored(self) -> SubscriptionKey:
         """As it is written down and reported: which parameters were filled in is found out anew."""
         return replace(self, filled=())
+
+    def names_one_of(self, people: Collection[str]) -> bool:
+        """Whether one of these people is a value of it; they are known by the fingerprints of their names."""
+        texts = (one for one in self.parameter_values().values() if isinstance(one, str))
+        return any(fingerprint(one) in people for one in texts)
 
     def parameter_values(self) -> dict[str, ParameterValue]:
         values: dict[str, ParameterValue] = msgspec.json.decode(self.parameters)

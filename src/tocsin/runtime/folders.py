@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import tempfile
@@ -31,6 +32,20 @@ def check_usable(folder: Path, title: str) -> None:
             os.fsync(tried.fileno())
     except OSError as exc:
         raise _unusable(folder, title, exc) from exc
+
+
+@contextmanager
+def blaming_full_disk(folder: Path, title: str) -> Iterator[None]:
+    """If something fails inside, and the folder can't be written, then that is what is said: databases on a full disk
+    seem to be damaged, and whoever believed that would put an older one in their place."""
+    try:
+        yield
+    except Exception as exc:
+        try:
+            check_usable(folder, title)
+        except InvalidValue as unusable:
+            raise unusable from exc
+        raise
 
 
 def lock_folder(folder: Path, title: str) -> int:
@@ -84,4 +99,6 @@ def is_locked(folder: Path) -> bool:
 def _unusable(folder: Path, title: str, exc: OSError) -> InvalidValue:
     no_folder = isinstance(exc, FileExistsError | NotADirectoryError)
     why = "it is, or lies below, something that is no folder" if no_folder else exc.strerror or exc
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        why = f"{why}. Make room there, and start again; what the folder holds is as it was"
     return InvalidValue(f"{title} {folder} can't be used: {why}")

@@ -7,11 +7,13 @@ for rows that were deleted before, and misses what SQLite copied as it moved row
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Final
 
 from tocsin.errors import Unavailable
+
+if TYPE_CHECKING:
+    # Brokers do without it.
+    import sqlalchemy as sa
 
 #: Whoever holds the database up does so for moments; it was tried for as long as the connection's timeout says.
 _RETRY_AFTER_S: Final = 5.0

@@ -1,7 +1,8 @@
 """Structured logs: one JSON object per line, or readable lines on a terminal. Secrets never get out.
 
 Everything goes the same way, to standard error: structlog's loggers, the standard library's and uvicorn's. Whatever
-a record says, the last step before it is rendered blanks out authorisation headers, tokens and passwords.
+a record says, the last step before it is rendered blanks out authorisation headers, tokens and passwords, and whom
+a request's path is about.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _SECRET_TEXT = re.compile(
     r"(?P<keep>\b(?:bearer|basic)\s+|\b[\w-]*(?:token|secret|password|api[_-]?key)\b['\"]?\s*[=:]\s*['\"]?)[^\s'\",&;)}\]]+",
     re.IGNORECASE,
 )
+
+#: Who a request is about, in its path: people have a right to be forgotten, and logs are kept for long.
+_PERSON_IN_PATH = re.compile(r"(?P<keep>/v1/(?:users|subscribers)/)[^/\s?'\"]+")
 
 #: These say at INFO what is of interest only when looking for a fault in them.
 _CHATTY = ("py4j", "httpx", "httpcore", "asyncio", "pyspark", "urllib3")
@@ -98,6 +102,8 @@ def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     {'event': 'sent', 'headers': {'Authorization': '[redacted]'}}
     >>> redact_secrets(None, "info", {"event": "GET /v1/status?token=abc HTTP/1.1"})
     {'event': 'GET /v1/status?token=[redacted] HTTP/1.1'}
+    >>> redact_secrets(None, "info", {"event": "POST /v1/users/ann/revoke HTTP/1.1"})
+    {'event': 'POST /v1/users/[redacted]/revoke HTTP/1.1'}
     """
     return {key: REDACTED if _is_secret(key, value) else _redacted(value) for key, value in event.items()}
 
@@ -120,7 +126,7 @@ def _is_secret(key: object, value: object) -> bool:
 def _redacted(value: Any) -> Any:
     match value:
         case str():
-            return _SECRET_TEXT.sub(rf"\g<keep>{REDACTED}", value)
+            return _PERSON_IN_PATH.sub(rf"\g<keep>{REDACTED}", _SECRET_TEXT.sub(rf"\g<keep>{REDACTED}", value))
         case bytes():
             return _redacted(value.decode("utf-8", "replace"))
         case Mapping():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import msgspec
@@ -64,6 +65,16 @@ def running_record(folder: Path) -> RunRecord | None:
             if any(one.path == lock for one in psutil.Process(record.pid).open_files()):
                 return record
     return None
+
+
+def holder_of(folder: Path) -> str:
+    """Which process has a folder, in words, as far as this user may know."""
+    lock = str((folder / LOCK_FILE).resolve())
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and any(one.path == lock for one in process.open_files()):
+                return f"process {process.pid} ({' '.join(process.cmdline())[:80]})"
+    return "another process"
 
 
 def processes_of(run: str) -> list[psutil.Process]:

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from tocsin.errors import ClusterFailure, InvalidValue, Unauthorised
+from tocsin.model.people import fingerprint
 
 _ALGORITHM = "EdDSA"
 _ISSUER = "tocsin-coordinator"
@@ -103,7 +104,8 @@ class TokenChecker:
             self._trusted = tuple(public_keys)
 
     def revoke(self, user: str, before_us: int) -> None:
-        """Tokens of `user` that were issued before `before_us` are void."""
+        """Tokens of `user` that were issued before `before_us` are void. A fingerprint stands for whose name is not
+        kept."""
         self._void_before_us[user] = max(before_us, self._void_before_us.get(user, 0))
 
     def check(self, token: str, now_us: int) -> Identity:
@@ -119,7 +121,9 @@ class TokenChecker:
             raise Unauthorised("the token is not one of ours; get a new one from the coordinator") from exc
         if identity.expires_at_us <= now_us:
             raise Unauthorised("the token has expired; get a new one from the coordinator")
-        if identity.issued_at_us < self._void_before_us.get(identity.user, 0):
+        void_before_us = self._void_before_us
+        known_as = (identity.user, fingerprint(identity.user))
+        if identity.issued_at_us < max(void_before_us.get(one, 0) for one in known_as):
             raise Unauthorised("the token has been revoked; get a new one from the coordinator")
         return identity
 

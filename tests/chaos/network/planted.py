@@ -136,6 +136,7 @@ def _claim_before_holding() -> None:
     from tocsin.broker.shell.cluster_link import ClusterLink
 
     substitute(claiming, "_LINGER_S", 0.0)
+    substitute(claiming, "_UNTOLD_LINGER_S", 0.0)
 
     def claim(self: Any, session: Any) -> None:
         if session.state.is_owned:

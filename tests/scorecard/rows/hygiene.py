@@ -33,7 +33,8 @@ def _hygiene(effort: Effort) -> Outcome:
         token = system.register("alice", _PASSWORD)
         refused = _try_origins(system, effort, bad)
         _use_secrets(system, token)
-        lines = _look_for_canaries(system, (token, _PASSWORD, system.cluster_token, system.operator_token), bad)
+        tokens = (system.cluster_token, system.operator_token, system.broker_token, system.publisher_token)
+        lines = _look_for_canaries(system, (token, _PASSWORD, *tokens), bad)
     handshakes = _try_tls(bad)
     packages = locked_packages((ROOT / "requirements.lock").read_text())
     figures = {"log lines read": lines, "TLS handshakes tried": handshakes, "packages": len(packages)}
@@ -70,8 +71,9 @@ def _use_secrets(system: Secured, token: str) -> None:
     httpx.post(f"{system.coordinator.url}/v1/users", json={"name": "alice", "password": _PASSWORD})
     httpx.post(f"{system.coordinator.url}/v1/tokens", content=_PASSWORD)
     for server in system.servers():
-        httpx.get(f"{server.url}/v1/status", headers={"Authorization": f"Bearer {token}"})
-        httpx.get(f"{server.url}/v1/nothing", headers={"Authorization": f"Bearer {token}"})
+        for secret in (token, system.cluster_token, system.operator_token, system.broker_token, system.publisher_token):
+            httpx.get(f"{server.url}/v1/status", headers={"Authorization": f"Bearer {secret}"})
+            httpx.get(f"{server.url}/v1/nothing?token={secret}", headers={"Authorization": f"Bearer {secret}"})
     with system.socket() as socket:
         socket.send(json.dumps({"type": "hello", "token": token, "device": "phone"}))
         socket.recv(30)

@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -16,13 +16,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from scorecard.row import Effort, Outcome, Row
-from scorecard.secured import CHANNEL, OWN_CHANNEL, STAFF_CHANNEL, Secured, await_message, secured
+from scorecard.secured import CHANNEL, OWN_CHANNEL, PASSWORD, STAFF_CHANNEL, Secured, await_message, secured
 from tocsin.runtime.tokens import Identity, TokenSigner
 
 _CANARY = "CANARY-4711"
 _SECRET_TOPIC = "secret"
 _REVOKED_WITHIN_S = 5.0
 _HOUR_US = 3_600_000_000
+#: After so many tries with tokens that are worth nothing, a registered user tries what is not hers.
+_REGISTERED_EVERY = 50
+#: How many of the tries as a publisher are those of one who was dropped.
+_DROPPED_PART = 0.3
 #: What an operator may do, and what only broker-1 may.
 _OPERATORS_AT_COORDINATOR = (
     ("GET", "/v1/users"),
@@ -58,6 +62,9 @@ class _Keys:
     foreign: TokenSigner
     valid: str
     revoked: str
+    #: Good once, of people who have tokens again: from before they were revoked and logged in anew, before a user was
+    #: removed and another one took the name, and before a person was forgotten.
+    replayed: tuple[str, ...]
 
     def token(self, kind: str, chance: random.Random, now_us: int) -> str:
         """A token of this kind; none of them may be accepted."""
@@ -86,6 +93,8 @@ class _Keys:
                 return jwt.encode(claims, self.real._key, algorithm="EdDSA")
             case "revoked":
                 return self.revoked
+            case "replayed":
+                return chance.choice(self.replayed)
             case _:
                 return chance.choice(("", " ", "null", "x" * 5000, "a.b.c", "..", "\u202e", self.valid[:-20], "é" * 40))
 
@@ -99,6 +108,7 @@ _KINDS = (
     "expired",
     "for another purpose",
     "revoked",
+    "replayed",
     "nonsense",
 )
 
@@ -134,9 +144,11 @@ class _Attack:
             except httpx.TransportError as exc:
                 self._answers[type(exc).__name__] += 1
             self._tries[kind] += 1
-            if done % 200 == 0:
+            if done % _REGISTERED_EVERY == 0:
                 self._try_as_mallory(position)
+                self._carry_on_anothers(position)
                 self._ask_for_what_is_not_hers()
+            if done % 200 == 0:
                 self._system.publish({"id": f"s{done}", "topic": _SECRET_TOPIC, "message": _CANARY})
             if done % 10_000 == 0:
                 self._effort.say(f"{done:,} tries, {len(self._bad)} bad")
@@ -162,7 +174,29 @@ class _Attack:
         self._revoked_after_s = time.monotonic() - begin_s
         if self._revoked_after_s > _REVOKED_WITHIN_S:
             self._bad.append(f"a revoked token was taken for {self._revoked_after_s:.1f} s more")
-        return _Keys(real, TokenSigner(Ed25519PrivateKey.generate()), self._mallory, revoked)
+        foreign = TokenSigner(Ed25519PrivateKey.generate())
+        return _Keys(real, foreign, self._mallory, revoked, tuple(self._replayed()))
+
+    def _replayed(self) -> Iterator[str]:
+        """Tokens from before of people who have a good one now, once the broker knows."""
+        changes = (
+            ("POST", "/v1/users/{}/revoke", None),
+            ("DELETE", "/v1/users/{}", None),
+            ("POST", "/v1/forget", "name"),
+        )
+        for number, (method, path, key) in enumerate(changes):
+            name = f"dave-{number}"
+            before = self._system.register(name)
+            self._system.as_operator(method, path.format(name), json={key: name} if key else {}).raise_for_status()
+            again = {"name": name, "password": PASSWORD}
+            answer = self._http.post(f"{self._system.coordinator.url}/v1/tokens", json=again)
+            now = answer.json()["token"] if answer.is_success else self._system.register(name)
+            deadline_s = time.monotonic() + _REVOKED_WITHIN_S
+            while self._listen(before) == 200 and time.monotonic() < deadline_s:
+                time.sleep(0.05)
+            if self._listen(now) != 200:
+                self._bad.append(f"{name} is not let in with a new token")
+            yield before
 
     def _tell_secret(self) -> str:
         """Somebody with the right to it gets the secret; returns its position."""
@@ -272,9 +306,12 @@ class _Attack:
         self._tries["as a broker"] += 1
 
     def _as_publisher(self, _token: str) -> None:
-        """A publisher's token publishes to its own feed."""
+        """A publisher's token publishes to its own feed; that of one who was dropped, to none."""
         method, path = self._chance.choice(_OPERATORS_AT_CLUSTER)
-        headers, body = _bearer(self._system.publisher_token), {"sql": "SHOW GRANTS", "id": "p", "ids": [1]}
+        token = self._system.publisher_token
+        if self._chance.random() < _DROPPED_PART:
+            method, path, token = "POST", "/v1/feeds/others/records", self._system.dropped_publisher_token
+        headers, body = _bearer(token), {"sql": "SHOW GRANTS", "id": "p", "ids": [1]}
         answer = self._http.request(method, self._system.cluster.url + path, headers=headers, json=body)
         self._judge(f"{method} {path}", "a publisher's", answer.status_code, answer.text)
         self._tries["as a publisher"] += 1
@@ -309,6 +346,30 @@ class _Attack:
         except (ConnectionClosed, InvalidStatus) as exc:
             self._answers[type(exc).__name__] += 1
         self._tries["as somebody else"] += 1
+
+    def _carry_on_anothers(self, position: str) -> None:
+        """An event stream of her own that carries on where another's ended, and sessions by other people's names."""
+        sequence = position.partition("-")[2]
+        cursor = self._chance.choice((position, f"{position},{position}", f"1-{sequence}", "alice/phone", "0-0"))
+        device = self._chance.choice(("phone", "alice/phone", "~phone", "../alice/phone"))
+        params = {"subscribe": f"{CHANNEL}(topic => 'mine')", "device": device}
+        headers = {**_bearer(self._mallory), b"Last-Event-ID": cursor.encode()}
+        try:
+            told = self._first_answer(params, headers)
+        except httpx.TransportError as exc:
+            self._answers[type(exc).__name__] += 1
+            told = ""
+        for own in (cursor, device):
+            told = told.replace(own, "")
+        if _CANARY in told or _SECRET_TOPIC in told or "alice/" in told:
+            self._bad.append(f"mallory carried {cursor} on as {device} and was told {told[:300]}")
+        self._tries["another's cursor or session name"] += 1
+
+    def _first_answer(self, params: dict[str, str], headers: dict[bytes, bytes]) -> str:
+        """What an event stream begins with, or why there is none."""
+        with self._http.stream("GET", f"{self._system.broker.url}/v1/events", params=params, headers=headers) as answer:
+            self._answers[answer.status_code] += 1
+            return next(answer.iter_text(), "") if answer.status_code == 200 else answer.read().decode()
 
     def _ask_for_what_is_not_hers(self) -> None:
         """Parameters that are filled in, with other people's values, and a channel that is not granted to her class."""
@@ -356,7 +417,7 @@ def _part(content: object) -> str:
 
 TOKENS = Row(
     13,
-    "Forged, expired, foreign, revoked tokens; foreign cursors and sessions",
+    "Forged, expired, foreign, revoked, replayed tokens; others' cursors, sessions, parameters, grants, feeds",
     "0 leaked, revoked within 5 s",
     full={"tries": 100_000},
     brief={"tries": 3_000},

@@ -1,4 +1,4 @@
-"""What strangers send is small, or refused before it is read."""
+"""What strangers send is small, or refused before it is read; and it keeps nobody else out."""
 
 from __future__ import annotations
 
@@ -57,3 +57,18 @@ def test_a_coordinator_that_others_reach_needs_a_token(host: str, tmp_path: Path
     with pytest.raises(InvalidValue, match=r"set api_token, or listen on 127.0.0.1"):
         serve(CoordinatorSettings(data_dir=tmp_path, host=host))
     assert not list(tmp_path.iterdir())
+
+
+async def test_failures_count_for_the_address_that_they_come_from(tmp_path: Path) -> None:
+    """Whoever guesses somebody's password has to wait; the user, elsewhere, need not."""
+    app = make_app(CoordinatorSettings(data_dir=tmp_path, open_registration=True))
+
+    async def answer(address: str, path: str, password: str) -> int:
+        transport = httpx.ASGITransport(app, client=(address, 4711))
+        async with httpx.AsyncClient(transport=transport, base_url="http://c") as client:
+            return (await client.post(path, json={"name": "ann", "password": password})).status_code
+
+    assert await answer("198.51.100.7", "/v1/users", "correct horse") == 201
+    assert [await answer("203.0.113.9", "/v1/tokens", "wrong") for _ in range(11)] == [401] * 10 + [429]
+    assert await answer("198.51.100.7", "/v1/tokens", "correct horse") == 200
+    await app.state.node.stop()

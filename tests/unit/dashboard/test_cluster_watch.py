@@ -19,8 +19,17 @@ _CATALOGUE = {
         {"name": "People", "kind": "KEYED", "columns": _XY},
         {"name": "Notes", "kind": "ACTIVE", "columns": [{"name": "x", "type": "STRING"}]},
     ],
-    "channels": [{"name": "Fires", "parameters": [{"name": "etype", "type": "STRING"}]}],
-    "feeds": [],
+    "channels": [
+        {
+            "name": "Fires",
+            "parameters": [
+                {"name": "etype", "type": "STRING"},
+                {"name": "user_id", "type": "STRING", "filled_by": "USER"},
+            ],
+            "granted_to": ["medics"],
+        }
+    ],
+    "feeds": [{"name": "reports", "publishers": ["station"]}],
 }
 
 
@@ -95,7 +104,16 @@ async def test_what_is_on_the_map(watching: Watching) -> None:
         "People": False,
         "Notes": False,
     }
-    assert watch.now()["channels"][0]["parameters"] == [{"name": "etype", "type": "STRING"}]
+
+
+async def test_who_may_use_what_is_shown(watching: Watching) -> None:
+    """Classes that may subscribe, publishers that may publish, and what is filled in, which nobody is asked for."""
+    watch, _, _ = watching
+    (channel,) = watch.now()["channels"]
+    assert channel["parameters"] == [{"name": "etype", "type": "STRING"}]
+    assert channel["filled"] == [{"name": "user_id", "filled_by": "USER"}]
+    assert channel["granted_to"] == ["medics"]
+    assert watch.now()["feeds"][0]["publishers"] == ["station"]
 
 
 async def test_events_are_cut_to_what_is_drawn(watching: Watching) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.errors import AlreadyExists, NotFound, Superseded
+from tocsin.errors import AlreadyExists, InUse, NotFound, Superseded
 from tocsin.protocol.incarnations import NOBODY, Holder, check_caller, fingerprint, take_name
 
 _ONE = Holder("one", 100, "x")
@@ -38,6 +38,16 @@ def test_another_folder_is_refused_while_the_known_one_is_alive() -> None:
     with pytest.raises(AlreadyExists):
         _take(_ONE, "", silent_s=14.9)
     assert _take(_ONE, "two", silent_s=15).identity == "two"
+
+
+def test_a_silent_ones_name_is_taken_by_who_says_so() -> None:
+    """Whoever has not been given the name elsewhere must not: the silent one may be cut off from here alone."""
+    for known, identity in ((_ONE, "one"), (Holder("", 7), "two"), (None, "two")):
+        assert take_name("b", known, identity, "y", 5000, silent_s=20, takes_over=False).identity == identity
+    with pytest.raises(InUse, match=f"{fingerprint('one')}.*fell silent.*{fingerprint('two')}"):
+        take_name("b", _ONE, "two", "y", 5000, silent_s=20, takes_over=False)
+    with pytest.raises(AlreadyExists):
+        take_name("b", _ONE, "two", "y", 5000, silent_s=1, takes_over=False)
 
 
 def test_who_never_gave_an_identity_can_be_followed_by_anybody() -> None:

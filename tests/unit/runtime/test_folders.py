@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.errors import ClusterFailure, InvalidValue
-from tocsin.runtime.folders import check_usable, is_locked, locked_folder
+from tocsin.runtime.folders import blaming_full_disk, check_usable, is_locked, locked_folder
 
 
 def test_a_folder_is_had_by_one_at_a_time(tmp_path: Path) -> None:
@@ -55,6 +55,22 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InvalidValue, match=f"the data folder {tmp_path} can't be used: No space left on device"):
         check_usable(tmp_path, "the data folder")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_blamed_for_what_fails_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever failed says something else, and whoever followed that advice would lose data. On a disk with room it is
+    left as it was said."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    unreadable = ClusterFailure("broker.sqlite can't be read: disk I/O error; restore it from a backup")
+    with pytest.raises(ClusterFailure, match="backup"), blaming_full_disk(tmp_path, "the data folder"):
+        raise unreadable
+    monkeypatch.setattr(os, "fsync", full)
+    refused = pytest.raises(InvalidValue, match=r"No space left on device\. Make room there, and start again")
+    with refused, blaming_full_disk(tmp_path, "the data folder"):
+        raise unreadable
 
 
 def test_a_usable_folder_is_made_and_left_empty(tmp_path: Path) -> None:

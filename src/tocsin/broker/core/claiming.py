@@ -32,6 +32,9 @@ from tocsin.model.story import Story
 #: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
 #: other broker has somehow not taken it over yet, its history must not end.
 _LINGER_S = 30.0
+#: One that the coordinator was not told of is not known to the broker that claimed the session: only its subscriber can
+#: bring it there, and that may be away for longer.
+_UNTOLD_LINGER_S = 600.0
 #: Sessions that the coordinator is asked about with one report.
 _MAX_CONFIRMED = 200
 
@@ -221,6 +224,11 @@ class Claims:
 
     def end(self, session: Session, *, lingers: bool = False) -> None:
         """Keep nothing for this subscriber any more."""
+        if lingers:
+            for frontend in session.frontends.values():
+                if not frontend.is_told:
+                    until_s = self._story.now_s + _UNTOLD_LINGER_S
+                    frontend.backend.keep_until_s = max(frontend.backend.keep_until_s, until_s)
         self.drop(session, lingers=lingers)
         self._out.append(ForgetSession(session.subscriber))
 

@@ -29,6 +29,7 @@ from tocsin.broker.core.sessions import Frontend, Session
 from tocsin.broker.core.subscribing import Subscribing
 from tocsin.errors import InvalidValue, Unauthorised
 from tocsin.model.chance import Chance
+from tocsin.model.people import fingerprint
 from tocsin.model.story import Story
 from tocsin.protocol.messages import (
     CLOSE_DRAINING,
@@ -158,9 +159,10 @@ class Connections:
         self._claims.end(session, lingers=True)
 
     def close_revoked(self, revoked: Mapping[str, int]) -> None:
-        """`revoked` has the time before which a user's tokens were issued that are void now."""
-        for user, before_us in revoked.items():
-            for session in [one for one in self._connections.values() if one.user == user]:
+        """`revoked` has the time before which a user's tokens were issued that are void now, by name or fingerprint."""
+        if revoked:
+            for session in list(self._connections.values()):
+                before_us = max(revoked.get(one, 0) for one in (session.user, fingerprint(session.user)))
                 if session.arrival is not None and session.arrival.issued_at_us < before_us:
                     self.refuse(session, CLOSE_REFUSED, "the token has been revoked")
 

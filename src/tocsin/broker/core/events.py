@@ -239,6 +239,9 @@ class Reported:
     now_s: float
     prepared: Sequence[SubscriberId] = ()
     locations: Mapping[SubscriberId, Location] = field(default_factory=dict)
+    #: People of whom nothing may be kept any more, by the fingerprints of their names, and since when, in µs since
+    #: 1970: later tokens are somebody else's.
+    forgotten: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

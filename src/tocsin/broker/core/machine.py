@@ -6,7 +6,7 @@ Its parts: who comes (arriving), who is here (connecting), whose sessions these 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocsin.broker.core.admission import Admission
@@ -65,6 +65,7 @@ from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.sessions import Frontend, Session, behind
 from tocsin.broker.core.subscribing import Subscribing
 from tocsin.model.chance import Chance
+from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
 from tocsin.model.story import Story
 from tocsin.protocol.messages import CLOSE_FAILED, error_message
@@ -351,7 +352,7 @@ class BrokerState:
         self._out.append(self._reports.next_report(pulled_bytes, prepared, self._locations.unreported()))
 
     def _reported(self, event: Reported) -> None:
-        self._reports.reported(dict(event.subscribers), list(event.ended))
+        self._reports.reported(event.subscribers, event.ended, frozenset(event.lost))
         self._moves.reported(event.prepared)
         self._locations.reported(event.locations)
         for subscriber in event.lost:
@@ -360,6 +361,17 @@ class BrokerState:
                 self._connections.give_up(session)
             # Else it has come back since, and is not claimed yet: the claim decides.
         self._connections.close_revoked(event.revoked)
+        if event.forgotten:
+            self._forget(event.forgotten)
+
+    def _forget(self, people: Mapping[str, int]) -> None:
+        """Keep nothing that names these people: neither their sessions nor what others follow with the name."""
+        for session in list(self._claims.sessions.values()):
+            if fingerprint(session.user) not in people:
+                self._subscriptions.forget_people(session, people, self._now_s)
+            elif session.connection is None:  # Else somebody has taken the name since, with a token of their own.
+                self._locations.forget_user(session)
+                self._claims.expire(session)
 
     def _ordered(self, event: Ordered) -> None:
         for subscriber, keys in event.prepare.items():

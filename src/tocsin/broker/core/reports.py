@@ -6,7 +6,7 @@ then: a subscriber that comes back to another broker usually brings its own, new
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from types import MappingProxyType
@@ -99,12 +99,18 @@ class Reporting:
             locations=dict(islice(locations.items(), _MAX_PER_REPORT)),
         )
 
-    def reported(self, subscribers: dict[SubscriberId, int], ended: list[SubscriberId]) -> None:
-        """The coordinator knows of these versions; what changed since stays to be told."""
+    def reported(
+        self, subscribers: Mapping[SubscriberId, int], ended: Sequence[SubscriberId], lost: Container[SubscriberId] = ()
+    ) -> None:
+        """The coordinator knows of these versions, but for those that are `lost`, of which it takes no word from us;
+        what changed since stays to be told."""
         for subscriber, version in subscribers.items():
             session = self._changed.get(subscriber)
             if session is not None and session.version == version:
                 del self._changed[subscriber]
+                if subscriber not in lost:
+                    for frontend in session.frontends.values():
+                        frontend.is_told = True
         for subscriber in ended:
             self._ended.pop(subscriber, None)
 

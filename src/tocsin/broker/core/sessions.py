@@ -60,6 +60,8 @@ class Frontend:
     #: The cluster has a position such as `sent`: if that lies ahead of our cursor, the pulls will come up with it. Of a
     #: position that was brought, nobody knows before the cluster was asked.
     is_sent_known: bool = True
+    #: The coordinator knows that this session holds it, and so does whoever claims the session.
+    is_told: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tocsin.broker.core.backend_holds import Holdings, Waiter
 from tocsin.broker.core.delivery import Delivering
@@ -32,6 +32,7 @@ from tocsin.errors import (
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import (
     MAX_CHANNEL_LENGTH,
+    Failed,
     FromBroker,
     Subscribe,
     Unsubscribed,
@@ -242,6 +243,23 @@ class Subscribing:
             self._reports.changed(session)
         if not backend.frontends:
             self._holdings.let_go(backend, release_at_s)
+
+    def forget_people(self, session: Session, people: Collection[str], now_s: float) -> None:
+        """End what this session holds with the name of one of these people as a value, and tell who is here. They are
+        known by the fingerprints of their names."""
+        for frontend in [one for one in session.frontends.values() if one.key.names_one_of(people)]:
+            backend = frontend.backend
+            if not backend.has_ended:
+                # The next after all that was sent, so that it is no repeat.
+                position = str(Position(backend.id, frontend.sent + 1))
+                reason = "the person whom this subscription names was removed"
+                self._tell(session, Failed(backend.id, backend.key.channel, position, 0, reason, NotFound.code))
+            self.detach(frontend, now_s)
+        for positions in (session.restoring, session.brought):
+            for key in [one for one in positions if one.names_one_of(people)]:
+                del positions[key]
+                self._out.append(ForgetSubscription(session.subscriber, key))
+                self._reports.changed(session)
 
     def forget_waiting(self, session: Session) -> None:
         """A connection that is gone does not wait for answers any more."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -30,7 +30,8 @@ from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.name_conflicts import ENDING
 from tocsin.broker.shell.session_questions import SessionQuestions
 from tocsin.broker.shell.store import SessionStore
-from tocsin.errors import NotFound, TocsinError, Unavailable
+from tocsin.errors import AlreadyExists, NotFound, Superseded, TocsinError, Unavailable
+from tocsin.model.people import is_fingerprint
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker, keys_version
@@ -68,13 +69,19 @@ class Coordination:
         self._every_s = 1.0
         self._state = BrokerState.ACTIVE
         self._is_registered = False
+        #: The cluster has given us our name.
+        self._has_name = False
         self.is_draining = False
         self.connections: Callable[[], int] = lambda: 0
         self._stored_keys: list[str] = json.loads(store.fact(_KEYS) or "[]")
         self._keys = self._stored_keys
         self._tokens = TokenChecker(*self._keys)
+        #: People whom this broker has forgotten, so that whoever takes such a name later is let alone.
+        self._forgotten: dict[str, int] = {}
         for user, before_us in store.revocations().items():
             self._tokens.revoke(user, before_us)
+            if is_fingerprint(user):
+                self._forgotten[user] = before_us
 
     def check(self, token: str, now_us: int) -> Identity:
         """Who comes with this token; raises Unauthorised."""
@@ -83,15 +90,20 @@ class Coordination:
         return self._tokens.check(token, now_us)
 
     async def introduce(self) -> None:
-        """Try once to register, before anything is changed elsewhere. Raises if our name is another's; if the
-        coordinator can't be asked, `run` goes on trying, and the cluster is who knows."""
+        """Try once to register, before anything is changed elsewhere. Raises if our name is another's who is alive; if
+        the coordinator can't be asked, or that one fell silent, `run` goes on trying, and the cluster is who knows."""
         try:
             await self._register()
             self._is_registered = True
         except ENDING:
             raise
         except TocsinError as exc:
-            log.warning("the coordinator could not be asked; going on without", reason=exc.message)
+            log.warning("not registered at the coordinator yet; going on without", reason=exc.message)
+
+    def name_given(self) -> None:
+        """The cluster has given us our name. Only now may we take it from a broker that the coordinator does not hear
+        of: one that is merely cut off from the coordinator still pulls, and we would not get its name there."""
+        self._has_name = True
 
     async def run(self, happened: Callable[[Event], None]) -> None:
         """Register, then report as often as the coordinator asks for it."""
@@ -107,8 +119,14 @@ class Coordination:
             except NotFound:
                 is_registered = False  # It does not know us any more.
                 await asyncio.sleep(_RETRY_S)
-            except ENDING:
+            except Superseded:
                 raise
+            except AlreadyExists as exc:
+                # If the cluster has given us the name, the other one ends as soon as it hears that, and falls silent.
+                if not self._has_name:
+                    raise
+                log.warning("our name is another's at the coordinator; trying again", reason=exc.message)
+                await asyncio.sleep(_RETRY_S)
             except TocsinError as exc:
                 log.warning("no word from the coordinator; trying again", reason=exc.message)
                 await asyncio.sleep(_RETRY_S)
@@ -158,12 +176,23 @@ class Coordination:
             )
             answer = await self._link.report(heartbeat)
             self._metrics.reported(counted)
-            self._learn(answer)
+            forgotten = self._learn(answer)
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
             self._happened(
-                Reported(known, report.ended, answer.lost, answer.revoked, now_s, report.prepared, report.locations)
+                Reported(
+                    known,
+                    report.ended,
+                    answer.lost,
+                    answer.revoked,
+                    now_s,
+                    report.prepared,
+                    report.locations,
+                    forgotten,
+                )
             )
+            if forgotten:
+                self._erase(forgotten)
             self._every_s = answer.next_in_s
             if answer.prepare or answer.adopt or answer.move:
                 self._happened(to_orders(answer, now_s))
@@ -173,19 +202,38 @@ class Coordination:
         self._happened(ReportDue())
         return self._report
 
-    def _learn(self, answer: HeartbeatAnswer) -> None:
-        """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away."""
+    def _learn(self, answer: HeartbeatAnswer) -> dict[str, int]:
+        """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away.
+
+        Returns those people who are to be forgotten, and have not been: by the fingerprints of their names."""
         if answer.public_keys is not None:
             self._learn_keys(answer.public_keys)
         for user, before_us in answer.revoked.items():
             self._tokens.revoke(user, before_us)
+        new = {one: at for one, at in answer.revoked.items() if is_fingerprint(one) and self._forgotten.get(one) != at}
+        done = {user: at for user, at in answer.revoked.items() if user not in new}
         try:
             if answer.revoked or not self._revocations_seen:
-                self._store.store_revocations(answer.revoked, are_all=not self._revocations_seen)
+                self._store.store_revocations(done, are_all=not self._revocations_seen)
         except Unavailable as exc:
             log.warning("revocations could not be stored; they are asked for again", reason=exc.message)
         else:
             self._revocations_seen = answer.revocations_version
+        return new
+
+    def _erase(self, people: Mapping[str, int]) -> None:
+        """The machine keeps nothing of these people any more; have no file hold it either. It is noted last, so that a
+        broker that ends in between is told again. With the next report the coordinator knows that it is done, so that
+        one comes soon."""
+        try:
+            self._store.erase_traces(people.keys())
+            self._store.store_revocations(people, are_all=False)
+        except Unavailable as exc:
+            log.warning("what was deleted can't be removed from files yet; trying again", reason=exc.message)
+            self._revocations_seen = 0  # We are told again, of these people too.
+        else:
+            self._forgotten.update(people)
+        self.report_soon()
 
     def _learn_keys(self, keys: list[str]) -> None:
         self._tokens.trust(keys)
@@ -235,7 +283,8 @@ class Coordination:
         await self._link.close()
 
     async def _register(self) -> None:
-        welcome = await self._link.register(self._registration)
+        registration = self._registration.model_copy(update={"takes_over": self._has_name})
+        welcome = await self._link.register(registration)
         self._learn_keys(welcome.public_keys)
         self._revocations_seen = 0
         self._every_s = welcome.heartbeat_every_s

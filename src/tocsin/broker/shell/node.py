@@ -154,6 +154,7 @@ class BrokerNode:
         await self._coordination.introduce()
         self._spawn(self._coordination.run(self.happened))
         await self._cluster.start(self._store)
+        self._coordination.name_given()
         log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=self._state.backends)
         self._spawn(self._tick())
         await self._cluster.follow(lambda: self._state.through, self._state.held)

@@ -38,7 +38,7 @@ from tocsin.protocol.subscribers import is_name
 from tocsin.runtime import exits
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import raise_open_files
-from tocsin.runtime.folders import locked_folder
+from tocsin.runtime.folders import blaming_full_disk, locked_folder
 from tocsin.runtime.http import LimitBodies, answer_errors
 from tocsin.runtime.ports import check_port
 from tocsin.runtime.tls import check_tls
@@ -47,6 +47,7 @@ from tocsin.settings import BrokerSettings
 log = structlog.get_logger(__name__)
 
 _MAX_BODY_BYTES = 64 << 10
+_FOLDER_TITLE = "the broker's data folder"
 
 
 def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
@@ -153,14 +154,15 @@ def serve(settings: BrokerSettings) -> None:
         import uvloop
 
         uvloop.install()
-    with locked_folder(settings.data_dir, "the broker's data folder"):
+    with locked_folder(settings.data_dir, _FOLDER_TITLE):
         check_port(settings.host, settings.port, "the broker")
         asyncio.run(_serve(settings))
 
 
 async def _serve(settings: BrokerSettings) -> None:
     check_tls(settings.tls_certificate, settings.tls_key)
-    node, metrics = make_node(settings)
+    with blaming_full_disk(settings.data_dir, _FOLDER_TITLE):
+        node, metrics = make_node(settings)
     exit_code = 0
 
     def fail(code: int = exits.FAILED) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import structlog
@@ -27,11 +27,13 @@ from tocsin.broker.core.events import (
     StoreSubscription,
 )
 from tocsin.errors import Unavailable
+from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
 from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime import digests
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import make_private
+from tocsin.runtime.free_pages import erase_free_pages_of
 from tocsin.runtime.versions import Versions
 
 log = structlog.get_logger(__name__)
@@ -138,6 +140,14 @@ class SessionStore:
             if are_all:
                 self._db.execute("DELETE FROM revocation")
             self._db.executemany(insert, revoked.items())
+
+    def erase_traces(self, people: Collection[str]) -> None:
+        """Have no file hold what was deleted, nor a revocation by name of one of these people, who are known by the
+        fingerprints of their names. Raises Unavailable if that can't be done now."""
+        named = [(user,) for user in self.revocations() if fingerprint(user) in people]
+        with self._writing():
+            self._db.executemany("DELETE FROM revocation WHERE user = ?", named)
+        erase_free_pages_of(self._db)
 
     def identity(self) -> str:
         """The secret of this store, made when it is first asked for."""

@@ -64,10 +64,9 @@ class Ledger:
             self._ask(link, held)
 
     def unsubscribe(self, request: int, links: Sequence[Link]) -> None:
-        held = self._held.pop(request, None)
+        held = self._end(request)
         if held is None:
             return
-        self._unsent_acks.pop(request, None)
         self._leaving[request] = held.keys
         for link in links:
             link.retry_s.pop(request, None)
@@ -138,7 +137,9 @@ class Ledger:
         """Ask for what was refused for the time being, where the time has come."""
         for request in [request for request, at_s in link.retry_s.items() if at_s <= now_s]:
             del link.retry_s[request]
-            self._ask(link, self._held[request])
+            # It may have ended meanwhile, on the other link.
+            if (held := self._held.get(request)) is not None:
+                self._ask(link, held)
 
     def is_carried_by(self, link: Link) -> bool:
         """Whether this link brings everything, so that no other is needed."""
@@ -182,7 +183,7 @@ class Ledger:
         if held is None or not held.take(messages.parse_position(message.position)):
             return
         if message.code == NotFound.code:
-            del self._held[held.request]
+            self._end(held.request)
             self._unsubscribe_from(link, message.subscription, held.request)
             self._out.append(ev.TellRefused(held.request, NotFound(message.reason)))
         else:
@@ -214,7 +215,7 @@ class Ledger:
             return
         if link.requests.get(message.subscription, request) != request:
             # Two ways to write the same: only the cluster knows.
-            del self._held[request]
+            self._end(request)
             self._out.append(ev.TellRefused(request, _twice(held.channel)))
             return
         link.kept.pop(message.subscription, None)
@@ -247,8 +248,13 @@ class Ledger:
         if error.temporary:
             link.retry_s[error.request] = retry_at_s
         else:
-            del self._held[error.request]
+            self._end(error.request)
             self._out.append(ev.TellRefused(error.request, error_of(error.code, error.message)))
+
+    def _end(self, request: int) -> ClientSubscription | None:
+        """It is held no longer, so there is nothing of it to acknowledge either."""
+        self._unsent_acks.pop(request, None)
+        return self._held.pop(request, None)
 
     def _ask(self, link: Link, held: ClientSubscription) -> None:
         link.asked[held.request] = held.after

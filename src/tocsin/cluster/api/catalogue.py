@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from tocsin.cluster.api.dependencies import AnyCluster
 from tocsin.cluster.datasets.arrow import wire_values
 from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource, FilledBy
+from tocsin.model.grants import Action
 from tocsin.model.schema import ColumnType
 from tocsin.runtime.http import ERRORS, reply
 
@@ -43,12 +44,14 @@ class ChannelEntry(BaseModel):
     period_s: float | None = Field(description="Seconds between runs; null for continuous channels")
     is_paused: bool
     parameters: list[ParameterEntry]
+    granted_to: list[str] | None = Field(description="The permission classes that may subscribe; null if all may")
 
 
 class FeedEntry(BaseModel):
     name: str
     dataset: str
     source: FeedSource
+    publishers: list[str] = Field(description="The publishers to whom it is granted")
 
 
 class CatalogueAnswer(BaseModel):
@@ -66,8 +69,9 @@ class RecentRowsAnswer(BaseModel):
 
 @router.get("/catalogue", response_model=CatalogueAnswer, tags=["operations"])
 def catalogue(cluster: AnyCluster) -> Response:
-    """What exists: datasets with their columns, channels with their parameters, feeds. Each sorted by name."""
-    known = cluster.catalogue
+    """What exists, and who may use it: datasets with their columns, channels with their parameters, feeds. Each sorted
+    by name."""
+    known, grants = cluster.catalogue, cluster.grants
     datasets = [
         {
             "name": one.name,
@@ -92,10 +96,19 @@ def catalogue(cluster: AnyCluster) -> Response:
                 }
                 for parameter in one.parameters
             ],
+            "granted_to": None if grants.is_open(one.name) else grants.grantees(Action.SUBSCRIBE, one.name),
         }
         for _, one in sorted(known.channels.items())
     ]
-    feeds = [{"name": one.name, "dataset": one.dataset, "source": one.source} for _, one in sorted(known.feeds.items())]
+    feeds = [
+        {
+            "name": one.name,
+            "dataset": one.dataset,
+            "source": one.source,
+            "publishers": grants.grantees(Action.PUBLISH, one.name),
+        }
+        for _, one in sorted(known.feeds.items())
+    ]
     return reply({"datasets": datasets, "channels": channels, "feeds": feeds})
 
 

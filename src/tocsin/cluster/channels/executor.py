@@ -125,6 +125,7 @@ class ChannelExecutor:
 
     def set_paused(self, state: ChannelState, is_paused: bool, reason: str = "") -> None:
         """From now on no run of the channel begins, or they do again; one that is under way ends as it would have."""
+        state.is_resumed = state.is_resumed or (not is_paused and bool(state.pause_reason))
         state.is_paused = is_paused
         state.pause_reason = reason
         # Whoever resumes it has looked: what is set aside from then on is counted anew.
@@ -303,6 +304,9 @@ class ChannelExecutor:
         except Exception as exc:  # noqa: BLE001 - whatever it is, ingestion must go on
             for output in outputs:
                 self._note_trouble(output.state, exc)
+        else:
+            for output in outputs:
+                output.state.is_resumed = False
         for state, future in ended:
             if future.exception() is None and future.result() is None and not self._is_closing:
                 self._recoveries.submit(self._recover, state)
@@ -342,6 +346,7 @@ class ChannelExecutor:
                 else:
                     self._recovery.run(state, window)
                     window, has_failed = self._take_window(state), False
+            state.is_resumed = state.is_resumed and state.is_paused
         except SplittingFailed as exc:
             state.last_error = str(exc)[:2000]
             log.error("a channel can't be run", channel=state.channel.name, reason=state.last_error)

@@ -93,7 +93,9 @@ class CommitRecovery:
         if not ids or not commit.rows.num_rows:
             self._commit_rest(state, window, self._taken(commit))
             return
-        splitting = Splitting(commit.rows.num_rows, ids, state.strikes, self._results.has_results)
+        splitting = Splitting(
+            commit.rows.num_rows, ids, state.strikes, self._results.has_results, is_wanted=state.is_resumed
+        )
         steps = splitting.steps()
         answer: Outcome | None = None
         while True:
@@ -111,6 +113,8 @@ class CommitRecovery:
                     self._write_letters(commit)
                     if index == len(ids):
                         self._commit_rest(state, window, self._taken(commit))
+                        if state.is_resumed:  # The next commit is another matter.
+                            state.is_resumed, state.set_aside_in_a_row = False, 0
                     else:
                         self._commit_part(state, self._taken(commit), (dataset, number, ids[index - 1]))
 
@@ -155,7 +159,7 @@ class CommitRecovery:
             state.rows_set_aside += 1
             if what.subscription is None:
                 state.set_aside_in_a_row += 1
-            if state.set_aside_in_a_row > MOST_SET_ASIDE:
+            if state.set_aside_in_a_row > MOST_SET_ASIDE and not state.is_resumed:
                 reason = f"{MOST_SET_ASIDE} records in a row failed, the last one with: {what.reason}"
                 raise SplittingFailed(reason, is_channel=False)
             self._metrics.set_aside(state.channel.name, "record")

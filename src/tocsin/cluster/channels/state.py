@@ -26,6 +26,9 @@ class ChannelState:
     is_paused: bool = False
     #: Why the channel was paused, if it was not a person who paused it.
     pause_reason: str = ""
+    #: A person has looked at why it was paused and wants it to go on: the next commit that fails is gone through to its
+    #: end, however much of it has to be set aside.
+    is_resumed: bool = False
     #: It was dropped, or the cluster stops: no part of a run begins any more.
     is_stopping: bool = False
     #: Spark's name for the job under way, to cancel it by.

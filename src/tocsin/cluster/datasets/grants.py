@@ -92,6 +92,14 @@ class Grants:
         ]
         return sorted(named, key=lambda one: (one.on, one.action, one.grantee_kind, one.grantee))
 
+    def grantees(self, action: Action, on: str) -> list[str]:
+        """The classes or publishers that a channel or a feed is granted to, beside ALL."""
+        return [
+            one.grantee
+            for one in self.all()
+            if (one.action, one.on) == (action, on.lower()) and one.grantee_kind is not GranteeKind.ALL
+        ]
+
     def is_open(self, channel: str) -> bool:
         """Whether everybody may subscribe."""
         return Grant(Action.SUBSCRIBE, channel.lower(), GranteeKind.ALL) in self._grants

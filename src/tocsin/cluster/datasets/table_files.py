@@ -310,11 +310,33 @@ class TableFiles:
         with self._lock:
             if self._end - self._rewritten_bytes < _REWRITE_AFTER_BYTES or len(self._state.checkpoints) < 2:
                 return
-            line = self._state.pruned()
-            self._rewrite(line)
-            self._verified &= line.files.keys() | self._written.keys()
-            oldest_needed = min(line.checkpoints)
-        before_s = time.time() - _ENTRIES_KEPT_S
+            line = self._prune()
+        self._remove_needless(line, before_s=time.time() - _ENTRIES_KEPT_S)
+
+    def erase_past(self, live: Iterable[str]) -> None:
+        """Remove all that tells what the table was before: older entries and checkpoints, the sync log's copies of
+        them, what was set aside, and every data file but those that are `live`. Two checkpoints must have been synced
+        since the last change: either will do to open the table, should the other be damaged."""
+        with self._lock:
+            line = self._prune()
+        self._remove_needless(line, before_s=float("inf"))
+        shutil.rmtree(self._path / DAMAGED, ignore_errors=True)
+        kept = set(live)
+        for path in self._path.glob("*.parquet"):
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
+        sync_folder(self._path)
+        sync_folder(self._delta_log)
+
+    def _prune(self) -> SyncLine:
+        line = self._state.pruned()
+        self._rewrite(line)
+        self._verified &= line.files.keys() | self._written.keys()
+        return line
+
+    def _remove_needless(self, line: SyncLine, before_s: float) -> None:
+        """Entries and checkpoints that `line` does not need, if they are older than `before_s`."""
+        oldest_needed = min(line.checkpoints)
         for path in list(self._delta_log.iterdir()):
             if (found := _ENTRY.fullmatch(path.name)) is not None:
                 is_needed = int(found[1]) > oldest_needed

@@ -253,16 +253,30 @@ class Table:
         if self._commits_since_checkpoint >= _CHECKPOINT_EVERY:
             self._checkpoint()
 
+    def _commit_nothing(self) -> None:
+        properties = CommitProperties(app_transactions=[Transaction(_SEQUENCE_APP, self._sequence)])
+        self._delta.create_write_transaction(
+            [],
+            "append",
+            _delta_schema(self._schema),
+            commit_properties=properties,
+            post_commithook_properties=_NO_HOOKS,
+        )
+        self._delta.update_incremental()
+
     def _checkpoint(self) -> None:
         """A checkpoint that fails is made after one of the next commits: nothing needs it but speed."""
         try:
-            self._delta.create_checkpoint()
-            self._files.note_checkpoint(int(self._delta.version()))
-            self._delta = DeltaTable(str(self.path))
+            self._make_checkpoint()
         except Exception as exc:
             log.warning("a checkpoint failed; trying again later", table=str(self.path), exc_info=exc)
         else:
             self._commits_since_checkpoint = 0
+
+    def _make_checkpoint(self) -> None:
+        self._delta.create_checkpoint()
+        self._files.note_checkpoint(int(self._delta.version()))
+        self._delta = DeltaTable(str(self.path))
 
     def sync(self) -> int:
         """Have all commits made so far survive the death of the process and a power cut; returns the number of the
@@ -334,7 +348,11 @@ class Table:
         if where is not None:
             condition = condition & where
         try:
-            return self.dataset(after).to_table(columns=wanted, filter=condition)
+            try:
+                return self.dataset(after).to_table(columns=wanted, filter=condition)
+            except FileNotFoundError:
+                # `erase_past` came in between: the same rows are in other files now.
+                return self.dataset(after).to_table(columns=wanted, filter=condition)
         except (OSError, pa.ArrowException) as exc:
             raise ClusterFailure(f"a file of table {self.path} can't be read: {exc}") from exc
 
@@ -444,6 +462,22 @@ class Table:
         with self._upkeep:
             if self._has_upkeep:
                 self._tidy()
+
+    def erase_past(self) -> None:
+        """Have no file hold what the table does not hold any more: neither rows that were deleted or replaced, nor what
+        the Delta log says of their removal. Who still reads a file that goes is told so, and reads again."""
+        with self._upkeep, self._changing():
+            if not self._has_upkeep:
+                return
+            try:
+                self._make_checkpoint()
+                self._commit_nothing()  # Between the two, for each is of a version of its own.
+                self._make_checkpoint()
+            except Exception as exc:
+                raise ClusterFailure(f"no checkpoint of table {self.path.name} can be made: {exc}") from exc
+            self._commits_since_checkpoint = 0
+            self.sync()
+            self._files.erase_past(_live_files(self._delta))
 
     def end_upkeep(self) -> None:
         """The table is about to be dropped: wait for upkeep that is under way, and let none begin."""

@@ -117,9 +117,14 @@ class DatasetViews:
                 view.leases -= 1
                 self._drop_idle()
 
-    def _drop_idle(self) -> None:
+    def forget_idle(self) -> None:
+        """Let go of all views that nobody uses, and of the files behind them."""
+        with self._lock:
+            self._drop_idle(kept=0)
+
+    def _drop_idle(self, kept: int = _IDLE_VIEWS) -> None:
         idle = [key for key, view in self._views.items() if view.leases == 0]
-        for key in idle[: max(0, len(idle) - _IDLE_VIEWS)]:
+        for key in idle[: max(0, len(idle) - kept)]:
             self._drop(self._views.pop(key))
 
     def _drop(self, view: _View) -> None:

@@ -21,6 +21,7 @@ from tocsin.cluster.feeds.core.bodies import check_key
 from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.landing import LandingLog
 from tocsin.errors import ClusterFailure, InvalidValue, Overloaded
+from tocsin.runtime.free_pages import erase_free_pages_of
 
 #: Keys held in memory before publishers with keys are told to wait: some 100 MB, reached only if the disk
 #: refuses the index for minutes.
@@ -158,6 +159,14 @@ class IdempotencyIndex:
         self.flush()
         with self._writing, self._writer:
             self._writer.execute("DELETE FROM keys WHERE feed = ?", (feed,))
+
+    def forget_keys_with(self, text: str) -> None:
+        """Forgets keys that hold `text`, and removes from the file whatever was deleted from it."""
+        self.flush()
+        with self._writing, self._looking_up:
+            with self._writer:
+                self._writer.execute("DELETE FROM keys WHERE instr(key, ?) > 0", (text,))
+            erase_free_pages_of(self._writer)
 
     def purge(self, now_ms: int) -> int:
         """Forgets the keys in the file that are past retention; returns how many."""

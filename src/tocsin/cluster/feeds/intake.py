@@ -202,6 +202,14 @@ class FeedIntake:
         self.landing.write_mark(position)
         self.landing.remove_before(min(position, keys_stored))
 
+    def has_released(self, position: int) -> bool:
+        """Whether no file holds anything of what lies below `position`, where a segment begins."""
+        return self.landing.first_position >= position
+
+    def forget_keys_with(self, text: str) -> None:
+        """Forgets idempotency keys that hold `text`. Who sends such a request again sends it anew."""
+        self._index.forget_keys_with(text)
+
     def close(self) -> None:
         """Writes what is under way and stops. Those who still wait for ingestion are cancelled."""
         self._stopping.set()

@@ -70,6 +70,8 @@ class LandingLog:
         self._reader = LandingReader(directory)
         self._reading = threading.Lock()
         self._waiting: deque[tuple[PreparedFrame, Future[Span]]] = deque()
+        #: Who wants what comes next to stand in a new segment.
+        self._segment_asks: list[Future[int]] = []
         self._something_waits = threading.Condition()
         self._closing = False
         self._writer = threading.Thread(target=self._write_groups, name="landing-log", daemon=True)
@@ -125,6 +127,18 @@ class LandingLog:
             self._waiting.append((frame, future))
             self._something_waits.notify()
         return future
+
+    def begin_segment(self) -> int:
+        """Have what comes next stand in a segment of its own; returns where that begins. What lies before can be
+        removed, to the last frame, once it is in tables."""
+        future: Future[int] = Future()
+        future.set_running_or_notify_cancel()
+        with self._something_waits:
+            if self._closing:
+                raise Overloaded("the landing log is shutting down", retry_after_s=_RETRY_AFTER_FAILURE_S)
+            self._segment_asks.append(future)
+            self._something_waits.notify()
+        return future.result()
 
     def read_frames(self, start: int, end_limit: int | None = None, max_bytes: int = 16 << 20) -> list[Frame]:
         """As `LandingReader.read_frames`."""
@@ -184,7 +198,14 @@ class LandingLog:
         os.close(self._lock_file)
 
     def _write_groups(self) -> None:
-        while group := self._next_group():
+        while True:
+            group, asks = self._next_group()
+            for ask in asks:
+                self._answer_segment(ask)
+            if not group:
+                if asks:
+                    continue
+                return
             try:
                 spans = self._write(group)
             except Exception as exc:  # noqa: BLE001 - whatever it is, publishers must hear of it and not wait for ever
@@ -196,16 +217,27 @@ class LandingLog:
                 for (_, future), span in zip(group, spans, strict=True):
                     future.set_result(span)
 
-    def _next_group(self) -> list[tuple[PreparedFrame, Future[Span]]]:
-        """Waits for frames and takes those that are there; nothing when the log is closed and drained."""
+    def _next_group(self) -> tuple[list[tuple[PreparedFrame, Future[Span]]], list[Future[int]]]:
+        """Waits for frames, and for who wants a new segment, and takes what is there; nothing when the log is closed
+        and drained."""
         group: list[tuple[PreparedFrame, Future[Span]]] = []
         size = 0
         with self._something_waits:
-            self._something_waits.wait_for(lambda: self._waiting or self._closing)
+            self._something_waits.wait_for(lambda: self._waiting or self._segment_asks or self._closing)
+            asks, self._segment_asks = self._segment_asks, []
             while self._waiting and (not group or size + self._waiting[0][0].size <= _GROUP_BYTES):
                 group.append(self._waiting.popleft())
                 size += group[-1][0].size
-        return group
+        return group, asks
+
+    def _answer_segment(self, ask: Future[int]) -> None:
+        try:
+            if self._segment is None or self._end > self._segment_start:
+                self._start_segment()
+            ask.set_result(self._end)
+        except OSError as exc:
+            reason = f"the landing log can't begin a segment: {exc}"
+            ask.set_exception(Overloaded(reason, retry_after_s=_RETRY_AFTER_FAILURE_S))
 
     def _write(self, group: list[tuple[PreparedFrame, Future[Span]]]) -> list[Span]:
         segment = self._segment_to_write()
@@ -230,6 +262,9 @@ class LandingLog:
     def _segment_to_write(self) -> int:
         if self._segment is not None and self._end - self._segment_start < self._segment_bytes:
             return self._segment
+        return self._start_segment()
+
+    def _start_segment(self) -> int:
         if self._segment is not None:
             os.close(self._segment)
             self._segment = None

@@ -16,6 +16,7 @@ from tocsin.coordinator.accounts.passwords import NOBODYS_HASH, hash_password, i
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.store.registry_store import Revocation, Store, UserRecord
 from tocsin.errors import InvalidValue, NotFound, TocsinError, Unauthorised, Unavailable
+from tocsin.model.people import fingerprint, is_fingerprint
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker
 
@@ -123,14 +124,26 @@ class Users:
 
     def void_before_us(self, name: str) -> int:
         """Tokens of the user issued before are void; 0: none is."""
-        revocation = self._revocations.get(name)
-        return revocation.void_before_us if revocation else 0
+        known = (self._revocations.get(one) for one in (name, fingerprint(name)))
+        return max((one.void_before_us for one in known if one is not None), default=0)
 
     async def revoke(self, name: str) -> int:
         return self._revoked(await _ask(self._store.revoke, name, self._clock.now_us() + 1))
 
     async def remove(self, name: str) -> None:
         self._revoked(await _ask(self._store.remove_user, name, self._clock.now_us() + 1))
+
+    async def forget(self, name: str) -> tuple[int, bool]:
+        """Remove a user, if there is one, and keep nothing with their name. Returns the version by which brokers know
+        of it, and whether there was such a user."""
+        revocation, was_there = await _ask(self._store.forget_person, name, self._clock.now_us() + 1)
+        self._revocations.pop(name, None)
+        self._revoked(revocation)
+        return revocation.version, was_there
+
+    def unforgotten_at(self, version: int) -> frozenset[str]:
+        """Fingerprints of people whom a broker that knows `version` has not forgotten yet."""
+        return frozenset(one for one in self.revoked_since(version) if is_fingerprint(one))
 
     def _revoked(self, revocation: Revocation) -> int:
         self._revocations[revocation.user] = revocation

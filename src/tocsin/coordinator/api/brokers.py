@@ -20,7 +20,16 @@ from tocsin.coordinator.registry.events import (
 )
 from tocsin.coordinator.registry.instructions import AnswerBroker, AnswerClaim, AnswerHeartbeat, AnswerMoves
 from tocsin.coordinator.registry.machine import BrokerReport
-from tocsin.coordinator.registry.session_wire import counted, fitting_bodies, orders_body, pulled, reported, traffic
+from tocsin.coordinator.registry.session_wire import (
+    counted,
+    fitting_bodies,
+    is_of,
+    known_people,
+    orders_body,
+    pulled,
+    reported,
+    traffic,
+)
 from tocsin.errors import Forbidden, InvalidValue
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -115,6 +124,7 @@ async def register(
         body.identity,
         body.start,
         node.clock.now_us(),
+        body.takes_over,
     )
     answer = await node.ask(event, AnswerBroker)
     return reply(
@@ -132,11 +142,12 @@ async def register(
 async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
     version, keys = node.users.revocations_version, node.keys.public_keys()
+    changed = known_people(body.changed, node.users.unforgotten_at(body.revocations_seen))
     event = HeartbeatReceived(
         node.now_s(),
         name,
         traffic(body),
-        tuple(map(reported, body.changed)),
+        tuple(map(reported, changed)),
         tuple(body.ended),
         body.draining,
         pulled(body),
@@ -146,6 +157,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
         incarnation,
     )
     answer = await node.ask(event, AnswerHeartbeat)
+    node.acknowledgements.note(name, body.revocations_seen)
     node.metrics.heartbeat()
     return reply(
         {
@@ -172,7 +184,9 @@ async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> 
 @router.post("/{name}/claims", response_model=Claimed, dependencies=_itself)
 async def claim(name: NameInPath, body: Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
-    answer = await node.ask(SubscribersClaimed(name, tuple(body.subscribers), incarnation), AnswerClaim)
+    forgotten = node.users.unforgotten_at(node.acknowledgements.of(name))
+    subscribers = tuple(one for one in body.subscribers if not forgotten or not is_of(one, forgotten))
+    answer = await node.ask(SubscribersClaimed(name, subscribers, incarnation), AnswerClaim)
     node.metrics.claimed(len(answer.generations))
     return reply({"generations": answer.generations, "sessions": fitting_bodies(answer.sessions)})
 

@@ -58,6 +58,19 @@ class RemovedUser(BaseModel):
     user: str
 
 
+class Person(BaseModel):
+    name: str = Field(min_length=1, max_length=1000, description="As it stands in data: it need not be a user's")
+    by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
+    wait_s: float = Field(10.0, ge=0, le=60, description="How long to wait for brokers; a heartbeat or two is enough")
+
+
+class ForgottenAnswer(BaseModel):
+    user: bool = Field(description="Whether there was a user of that name")
+    sessions: int
+    brokers: list[str] = Field(description="Those that have removed what they kept")
+    away: list[str] = Field(description="Those that do not answer: they remove it when they are back")
+
+
 @router.post("/users", status_code=201, response_model=TokenAnswer)
 async def register(body: Registration, request: Request, node: Node, is_operator: IsOperator) -> Response:
     """Register a user, who is given a token. Open to all if `open_registration` is set, else for operators."""
@@ -117,6 +130,21 @@ async def remove_user(name: NameInPath, node: Node) -> Response:
 async def revoke(name: NameInPath, node: Node) -> Response:
     """Make all tokens of a user void that were issued up to now. Brokers learn of it with their next heartbeat."""
     return reply({"user": name, "void_before_us": await node.users.revoke(name)})
+
+
+@router.post("/forget", response_model=ForgottenAnswer, dependencies=_operator)
+async def forget(body: Person, node: Node) -> Response:
+    """Forget a person: the user, if there is one, and whatever names them, here and at every broker. Returns when that
+    is done. It is no error if nothing was there."""
+    forgotten = await node.forget(body.name, body.by, body.wait_s)
+    return reply(
+        {
+            "user": forgotten.was_user,
+            "sessions": forgotten.sessions,
+            "brokers": list(forgotten.brokers),
+            "away": list(forgotten.away),
+        }
+    )
 
 
 def _address(request: Request) -> str:

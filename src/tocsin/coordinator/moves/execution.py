@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tocsin.coordinator.moves.table import Fact, MoveRecord, Step, next_step, timeout_s
-from tocsin.coordinator.registry.records import SessionRecord
+from tocsin.coordinator.registry.records import SessionRecord, user_of
 from tocsin.errors import InUse, NotFound
+from tocsin.model.people import FORGOTTEN
 
 #: If nothing came of an order for this long, it is given again.
 _REPEAT_AFTER_S = 2.0
@@ -192,6 +193,22 @@ class Execution:
         self._end_runs(progress)
         return progress
 
+    def forget(self, user: str) -> Progress:
+        """End the moves of a user whose name must not be kept: what is written down of them says nothing of it."""
+        progress = Progress()
+        for under_way in [one for one in self._under_way.values() if user_of(one.record.subscriber) == user]:
+            self._remove(under_way)
+            self._end(_nameless(under_way.record), progress)
+        queued = [move for queue in self._queues.values() for move in queue]
+        self._queues.clear()
+        for move in queued:
+            if user_of(move.subscriber) == user:
+                self._end(_nameless(move), progress)
+            else:
+                self._queue(move)
+        self._end_runs(progress)
+        return progress
+
     # Going on
 
     def prepared(self, broker: str, subscribers: Iterable[str]) -> None:
@@ -340,6 +357,10 @@ class Execution:
         for run in [one for one in self._runs.values() if not one.left]:
             del self._runs[run.plan]
             progress.ended.append(run)
+
+
+def _nameless(move: MoveRecord) -> MoveRecord:
+    return replace(move, subscriber=FORGOTTEN, step=Step.CANCELLED, outcome=Fact.GONE)
 
 
 def _facts(move: MoveRecord, run: PlanRun | None, network: RegistryFacts) -> set[Fact]:

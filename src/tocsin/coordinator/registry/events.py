@@ -24,6 +24,8 @@ class BrokerRegistered:
     identity: str = ""
     start: str = ""
     now_us: int = 0
+    #: Of another folder's broker that fell silent.
+    takes_over: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,13 @@ class UserRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonForgotten:
+    """Nothing may be kept that names them: brokers are told by other means than by what is kept of sessions."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """To be told several times within the silence that makes a broker dead: what was not watched is no silence."""
 
@@ -163,5 +172,6 @@ Event = (
     | PlanBegun
     | PlanStopped
     | UserRemoved
+    | PersonForgotten
     | TimePassed
 )

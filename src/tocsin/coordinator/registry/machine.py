@@ -37,6 +37,7 @@ from tocsin.coordinator.registry.events import (
     Event,
     HeartbeatReceived,
     MovesAsked,
+    PersonForgotten,
     PlacementAsked,
     PlanBegun,
     PlanStopped,
@@ -158,6 +159,10 @@ class CoordinatorState:
             PlanBegun: self._plan_begun,
             PlanStopped: self._plan_stopped,
             UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
+            PersonForgotten: lambda event: [
+                *self._sessions.forget(event.name),
+                *written(self._execution.forget(event.name)),
+            ],
         }
 
     # ── what can be seen ────────────────────────────────────────────────────────────────────────────────────────────
@@ -312,6 +317,7 @@ class CoordinatorState:
             event.start,
             event.now_us,
             silent_s=self._liveness.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
+            takes_over=event.takes_over,
         )
         record = BrokerRecord(event.broker, event.url, event.location, event.capacity, mode, holder=holder)
         if known is None:

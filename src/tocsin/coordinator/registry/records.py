@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from tocsin.model.location import Location
@@ -45,6 +46,20 @@ class SessionRecord:
     connected: bool = False
     subscriptions: tuple[SessionSubscription, ...] = ()
     former: frozenset[str] = frozenset()
+
+
+def names(key: KeyText, person: str) -> bool:
+    """Whether a subscription was asked for with this text as one of its values.
+
+    >>> names(KeyText('["Near",{"who":"ann"},""]'), "ann")
+    True
+    >>> names(KeyText('["ann",{"who":"anna"},""]'), "ann")
+    False
+    """
+    if person not in key and "\\" not in key:
+        return False  # As most are: nothing has to be read.
+    _, parameters, _ = json.loads(key)
+    return person in parameters.values()
 
 
 def user_of(subscriber: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tocsin.coordinator.registry.events import Counted, ReportedSession, Traffic
 from tocsin.coordinator.registry.instructions import BrokerOrders
-from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
+from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription, user_of
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import Heartbeat, Session, SubscriptionKeyBody
+from tocsin.model.people import fingerprint
+from tocsin.protocol.coordination import Heartbeat, ReportedSubscription, Session, SubscriptionKeyBody
 from tocsin.protocol.subscription_keys import KeyText, key_fields, key_text
 
 _MAX_INT = (1 << 63) - 1
@@ -91,3 +92,27 @@ def _held_body(held: SessionSubscription) -> dict[str, Any]:
 def _backend_body(key: KeyText) -> dict[str, Any]:
     channel, parameters, permission = key_fields(key)
     return {"channel": channel, "parameters": parameters, "permission": permission}
+
+
+def known_people(sessions: Sequence[Session], forgotten: Collection[str]) -> list[Session]:
+    """Sessions as a broker reports them, without anything that names people whom it has yet to forget, by their
+    fingerprints: what it says of them must not be kept again."""
+    if not forgotten:
+        return list(sessions)
+    return [
+        session.model_copy(update={"subscriptions": _without(session.subscriptions, forgotten)})
+        for session in sessions
+        if not is_of(session.subscriber, forgotten)
+    ]
+
+
+def is_of(subscriber: str, people: Collection[str]) -> bool:
+    """Whether a subscriber is one of these people, who are known by the fingerprints of their names."""
+    return fingerprint(user_of(subscriber)) in people
+
+
+def _without(subscriptions: Sequence[ReportedSubscription], people: Collection[str]) -> list[ReportedSubscription]:
+    def names_one(held: ReportedSubscription) -> bool:
+        return any(isinstance(one, str) and fingerprint(one) in people for one in held.parameters.values())
+
+    return [one for one in subscriptions if not names_one(one)]

@@ -15,7 +15,7 @@ from tocsin.coordinator.load.broker_loads import Loads
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.registry.events import ReportedSession
 from tocsin.coordinator.registry.instructions import ForgetSession, StoreSession
-from tocsin.coordinator.registry.records import SessionRecord, device_of, user_of
+from tocsin.coordinator.registry.records import SessionRecord, device_of, names, user_of
 from tocsin.model.location import Location
 from tocsin.model.story import Story
 
@@ -97,6 +97,20 @@ class Sessions:
         """Whoever takes the name later must not find what this user had subscribed to."""
         theirs = [session for session in self if user_of(session.subscriber) == user]
         return [change for session in theirs for change in self._end(session, self._former(session, ""))]
+
+    def forget(self, name: str) -> _Changes:
+        """Keep nothing that names this person: neither their sessions nor what others hold with the name as a value."""
+        changes: _Changes = []
+        for session in list(self._by_subscriber.values()):
+            if user_of(session.subscriber) == name:
+                changes += self._end(session, frozenset())
+                continue
+            left = tuple(held for held in session.subscriptions if not names(held.key, name))
+            if len(left) < len(session.subscriptions):
+                changed = replace(session, subscriptions=left)
+                self._put(changed)
+                changes.append(StoreSession(changed))
+        return changes
 
     def _take(self, broker: str, reported: ReportedSession, changes: _Changes) -> bool:
         """Believe what `broker` reports of a session, unless another keeps it since; whether it was believed."""

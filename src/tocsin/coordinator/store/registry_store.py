@@ -32,15 +32,19 @@ from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord, Ses
 from tocsin.coordinator.store import tables
 from tocsin.coordinator.store.plan_store import PlanStore
 from tocsin.errors import AlreadyExists, NotFound
+from tocsin.model.people import FINGERPRINT_MARK, fingerprint, without_name
 from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.incarnations import Holder
 from tocsin.protocol.subscription_keys import KeyText
 from tocsin.runtime.clock import Clock
+from tocsin.runtime.free_pages import erase_free_pages
 
 _POLICY = "placement_policy"
 _STOPPED = "stopped_evacuations"
 _VERSION = "revocations_version"
 _LONGEST_LIFETIME = "longest_token_lifetime_us"
+#: 90 days: a broker that was away for so long keeps no session any more.
+_FORGOTTEN_KEPT_US = 90 * 86_400 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +177,37 @@ class Store:
                 raise NotFound(f"no user called {name}")
             return _revoke(connection, name, void_before_us)
 
+    def forget_person(self, name: str, void_before_us: int) -> tuple[Revocation, bool]:
+        """Remove the user, if there is one, and keep what makes older tokens void by a fingerprint of the name alone.
+        Returns also whether there was such a user."""
+        with self._engine.begin() as connection:
+            removed = connection.execute(tables.users.delete().where(tables.users.c.name == name)).rowcount
+            connection.execute(tables.revocations.delete().where(tables.revocations.c.user == name))
+            return _revoke(connection, fingerprint(name), void_before_us), bool(removed)
+
+    def erase_traces(self, name: str) -> None:
+        """Have neither what was written down of plans and of what people did, nor a file of the database, hold the
+        name."""
+        with self._engine.begin() as connection:
+            for table in (tables.audit, tables.plans, tables.moves):
+                _erase_name(connection, table, name)
+        erase_free_pages(self._engine)
+
     def longest_lifetime_us(self) -> int:
         """That tokens were ever given."""
         return int(self.setting(_LONGEST_LIFETIME) or 0)
 
     def revocations(self, now_us: int, lifetime_us: int) -> tuple[dict[str, Revocation], int]:
         """All that still matter, and their version. Those are forgotten whose tokens have all expired by now, going by
-        the longest lifetime that tokens were ever given."""
+        the longest lifetime that tokens were ever given; fingerprints later, for brokers that are away."""
         with self._engine.begin() as connection:
             longest_us = max(lifetime_us, int(_read_setting(connection, _LONGEST_LIFETIME) or 0))
             _write_setting(connection, _LONGEST_LIFETIME, str(longest_us))
+            is_person = tables.revocations.c.user.startswith(FINGERPRINT_MARK)
+            forgotten_us = max(longest_us, _FORGOTTEN_KEPT_US)
+            kept_us = sa.case((is_person, forgotten_us), else_=longest_us)
             connection.execute(
-                tables.revocations.delete().where(tables.revocations.c.void_before_us < now_us - longest_us)
+                tables.revocations.delete().where(tables.revocations.c.void_before_us < now_us - kept_us)
             )
             rows = connection.execute(sa.select(tables.revocations)).all()
             found = {row.user: Revocation(row.user, row.void_before_us, row.version) for row in rows}
@@ -203,6 +226,24 @@ def _revoke(connection: sa.Connection, user: str, void_before_us: int) -> Revoca
     row = {"user": user, "void_before_us": void_before_us, "version": revocation.version}
     connection.execute(tables.revocations.insert().values(row))
     return revocation
+
+
+def _erase_name(connection: sa.Connection, table: sa.Table, name: str) -> None:
+    """Replace the name, where it is a whole text or a value of JSON, in all columns of texts."""
+    texts = [column for column in table.columns if isinstance(column.type, sa.String)]
+    holds = sa.or_(*(column.contains(name, autoescape=True) for column in texts))
+    for row in connection.execute(sa.select(table).where(holds)).mappings().all():
+        values = {column.name: _erased(row[column.name], name) for column in texts}
+        same = sa.and_(*(table.c[one.name] == row[one.name] for one in table.primary_key))
+        connection.execute(table.update().where(same).values(values))
+
+
+def _erased(text: str, name: str) -> str:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return str(without_name(text, name))
+    return msgspec.json.encode(without_name(value, name)).decode() if isinstance(value, dict | list) else text
 
 
 def _read_setting(connection: sa.Connection, name: str) -> str:

@@ -155,6 +155,13 @@ class Broker:
                 self.acquired(flood=7)
         self.pull()
 
+    def reported(self, lost: Sequence[str] = (), now_s: float = 1.0) -> None:
+        """The coordinator has answered a report of all there is to report."""
+        self.tell(ReportDue())
+        (report,) = self.all_of(Report)
+        told = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
+        self.tell(Reported(told, [], lost, {}, now_s))
+
     def wires(self) -> dict[int, list[bytes]]:
         return {one.connection: list(one.wires) for one in self.all_of(Deliver)}
 
@@ -668,6 +675,7 @@ def test_lost_session() -> None:
     """Another broker has it: the connection is closed, all is forgotten, and the hold is kept a while longer."""
     broker = Broker(sessions=[KeptSession("ann/d", 2, [])])
     broker.live("ann")
+    broker.reported()
     broker.tell(Reported({}, [], ["ann/d"], {}, 50.0))
     (closed,) = broker.all_of(Close)
     assert closed.code == CLOSE_MOVED
@@ -677,6 +685,28 @@ def test_lost_session() -> None:
     assert not broker.all_of(Release)
     broker.tell(Ticked(81.0))
     assert broker.all_of(Release) == [Release([7])]
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["not reported", "report refused"])
+def test_what_nobody_else_knows_of_is_held_longer(is_refused: bool) -> None:
+    """Another broker has claimed the session before the coordinator heard of its last subscription: only the subscriber
+    can bring that one there, and it may be away for a while. What was reported is let go of as usual."""
+    broker = Broker(sessions=[KeptSession("ann/d", 2, [])])
+    broker.live("ann")
+    broker.reported()
+    broker.subscribe(1, "fire")
+    broker.acquired(fire=8)
+    if is_refused:
+        broker.reported(lost=["ann/d"], now_s=50.0)
+    else:
+        broker.tell(Reported({}, [], ["ann/d"], {}, 50.0))
+    broker.tell(Ticked(81.0))
+    assert broker.all_of(Release) == [Release([7])]
+    broker.tell(BackendsReleased(81.0))
+    broker.tell(Ticked(500.0))
+    assert not broker.all_of(Release)
+    broker.tell(Ticked(651.0))
+    assert broker.all_of(Release) == [Release([8])]
 
 
 def test_revoked_and_expired_tokens_end_connections() -> None:
@@ -700,9 +730,9 @@ def test_what_was_never_claimed_and_holds_nothing_is_forgotten() -> None:
 
 def test_what_lingers_is_not_cut_short_by_others_who_leave() -> None:
     """Ann is served elsewhere from now on, perhaps not yet; that bob unsubscribes must not end what she held."""
-    broker = Broker()
+    broker = Broker(sessions=[KeptSession("ann/d", 1, []), KeptSession("bob/d", 1, [])])
     broker.live("ann", "bob")
-    broker.tell(Claimed({"ann/d": 1, "bob/d": 1}))
+    broker.reported()
     broker.tell(Reported({}, [], ["ann/d"], {}, 10.0))
     broker.tell(UnsubscribeAsked(2, 7, 1, 11.0))
     assert not broker.all_of(Release)

@@ -15,6 +15,7 @@ from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import AlreadyExists, Superseded, TocsinError, Unauthorised, Unavailable
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, BrokerWelcome, Heartbeat, HeartbeatAnswer
+from tocsin.protocol.incarnations import Holder, take_name
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.tokens import Identity, TokenSigner, keys_version
 
@@ -29,10 +30,23 @@ class Coordinator:
         self.heard = asyncio.Event()
         self.revoked: dict[str, int] = {}
         self.keys = [self.signer.public_key()]
+        self.holder: Holder | None = None
+        self.silent_s = 0.0
+        self.asked = asyncio.Event()
 
-    async def register(self, _registration: BrokerRegistration) -> BrokerWelcome:
+    async def register(self, registration: BrokerRegistration) -> BrokerWelcome:
+        self.asked.set()
         if self.refusal is not None:
             raise self.refusal
+        self.holder = take_name(
+            "b",
+            self.holder,
+            registration.identity,
+            registration.start,
+            1,
+            silent_s=self.silent_s,
+            takes_over=registration.takes_over,
+        )
         return BrokerWelcome(
             broker="b",
             state=BrokerState.ACTIVE,
@@ -67,7 +81,7 @@ class Coordinator:
 
 def coordination_with(coordinator: Coordinator, folder: Path) -> Coordination:
     link = cast(CoordinatorLink, coordinator)
-    registration = BrokerRegistration(url="http://b")
+    registration = BrokerRegistration(url="http://b", identity="ours", start="x")
     return Coordination(link, SessionStore(folder), registration, SystemClock(), BrokerMetrics())
 
 
@@ -91,6 +105,50 @@ async def test_a_broker_starts_without_the_coordinator(tmp_path: Path) -> None:
     coordinator = Coordinator(tmp_path)
     coordinator.refusal = Unavailable("away", retry_after_s=1)
     await coordination_with(coordinator, tmp_path).introduce()
+
+
+async def _asked_again(coordinator: Coordinator) -> None:
+    """Returns when a broker that was refused has tried once more, and was refused again."""
+    for _ in range(2):
+        coordinator.asked.clear()
+        await asyncio.wait_for(coordinator.asked.wait(), 10)
+
+
+async def test_a_broker_takes_no_name_that_the_cluster_has_not_given_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has the name may be cut off from the coordinator alone. It would end when it is back, and this one too, since
+    the cluster refuses it."""
+    monkeypatch.setattr("tocsin.broker.shell.coordination._RETRY_S", 0.01)
+    coordinator = Coordinator(tmp_path)
+    coordinator.holder, coordinator.silent_s = Holder("another's", 7, "y"), 3600
+    coordination = coordination_with(coordinator, tmp_path)
+    await coordination.introduce()
+    running = run(coordination)
+    await _asked_again(coordinator)
+    assert coordinator.holder == Holder("another's", 7, "y")
+    coordination.name_given()
+    await asyncio.wait_for(coordinator.heard.wait(), 10)
+    assert coordinator.holder.identity == "ours"
+    running.cancel()
+
+
+async def test_a_broker_that_has_its_name_at_the_cluster_waits_for_the_coordinator_to_give_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one ends when the cluster refuses it; if this one ended too, nobody would be left."""
+    monkeypatch.setattr("tocsin.broker.shell.coordination._RETRY_S", 0.01)
+    coordinator = Coordinator(tmp_path)
+    coordination = coordination_with(coordinator, tmp_path)
+    coordination.name_given()
+    coordinator.holder, coordinator.silent_s = Holder("another's", 7, "y"), 1
+    running = run(coordination)
+    await _asked_again(coordinator)
+    assert not running.done()
+    coordinator.silent_s = 15
+    await asyncio.wait_for(coordinator.heard.wait(), 10)
+    assert coordinator.holder.identity == "ours"
+    running.cancel()
 
 
 async def test_a_broker_that_was_superseded_ends(tmp_path: Path) -> None:

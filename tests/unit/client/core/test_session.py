@@ -98,6 +98,16 @@ def test_a_subscription_whose_channel_is_dropped_ends_with_not_found() -> None:
     assert sent(play.tell(ev.SubscribeAsked(2, "C", {}))) == [messages.Subscribe("C", {}, "", 2)]
 
 
+def test_what_was_acknowledged_of_a_dropped_channel_holds_nothing_up() -> None:
+    """An acknowledgement that has not been sent yet ends with its subscription; closing works as ever."""
+    play = play_at()
+    play.notified(1, 11)
+    play.tell(ev.Acknowledged(1, Position(7, 11)))
+    play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
+    assert sent(play.after(10.0)) == []
+    assert failure(play.tell(ev.CloseAsked())) is None
+
+
 # ── Finding a broker ──
 
 

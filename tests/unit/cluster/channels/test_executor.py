@@ -83,6 +83,12 @@ class Setup:
         state.subscriptions.add(self.subscriptions)
         return state
 
+    def subscribe(self, most: int) -> None:
+        """Up to this id."""
+        new = [BackendSubscription(one, "Each", (one,), "") for one in range(len(self.subscriptions) + 1, most + 1)]
+        self.subscriptions += new
+        self.state.subscriptions.add(new)
+
     def _give_up(self, state: ChannelState, reason: str) -> None:
         self.given_up.append(reason)
         self.executor.set_paused(state, True, reason)
@@ -160,13 +166,16 @@ def test_a_bad_subscription_fails_after_a_few_records(setup: Setup) -> None:
 
 
 def test_what_is_too_much_at_once_comes_in_parts(setup: Setup) -> None:
-    """A record for everybody is committed subscription by subscription if need be; the bound moves with the last."""
+    """A record for everybody is committed subscription by subscription if need be; the bound moves with the last. It is
+    not taken for a bad one, however many parts it takes."""
     setup.most_results = 1
+    setup.subscribe(16)
     setup.commit(1)
     setup.executor.run_continuous(["reports"])
-    assert setup.settle() == everything(1)
+    assert setup.settle() == everything(1, subscriptions=tuple(range(1, 17)))
     rows = setup.results.pull(0, limit_rows=10_000, keep=lambda all_of_them: all_of_them).rows
-    assert len({commit_of(sequence) for sequence in rows.column("sequence").to_pylist()}) == 4
+    assert len({commit_of(sequence) for sequence in rows.column("sequence").to_pylist()}) == 16
+    assert setup.letters() == []
 
 
 def test_a_part_that_fails_to_commit_is_done_later(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,3 +297,38 @@ def test_who_resumes_a_channel_has_looked(setup: Setup) -> None:
     setup.executor.run_continuous(["reports"])
     assert setup.settle() == everything(8)
     assert setup.given_up == []
+
+
+def test_who_resumes_a_channel_gets_past_the_commit_it_was_paused_for(setup: Setup) -> None:
+    """However many of its records fail, they are set aside then, and the rest are results. The next commit of that kind
+    is another matter."""
+    setup.bad_rows = set(range(150))
+    setup.commit(*range(200))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 1)
+    wait_until(lambda: not setup.state.lock.locked())
+    setup.executor.set_paused(setup.state, False)
+    setup.executor.run_continuous(["reports"])
+    assert setup.settle() == everything(*range(150, 200))
+    assert [line for line, _ in setup.letters()] == list(range(1, 151))
+    assert len(setup.given_up) == 1
+    setup.commit(*range(150))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 2)
+
+
+def test_a_resumed_channel_that_fails_no_more_has_its_limits_again(setup: Setup) -> None:
+    """The cause was removed before it was resumed, so nobody has looked at what fails later."""
+    setup.bad_rows = set(range(150))
+    setup.commit(*range(150))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 1)
+    wait_until(lambda: not setup.state.lock.locked())
+    setup.bad_rows = set()
+    setup.executor.set_paused(setup.state, False)
+    setup.executor.run_continuous(["reports"])
+    assert setup.settle() == everything(*range(150))
+    setup.bad_rows = set(range(200, 350))
+    setup.commit(*range(200, 350))
+    setup.executor.run_continuous(["reports"])
+    wait_until(lambda: len(setup.given_up) == 2)

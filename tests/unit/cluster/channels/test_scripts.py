@@ -35,6 +35,14 @@ def test_an_error_inside_a_query_is_placed_in_the_file() -> None:
     assert shown[caret.index("^") :].startswith("r.typ")
 
 
+def test_a_parameter_that_is_not_used_is_pointed_at() -> None:
+    """Where it is declared, for the query has no place for it."""
+    script = read_script("SHOW FEEDS;\nCREATE CONTINUOUS CHANNEL C (etype STRING, n INT) AS\n  SELECT 1")
+    error = StatementError("the parameter n is not used", text="SELECT 1", about="n")
+    script.locate(error, 1, ["0 feeds"])
+    assert (error.line, error.column) == (2, 44)
+
+
 def test_any_error_says_which_statement_failed() -> None:
     """Also one that has no place of its own: the line of its statement, and what those before it did."""
     error = NotFound("no channel called C")

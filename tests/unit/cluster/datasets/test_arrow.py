@@ -47,3 +47,10 @@ def test_years_that_python_has_no_date_for() -> None:
     """A timestamp beyond the year 9999 can be stored, so it can be written."""
     column = pa.chunked_array([pa.array([253402300800_000_000], ARROW_TYPES[ColumnType.TIMESTAMP])])
     assert wire_values(column) == ["10000-01-01T00:00:00.000000Z"]
+
+
+def test_one_odd_row_does_not_change_the_form_of_the_others() -> None:
+    """A column has one form, also beside a year that Python has no value for."""
+    odd = [1_767_323_045_000_000, 253402300800_000_000]
+    column = pa.chunked_array([pa.array(odd, ARROW_TYPES[ColumnType.TIMESTAMP])])
+    assert wire_values(column) == ["2026-01-02T03:04:05.000000Z", "10000-01-01T00:00:00.000000Z"]

@@ -133,17 +133,3 @@ def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, 
     with pytest.raises(sa.exc.IntegrityError):
         catalogue.pause_channel("Wake")
     assert not catalogue.is_paused("Wake")
-
-
-def test_a_catalogue_from_before_there_were_pauses_opens(catalogue: Catalogue, path: Path) -> None:
-    """A file that an earlier version wrote has no table of paused channels; it gets one, and keeps what it held."""
-    older = open_engine(path)
-    with older.begin() as connection:
-        for table in ("paused_channel", "subscription_failure", "granted", "publisher", "catalogue_version"):
-            connection.execute(sa.text(f"DROP TABLE {table}"))
-    older.dispose()
-    again = Catalogue(open_database(path))
-    assert again.channel("Wake") == _CHANNEL
-    assert not again.is_paused("Wake")
-    assert again.pause_channel("Wake")
-    assert Catalogue(open_database(path)).is_paused("Wake")

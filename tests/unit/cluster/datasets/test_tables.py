@@ -271,3 +271,46 @@ def test_a_commit_that_finds_no_room_changes_nothing(table: Table, monkeypatch: 
     assert (sorted(table.path.iterdir()), table.sequence, table.transaction("landing")) == (before, 1, 10)
     assert table.append(rows(3), {"landing": 20}) == 2
     assert numbers(table.read()) == [1, 3]
+
+
+def _files_with(folder: Path, text: str) -> list[str]:
+    """Parquet of one plain column: a name that is in it stands there as it is."""
+    return sorted(path.name for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes())
+
+
+@pytest.mark.parametrize("damaged", ["", "first", "second"])
+def test_what_was_deleted_is_in_no_file_once_the_past_is_erased(tmp_path: Path, damaged: str) -> None:
+    """Neither in data files nor in the Delta log, the sync log or a checkpoint. The table opens again as it was, also
+    if one of its checkpoints is damaged."""
+    schema = pa.schema([("who", pa.string())])
+    table = Table(tmp_path / "t", schema)
+    for who in ("zoe.okonkwo", "bob", "zoe.okonkwo", "carol"):
+        table.append(pa.table({"who": [who]}), {"landing": 5})
+    table.compact()
+    table.append(pa.table({"who": ["zoe.okonkwo", "dan"]}))
+    table.delete("who = 'zoe.okonkwo'")
+    table.sync()
+    assert len(_files_with(table.path, "zoe.okonkwo")) > 5
+    table.erase_past()
+    assert _files_with(table.path, "zoe.okonkwo") == []
+    assert sorted(table.read().column("who").to_pylist()) == ["bob", "carol", "dan"]
+    if damaged:
+        checkpoints = sorted((table.path / "_delta_log").glob("*.checkpoint.parquet"))
+        checkpoints[damaged == "second"].write_bytes(b"")
+    again = Table(table.path, schema)
+    assert sorted(again.read().column("who").to_pylist()) == ["bob", "carol", "dan"]
+    assert (again.sequence, again.transaction("landing")) == (5, 5)
+    assert again.append(pa.table({"who": ["eve"]})) == 6
+
+
+def test_who_reads_while_the_past_is_erased_reads_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that it was about to read have gone; the same rows are in others."""
+    table = Table(tmp_path / "t", _SCHEMA, recent_max_bytes=0)
+    table.append(rows(1, 2))
+    before = table.dataset()
+    table.delete("n = 1")
+    table.erase_past()
+    now = Table.dataset
+    found = iter([before])
+    monkeypatch.setattr(Table, "dataset", lambda self, after=0: next(found, None) or now(self, after))
+    assert numbers(table.read()) == [2]

@@ -209,3 +209,15 @@ def test_a_broken_file_is_refused_with_advice(path: Path, log: LandingLog) -> No
     path.write_bytes(b"not a database, whatever its name says" * 100)
     with pytest.raises(ClusterFailure, match=r"keys\.sqlite can't be read"):
         open_index(path, log)
+
+
+def test_keys_that_hold_a_name_are_in_no_file_any_more(path: Path, log: LandingLog, index: IdempotencyIndex) -> None:
+    """Others stay known."""
+    for key in ("from zoe.okonkwo 1", "from bob 1"):
+        assert index.claim("f", key, HASH, 0) is None
+        index.settle("f", key, append(log, key), 0)
+    index.flush()
+    index.forget_keys_with("zoe.okonkwo")
+    assert not [file for file in path.parent.glob("keys.sqlite*") if b"zoe.okonkwo" in file.read_bytes()]
+    assert index.claim("f", "from bob 1", HASH, 0) is not None
+    assert index.claim("f", "from zoe.okonkwo 1", HASH, 0) is None

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from tocsin.cluster.datasets.store import DEAD_LETTERS
+from tocsin.cluster.datasets.store import DEAD_LETTERS, LANDING_APP, DatasetStore, StoredDataset
 from tocsin.cluster.feeds.core.frames import FrameHeader
-from tocsin.cluster.feeds.ingestion import Ingestion, _refuse_incomplete
+from tocsin.cluster.feeds.ingestion import Ingestion
 from tocsin.cluster.feeds.parsing import Parsed
+from tocsin.cluster.metrics import Metrics
 from tocsin.errors import ClusterFailure
+from tocsin.model.catalogue import Dataset, DatasetKind
+from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.runtime.clock import SystemClock
+from tocsin.settings import ClusterSettings
+
+_REPORTS = Dataset("Reports", DatasetKind.ACTIVE, Schema((Column("id", ColumnType.INT),), ("id",)))
 
 
 class PretendedClock:
@@ -86,16 +95,50 @@ def test_a_full_disk_does_not_end_the_cluster() -> None:
     assert heard == [frozenset({"reports"})]
 
 
+def _ingestion_of(tmp_path: Path) -> tuple[Any, StoredDataset]:
+    """An ingestion into one dataset; what Spark would parse is given by the test."""
+    ingestion: Any = Ingestion.__new__(Ingestion)
+    ingestion._store = DatasetStore(tmp_path / "datasets", recent_max_bytes=1 << 20)
+    ingestion._settings, ingestion._clock, ingestion._metrics = ClusterSettings(), SystemClock(), Metrics()
+    ingestion._stopped, ingestion.batch_lock, ingestion._position = False, threading.Lock(), 10
+    return ingestion, ingestion._store.open(_REPORTS)
+
+
 @pytest.mark.parametrize("found", [0, 2, 4])
-def test_a_batch_that_is_not_what_its_frames_promise_fails(found: int) -> None:
+def test_a_batch_that_is_not_what_its_frames_promise_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int
+) -> None:
     """Rows and dead letters together are the records that were acknowledged, or nothing is committed."""
     header = FrameHeader(10, 90, "reports", "Reports", "", b"", 3, 0, 0, 40, 0)
+    ingestion, stored = _ingestion_of(tmp_path)
+    rows = 3
 
-    def parsed(rows: int) -> Parsed:
-        numbers = pa.chunked_array([list(range(rows))], pa.int64())
+    def parsed(*_arguments: Any) -> Parsed:
+        numbers = pa.chunked_array([list(range(rows))], pa.int32())
         positions = pa.chunked_array([[10] * rows], pa.int64())
         return Parsed(pa.table({"id": numbers}), positions, numbers, DEAD_LETTERS.empty_table())
 
-    _refuse_incomplete("Reports", [header], parsed(3))
+    monkeypatch.setattr("tocsin.cluster.feeds.ingestion.parse_frames", lambda *_arguments, **_options: None)
+    monkeypatch.setattr("tocsin.cluster.feeds.ingestion.separate", parsed)
+    assert ingestion._ingest(None, "reports", [header], 90)
+    before, rows = stored.rows.sequence, found
+    late = FrameHeader(90, 170, "reports", "Reports", "", b"", 3, 0, 0, 40, 0)
     with pytest.raises(ClusterFailure, match=f"promise 3 records for Reports, but {found} came"):
-        _refuse_incomplete("Reports", [header], parsed(found))
+        ingestion._ingest(None, "reports", [late], 170)
+    assert stored.rows.sequence == before
+    assert stored.rows.transaction(LANDING_APP) == 90
+
+
+def test_a_batch_whose_frames_are_not_all_there_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log ends before the batch does: publishers are told nothing of what is missing."""
+    header = FrameHeader(10, 90, "reports", "Reports", "", b"", 3, 0, 0, 40, 0)
+    ingestion, _ = _ingestion_of(tmp_path)
+    told: list[int] = []
+    ingestion._on_ingested = told.append
+    ingestion._batch_end = lambda _batch: 170
+    for headers in ([], [header]):
+        ingestion._landing = SimpleNamespace(headers_between=lambda _after, _end, found=headers: found)
+        with pytest.raises(ClusterFailure, match="does not hold all frames from 10 to 170"):
+            ingestion._take_batch(None, 0)
+    assert told == []
+    assert ingestion.position == 10

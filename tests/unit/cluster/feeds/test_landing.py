@@ -323,3 +323,19 @@ def test_closing_writes_what_waits_and_refuses_the_rest(tmp_path: Path) -> None:
     with pytest.raises(Overloaded, match="shutting down"):
         log.append(frame(b"late"))
     log.close()
+
+
+def test_a_segment_can_be_begun_so_that_all_before_it_can_be_removed(tmp_path: Path) -> None:
+    """Positions go on, nothing of what was removed is in a file, and the log opens again with an empty segment."""
+    log = LandingLog.open(tmp_path, 1 << 20)
+    log.append(frame(b'{"who":"zoe.okonkwo"}\n')).result()
+    begin = log.begin_segment()
+    assert begin == log.end == log.begin_segment()
+    assert log.remove_before(begin) == 1
+    assert log.first_position == begin
+    assert not [path for path in tmp_path.iterdir() if b"zoe.okonkwo" in path.read_bytes()]
+    log.close()
+    again = LandingLog.open(tmp_path, 1 << 20)
+    assert again.append(frame(b'{"who":"bob"}\n')).result().position == begin
+    assert bodies(again, begin) == [b'{"who":"bob"}\n']
+    again.close()

@@ -234,8 +234,9 @@ def test_a_cursor_beyond_the_end_is_of_a_history_that_is_gone(store: ResultStore
         assert caught.value.earliest == str(store.last_sequence)
 
 
-def test_numbers_are_reserved_before_they_are_given_out(tmp_path: Path) -> None:
+def test_numbers_are_reserved_before_they_are_given_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a clock that can be believed, and with all results gone, new ones still come after the lost ones."""
+    monkeypatch.setattr("tocsin.cluster.results.numbering._BLOCK", 2)  # What was reserved at the start is soon used up.
     store = opened(tmp_path)
     for number in range(3):
         store.commit([("C", output((1, str(number))))], {}, 10)

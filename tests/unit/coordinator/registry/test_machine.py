@@ -343,6 +343,10 @@ def test_a_second_broker_of_the_same_name_is_refused_and_changes_nothing() -> No
     with pytest.raises(AlreadyExists):
         _register(network, "two")
     network.pass_time(0.5)
+    event = BrokerRegistered(network.now_s, "a", "http://a", identity="two", start="x", takes_over=False)
+    with pytest.raises(InUse, match="fell silent"):
+        network.handle(event)
+    assert network.stored_brokers["a"].holder.identity == "one"
     assert _register(network, "two") > first
 
 

@@ -14,6 +14,7 @@ _CHANCE = f"{_SAME_AGAIN}; let the publisher put such a value into the record"
 _PATTERN = "a bad pattern stalls a run; use LIKE, contains, startswith, endswith or split_part"
 _MUCH = "it makes much out of little; publish one record for each element"
 _OUTSIDE = "it reaches out of the query; put what you need into a dataset and join that"
+_WHO = "a run is for all subscribers at once; declare (name STRING IS USER), which is filled in with who subscribes"
 _LAMBDA = "functions of functions are left out; use array_contains, array_max and the like, or publish flat records"
 _FAILS = "it fails a run at will; use WHERE to leave rows out"
 _PLANE = "use distance(ax, ay, bx, by) and within(ax, ay, bx, by, radius), in the units of the columns"
@@ -27,8 +28,9 @@ _ON_FUNCTIONS = {
         """regexp regexp_like regexp_extract regexp_extract_all regexp_replace regexp_count regexp_instr regexp_substr
         rlike split similar_to""": _PATTERN,
         "repeat space sequence array_repeat explode explode_outer posexplode inline stack flatten": _MUCH,
-        """reflect java_method input_file_name current_user session_user user current_database current_schema
-        current_catalog version from_json from_csv""": _OUTSIDE,
+        """reflect java_method input_file_name current_database current_schema current_catalog version from_json
+        from_csv""": _OUTSIDE,
+        "current_user session_user user": _WHO,
         "transform filter aggregate reduce exists forall zip_with map_filter transform_keys transform_values": _LAMBDA,
         "raise_error assert_true": _FAILS,
         "st_distance st_dwithin st_within st_contains haversine geo_distance ST_DistanceSphere": _PLANE,
@@ -50,7 +52,7 @@ _ON_NODES = {
     "Placeholder.widget": "parameters are written :name; {name} is not allowed",
     "Bracket": "a[0] is not allowed: write element_at(a, 1), which counts from 1",
     "Lambda": f"x -> ... is not allowed: {_LAMBDA}",
-    "Table.db": "db.table is not allowed: datasets have one name, and only those of the catalogue can be read",
+    "Table.db": "db.table is not allowed: write the name of a dataset alone; only those of the catalogue can be read",
     "Table.sample": f"TABLESAMPLE is not allowed: {_SAME_AGAIN}; use LIMIT, or a condition on a column",
     "Table.pivots": "PIVOT is not allowed: use CASE WHEN inside an aggregate",
     "Select.qualify": "QUALIFY is not allowed: put the window function into a subquery, and its test into WHERE",
@@ -78,6 +80,36 @@ _ON_NODES = {
 }
 
 _DATASETS = "a table is a DATASET here"
+_CLASSES = "permission classes need no statement: `tocsin users add --permission NAME` puts a user into one"
+_OWN = "to show each user what is theirs, declare (user_id STRING IS USER)"
+_GRANT = "GRANT SUBSCRIBE ON CHANNEL name TO CLASS name (or TO ALL)"
+#: How each statement is written, by its first words: for who has left something out.
+_FORMS = {
+    "CREATE DATASET": "CREATE ACTIVE DATASET name (column TYPE, ..., PRIMARY KEY (column, ...))",
+    "CREATE FEED": "CREATE FEED name INTO dataset FROM HTTP (or FROM FOLDER 'folder')",
+    "CREATE CONTINUOUS": "CREATE CONTINUOUS CHANNEL name (parameter TYPE, user_id STRING IS USER, ...) AS SELECT ...",
+    "CREATE REPETITIVE": (
+        "CREATE REPETITIVE CHANNEL name (parameter TYPE, user_id STRING IS USER, ...) PERIOD 10 SECONDS AS SELECT ..."
+    ),
+    "CREATE PUBLISHER": "CREATE PUBLISHER name",
+    "ALTER": "ALTER DATASET name ADD COLUMN column TYPE",
+    "LOAD": "LOAD DATASET name FROM 'file.csv'",
+    "INSERT": "INSERT INTO dataset (column, ...) VALUES (value, ...)",
+    "DELETE": "DELETE FROM dataset WHERE condition",
+    "FORGET": "FORGET PERSON 'name'",
+    "SHOW": "SHOW DATASETS, or SHOW GRANTS ON CHANNEL name",
+    "DESCRIBE": "DESCRIBE DATASET name",
+    "EXPLAIN": "EXPLAIN CHANNEL name",
+    "PAUSE": "PAUSE CHANNEL name",
+    "RESUME": "RESUME CHANNEL name",
+    "DROP": "DROP DATASET name",
+    "GRANT SUBSCRIBE": _GRANT,
+    "GRANT PUBLISH": "GRANT PUBLISH ON FEED name TO PUBLISHER name",
+    "GRANT": f"{_GRANT}, or GRANT PUBLISH ON FEED name TO PUBLISHER name",
+    "REVOKE SUBSCRIBE": "REVOKE SUBSCRIBE ON CHANNEL name FROM CLASS name (or FROM ALL)",
+    "REVOKE PUBLISH": "REVOKE PUBLISH ON FEED name FROM PUBLISHER name",
+    "REVOKE": "REVOKE SUBSCRIBE ON CHANNEL name FROM CLASS name, or REVOKE PUBLISH ON FEED name FROM PUBLISHER name",
+}
 #: By the word before ("" at the beginning of a statement) and the word itself.
 _ON_WORDS = {
     ("", "UPDATE"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
@@ -93,6 +125,8 @@ _ON_WORDS = {
     ("", "SUBSCRIBE"): "people subscribe through a broker: `tocsin subscribe`, or the SDK",
     ("", "STOP"): "write PAUSE CHANNEL name",
     ("", "START"): "write RESUME CHANNEL name",
+    ("", "COPY"): "write LOAD DATASET name FROM 'file.csv'",
+    ("", "HELP"): "docs/reference/statements.md describes them",
     ("", "VALUES"): "write SELECT, or INSERT INTO dataset VALUES (...)",
     ("CREATE", "VIEW"): "views are not kept: write the query into the channel, as WITH name AS (SELECT ...)",
     ("CREATE", "TEMPORARY"): "views are not kept: write the query into the channel, as WITH name AS (SELECT ...)",
@@ -103,6 +137,9 @@ _ON_WORDS = {
     ("CREATE", "INDEX"): "datasets have no indexes; within() and equality joins are fast without",
     ("CREATE", "FUNCTION"): "queries call the functions listed in docs/reference/statements.md only",
     ("CREATE", "USER"): "users are registered with `tocsin users add`",
+    ("CREATE", "ROLE"): _CLASSES,
+    ("CREATE", "CLASS"): _CLASSES,
+    ("CREATE", "GROUP"): _CLASSES,
     ("CREATE", "TRIGGER"): "a CONTINUOUS CHANNEL runs when records arrive",
     ("DROP", "VIEW"): "there are no views; a channel goes with DROP CHANNEL",
     ("DROP", "TABLE"): f"{_DATASETS}: DROP DATASET name",
@@ -116,6 +153,9 @@ _ON_WORDS = {
     ("DESCRIBE", "TABLE"): f"{_DATASETS}: DESCRIBE DATASET name",
     ("LOAD", "DATA"): "write LOAD DATASET name FROM 'file.csv'",
     ("EXPLAIN", "SELECT"): "only channels are explained: EXPLAIN CHANNEL name",
+    ("GRANT", "SELECT"): f"people read by subscribing: {_GRANT}",
+    ("TO", "USER"): f"a grant is for a permission class: TO CLASS name, or TO ALL; {_OWN}",
+    ("FROM", "USER"): f"a grant is for a permission class: FROM CLASS name, or FROM ALL; {_OWN}",
     (")", "AS"): "a REPETITIVE channel says how often it runs: PERIOD 10 SECONDS",
     ("FROM", "KAFKA"): "let a program read from Kafka and publish over HTTP",
 }
@@ -145,9 +185,11 @@ def on_function(name: str, allowed: Iterable[str]) -> str:
 
 
 def on_unknown_column(name: str, known: Iterable[str]) -> str:
-    """To follow the message that there is no such column; `now` without parentheses is a function to its author."""
-    reason = _ON_FUNCTIONS.get(name.lower())
-    return f"; as a function it is not allowed: {reason}" if reason else did_you_mean(name, known)
+    """To follow the message that there is no such column; `now` without parentheses is a function to its author, and
+    a word that is like no column may be a text to them."""
+    if reason := _ON_FUNCTIONS.get(name.lower()):
+        return f"; as a function it is not allowed: {reason}"
+    return did_you_mean(name, known) or f"; a text is written in quotes: '{name}'"
 
 
 def on_node(kind: str, part: str = "") -> str | None:
@@ -159,6 +201,19 @@ def on_word(before: str, word: str, allowed: Iterable[str]) -> str:
     """To follow the message that a word was not expected."""
     advice = _ON_WORDS.get((before.upper(), word.upper()))
     return f"; {advice}" if advice else did_you_mean(word, allowed)
+
+
+def on_form(read: str) -> str:
+    """To follow a message about a statement of which these words were read already: how it is written.
+
+    >>> on_form("PAUSE Late")
+    '; write PAUSE CHANNEL name'
+    """
+    words = read.upper().split()
+    if words[:1] == ["CREATE"] and words[1:2] and words[1] in ("ACTIVE", "KEYED", "REFERENCE"):
+        words[1] = "DATASET"
+    form = _FORMS.get(" ".join(words[:2])) or _FORMS.get("".join(words[:1]))
+    return f"; write {form}" if form else ""
 
 
 def on_type(name: str) -> str:

@@ -348,7 +348,11 @@ class _Checker:
     def check_like(self, node: exp.Binary) -> None:
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-            raise self._error(node, "LIKE needs its pattern as a string literal; see also contains and startswith")
+            raise self._error(
+                node,
+                "LIKE takes a pattern that is written here, such as 'fire%'; to compare with "
+                "a parameter or a column use contains(text, :part), startswith or endswith",
+            )
         try:
             check_pattern(pattern.this)
         except UnsupportedPattern as reason:

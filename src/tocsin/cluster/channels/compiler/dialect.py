@@ -63,19 +63,17 @@ class Source:
     text: str
 
     def error(self, message: str, offset: int = -1) -> StatementError:
-        return StatementError(message, text=self.text, **self._line_and_column(offset))
+        line, column = self.line_and_column(offset)
+        return StatementError(message, text=self.text, line=line, column=column)
 
     def forbidden(self, message: str, offset: int = -1) -> ForbiddenSql:
-        return ForbiddenSql(message, text=self.text, **self._line_and_column(offset))
-
-    def _line_and_column(self, offset: int) -> dict[str, int]:
-        if offset < 0:
-            return {"line": 0, "column": 0}
         line, column = self.line_and_column(offset)
-        return {"line": line, "column": column}
+        return ForbiddenSql(message, text=self.text, line=line, column=column)
 
     def line_and_column(self, offset: int) -> tuple[int, int]:
-        """Both count from 1, as editors do."""
+        """Both count from 1, as editors do; both are 0 if the offset is not known."""
+        if offset < 0:
+            return 0, 0
         before = self.text[:offset]
         return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
@@ -228,14 +226,20 @@ def parse_query(source: Source, tokens: Sequence[Token]) -> exp.Expr:
 
 def _refuse(source: Source, error: ParseError) -> NoReturn:
     detail = error.errors[0] if error.errors else {}
-    description = str(detail.get("description") or "not understood")
+    written = str(detail.get("description") or "not understood")
+    description = written[:1].lower() + written[1:]
     if "missing for <class" in description:
         description = "something is missing after this, such as a column, a value or a condition"
+    elif missing := re.fullmatch(r"expecting (\S)", description):
+        description = f"a {missing[1]} is missing here"
     elif "nexpected token" in description:
         description = "this was not expected here; is something missing before it, such as a comma, AND or a quote?"
     highlight, line, column = str(detail.get("highlight") or ""), detail.get("line") or 0, detail.get("col") or 0
+    before = str(detail.get("start_context") or "") + highlight
+    if clause := re.search(r"\b(GROUP|ORDER|PARTITION)(\s+\S+)?$", before, re.IGNORECASE):
+        description = f"BY is missing: write {clause[1].upper()} BY"
     raise StatementError(
-        f"not valid SQL: {description[:1].lower()}{description[1:]}",
+        f"not valid SQL: {description}",
         text=source.text,
         line=line,
         column=max(1, column - len(highlight) + 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 
+from tocsin.cluster.channels.compiler.advice import did_you_mean
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Channel, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
@@ -32,7 +33,8 @@ def _by_name(channel: Channel, values: Mapping[str, object]) -> list[object]:
     given = {name.lower(): value for name, value in values.items()}
     for name in values:
         if name.lower() not in {parameter.name.lower() for parameter in channel.parameters}:
-            raise InvalidValue(f"{channel.name} has no parameter {name!r}; it takes {_signature(channel)}")
+            close = did_you_mean(name, (parameter.name for parameter in channel.parameters))
+            raise InvalidValue(f"{channel.name} has no parameter {name!r}; it takes {_signature(channel)}{close}")
     if len(given) != len(values):
         raise InvalidValue(f"{channel.name}: a parameter is given twice")
     for parameter in channel.parameters:

@@ -7,7 +7,7 @@ exists, or a query may run, is decided by those who know the catalogue.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 from sys import float_info
@@ -44,11 +44,12 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class ScriptStatement:
-    """A statement, and where in the script it and the query inside it begin, as offsets from 0."""
+    """A statement, and where in the script it, the query inside it and its parameters begin, as offsets from 0."""
 
     statement: Statement
     start: int
     query_start: int | None
+    declared: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Script:
         failed = self.statements[at]
         error.script = _progress(self.source, failed.start, at, len(self.statements), done)
         if isinstance(error, StatementError) and error.text != self.source.text:
-            offset = failed.start
+            offset = failed.declared.get(error.about, failed.start)
             if error.line and failed.query_start is not None:
                 offset = failed.query_start + _offset(error.text, error.line, error.column)
             error.text = self.source.text
@@ -89,7 +90,7 @@ def read_script(text: str) -> Script:
     for at, tokens in enumerate(written):
         reader = _Reader(source, tokens)
         try:
-            found.append(ScriptStatement(reader.statement(), tokens[0].start, reader.query_start))
+            found.append(ScriptStatement(reader.statement(), tokens[0].start, reader.query_start, reader.declared))
         except StatementError as error:
             # None has been carried out yet: all are read before.
             error.script = _progress(source, tokens[0].start, at, len(written), ())
@@ -135,6 +136,8 @@ class _Reader:
     index: int = 0
     #: Where in the source the query inside the statement begins.
     query_start: int | None = None
+    #: Where the parameters that it declares are named.
+    declared: dict[str, int] = field(default_factory=dict)
 
     def statement(self) -> Statement:
         readers: Mapping[str, Callable[[], Statement]] = {
@@ -157,7 +160,8 @@ class _Reader:
             return statements.Select(self._rest())
         statement = readers[self._word(*readers, "SELECT")]()
         if self.index < len(self.tokens):
-            raise self._error(f"the statement should end before {self._shown()}")
+            instead = "; statements are separated by ;" if self._next_is(*readers, "SELECT") else self._form(self.index)
+            raise self._error(f"the statement should end before {self._shown()}{instead}")
         return statement
 
     # One method per statement
@@ -167,7 +171,8 @@ class _Reader:
         if word == "FEED":
             return self._create_feed()
         if word == "PUBLISHER":
-            return statements.CreatePublisher(self._name("publisher"))
+            if_not_exists = self._if_not_exists()
+            return statements.CreatePublisher(self._name("publisher"), if_not_exists)
         if word in ("REPETITIVE", "CONTINUOUS"):
             return self._create_channel(ChannelKind(word))
         return self._create_dataset(DatasetKind(word))
@@ -178,7 +183,7 @@ class _Reader:
         name = self._name("dataset")
         self._sign("(")
         columns: list[Column] = []
-        key: tuple[str, ...] = ()
+        key: list[tuple[str, int]] = []
         while True:
             if self._next_is("PRIMARY") and len(self.tokens) > self.index + 1 and self._text(1).upper() == "KEY":
                 if key:
@@ -192,29 +197,33 @@ class _Reader:
         self._sign(")")
         return statements.CreateDataset(Dataset(name, kind, self._schema(kind, columns, key)), if_not_exists)
 
-    def _primary_key(self) -> tuple[str, ...]:
+    def _primary_key(self) -> list[tuple[str, int]]:
+        """The key's columns, and where they are named."""
         self._word("PRIMARY")
         self._word("KEY")
         self._sign("(")
-        names = [self._name("column")]
+        names = [(self._name("column"), self.index - 1)]
         while self._skip(","):
-            names.append(self._name("column"))
+            names.append((self._name("column"), self.index - 1))
         self._sign(")")
-        return tuple(names)
+        return names
 
-    def _schema(self, kind: DatasetKind, columns: list[Column], key: tuple[str, ...]) -> Schema:
+    def _schema(self, kind: DatasetKind, columns: list[Column], key: list[tuple[str, int]]) -> Schema:
+        last = self.index - 1
         if not columns:
-            raise self._error("a dataset needs at least one column")
+            raise self._error("a dataset needs at least one column", last)
         if not key and kind is not DatasetKind.REFERENCE:
-            raise self._error(f"{kind} datasets need a PRIMARY KEY (column, ...)")
+            example = f"PRIMARY KEY ({columns[0].name})"
+            raise self._error(f"{kind} datasets need a PRIMARY KEY: name its columns here, such as {example}", last)
         found = Schema(tuple(columns))
         keys = []
-        for name in key:
+        for name, index in key:
             column = found.find(name)
             if column is None:
-                raise self._error(f"PRIMARY KEY: there is no column {name}; there are {', '.join(found.names)}")
+                known = ", ".join(found.names)
+                raise self._error(f"PRIMARY KEY: there is no column {name}; there are {known}", index)
             if column.name in keys:
-                raise self._error(f"PRIMARY KEY: {name} is given twice")
+                raise self._error(f"PRIMARY KEY: {name} is given twice", index)
             keys.append(column.name)
         filled = tuple(
             Column(column.name, column.type, nullable=column.nullable and column.name not in keys) for column in columns
@@ -222,7 +231,8 @@ class _Reader:
         return Schema(filled, tuple(keys))
 
     def _column(self) -> Column:
-        name, type_ = self._name("column"), self._type()
+        name = self._name("column")
+        type_ = self._type(name)
         nullable = True
         if self._skip("NOT"):
             self._word("NULL")
@@ -251,7 +261,9 @@ class _Reader:
         parameters: list[Parameter] = []
         while not self._next_is(")"):
             self._new_name((parameter.name for parameter in parameters), "parameter")
+            start = self.tokens[self.index].start
             parameters.append(self._parameter())
+            self.declared[parameters[-1].name] = start
             if not self._skip(","):
                 break
         self._sign(")")
@@ -266,12 +278,15 @@ class _Reader:
         return statements.CreateChannel(channel, if_not_exists)
 
     def _parameter(self) -> Parameter:
-        name, type_ = self._name("parameter"), self._type()
+        name = self._name("parameter")
+        type_ = self._type(name)
         index = self.index
         if self._skip("IS"):
             filled_by = self._choice(FilledBy)
             if type_ is not ColumnType.STRING:
-                raise self._error(f"IS {filled_by} is for a STRING; {name} is of type {type_}", index)
+                raise self._error(
+                    f"IS {filled_by} is for a STRING: write {name} STRING IS {filled_by}, not {type_}", index
+                )
             return Parameter(name, type_, filled_by=filled_by)
         if not self._skip("MAX"):
             return Parameter(name, type_)
@@ -462,11 +477,13 @@ class _Reader:
         self._word("EXISTS")
         return True
 
-    def _type(self) -> ColumnType:
+    def _type(self, name: str) -> ColumnType:
         index = self.index
-        written = self._take(f"a type: {', '.join(ColumnType)}").text
+        allowed = ", ".join(ColumnType)
+        written = self._take(f"a type: {allowed}").text
         if (type_ := TYPES.get(written.upper())) is None:
-            allowed = ", ".join(ColumnType)
+            if not is_name(written):
+                raise self._error(f"{name} needs a type: {allowed}; such as {name} STRING", index)
             raise self._error(
                 f"the type {written} is not allowed; allowed are {allowed}{advice.on_type(written)}", index
             )
@@ -492,7 +509,8 @@ class _Reader:
         index = self.index
         token = self._take(f"{what} in quotes")
         if token.token_type is not TokenType.STRING or not token.text:
-            raise self._error(f"{what} must be given in quotes, such as '/data/in'", index)
+            written = self.source.text[token.start : self.tokens[-1].end + 1].split()[0]
+            raise self._error(f"{what} must be given in quotes: '{written}'", index)
         return token.text
 
     def _rest(self) -> str:
@@ -514,16 +532,15 @@ class _Reader:
         token = self._take(listed)
         if token.text.upper() not in allowed or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             before = self.tokens[index - 1].text if index else ""
-            raise self._error(
-                f"expected {listed}, not {token.text!r}{advice.on_word(before, token.text, allowed)}", index
-            )
+            instead = advice.on_word(before, token.text, allowed) or self._form(index)
+            raise self._error(f"expected {listed}, not {token.text!r}{instead}", index)
         return token.text.upper()
 
     def _sign(self, sign: str) -> None:
         index = self.index
         if self._take(repr(sign)).text != sign:
             found = self._text(index - self.index)
-            rule = f"; names are {NAME_RULE}" if found in ("-", ".") else ""
+            rule = f"; names are {NAME_RULE}" if found in ("-", ".") else self._form(index)
             raise self._error(f"expected {sign!r}, not {found!r}{rule}", index)
 
     def _skip(self, word: str) -> bool:
@@ -540,9 +557,13 @@ class _Reader:
 
     def _take(self, wanted: str) -> Token:
         if self.index >= len(self.tokens):
-            raise self._error(f"the statement ends too soon; expected {wanted}")
+            raise self._error(f"the statement ends too soon; expected {wanted}{self._form(self.index)}")
         self.index += 1
         return self.tokens[self.index - 1]
+
+    def _form(self, index: int) -> str:
+        """How the statement is written, as far as it is known by the words before `index`."""
+        return advice.on_form(" ".join(token.text for token in self.tokens[: min(index, 2)]))
 
     def _text(self, ahead: int = 0) -> str:
         index = self.index + ahead

@@ -350,6 +350,8 @@ class _Resolver:
                 return _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
             outer = outer.outer
         names = [column.name for relation in scope.relations for column in relation.columns.values()]
+        if not scope.relations:
+            raise self._error(node, f"there is no column {node.name} here: FROM is missing")
         more = advice.on_unknown_column(node.name, names)
         raise self._error(node, f"unknown column {node.name}; known are {', '.join(names) or 'none'}{more}")
 

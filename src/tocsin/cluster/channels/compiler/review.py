@@ -1,39 +1,75 @@
 """What a new channel must not do, though Spark would run it: mistakes that stay silent for ever (pure).
 
-Only CREATE CHANNEL asks for this. A channel that exists already goes on as it is.
+CREATE CHANNEL and DELETE ask for this. A channel that exists already goes on as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
 from tocsin.cluster.channels.compiler.check import CAST_TYPES, check_query
-from tocsin.cluster.channels.compiler.dialect import Source, offset_of
+from tocsin.cluster.channels.compiler.dialect import Source, function_name, offset_of
 from tocsin.errors import StatementError
-from tocsin.model.catalogue import Channel, Dataset
+from tocsin.model.catalogue import Channel, Dataset, Parameter
 from tocsin.model.schema import ColumnType
+from tocsin.model.times import parse_date, parse_time
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _NUMBERS = {"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
-_TIMES = {"DATE", "TIMESTAMP"}
+_TIMES: dict[str, Callable[[object], object]] = {"DATE": parse_date, "TIMESTAMP": parse_time}
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
+#: What functions give, whatever they are given. What gives one of its arguments, such as coalesce, is not here.
+_RESULTS = {
+    name: type_
+    for type_, names in {
+        "STRING": """concat concat_ws date_format format_number initcap lcase left lower lpad ltrim mask replace right
+        rpad rtrim split_part string substr substring substring_index to_char translate trim btrim ucase upper""",
+        "INT": """ascii char_length character_length datediff date_diff day dayofmonth dayofweek dayofyear hour instr
+        int len length levenshtein locate minute month position quarter second size weekday weekofyear year""",
+        "BIGINT": "bigint count count_if approx_count_distinct unix_micros unix_millis unix_seconds",
+        "DOUBLE": "distance double avg mean cbrt cos degrees exp ln log log10 log2 power pow radians sin sqrt tan",
+        "BOOLEAN": "boolean contains endswith isnan isnotnull isnull startswith within",
+        "DATE": "add_months date date_add date_sub last_day make_date next_day to_date",
+        "TIMESTAMP": """date_trunc make_timestamp timestamp timestamp_micros timestamp_millis timestamp_seconds
+        to_timestamp""",
+    }.items()
+    for name in names.split()
+}
 
 
 def review_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> None:
-    """Raises StatementError, pointing into the body, for values that are compared with values of another type, for
-    comparisons with NULL, and for parameters that the query does not use."""
+    """Raises StatementError, pointing into the statement, for values that are compared or calculated with values of
+    another type, for comparisons with NULL, for times that are not of a known form, and for unused parameters."""
+    tree = _review(channel.body, datasets, channel.parameters, is_channel=True)
+    used = {node.this for node in tree.find_all(exp.Placeholder)}
+    texts = {node.this for node in tree.find_all(exp.Literal) if node.is_string}
+    for parameter in channel.parameters:
+        if (name := parameter.name) not in used:
+            quoted = ", without quotes" if f":{name}" in texts else ""
+            message = f"the parameter {name} is not used: write :{name} in the query{quoted}, or don't declare it"
+            raise StatementError(message, text=channel.body, about=name)
+
+
+def review_query(sql: str, datasets: Mapping[str, Dataset]) -> None:
+    """The same for the query of a statement that changes rows: what it does not find, it does not change."""
+    _review(sql, datasets, (), is_channel=False)
+
+
+def _review(
+    sql: str, datasets: Mapping[str, Dataset], parameters: Sequence[Parameter], *, is_channel: bool
+) -> exp.Expr:
     catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
-    checked = check_query(channel.body, parameters=channel.parameters, datasets=catalogue, channel=True)
+    checked = check_query(sql, parameters=parameters, datasets=catalogue, channel=is_channel)
     for node in checked.tree.walk():
+        if isinstance(node, exp.Cast | exp.TryCast):
+            _refuse_odd_time(checked.source, node, node.this, _type(node))
         for left, right in _compared(node):
             _refuse_mixed(checked.source, node, left, right)
-    used = {node.this for node in checked.tree.find_all(exp.Placeholder)}
-    for parameter in channel.parameters:
-        if parameter.name not in used:
-            message = f"the parameter {parameter.name} is not used: write :{parameter.name} in the query, or don't"
-            raise StatementError(f"{message} declare it", text=channel.body)
+        if isinstance(node, _ARITHMETIC):
+            _refuse_mixed_arithmetic(checked.source, node)
+    return checked.tree
 
 
 def _compared(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
@@ -52,16 +88,33 @@ def _refuse_mixed(source: Source, node: exp.Expr, left: exp.Expr, right: exp.Exp
         node, exp.NullSafeEQ | exp.NullSafeNEQ
     ):
         raise source.error("a comparison with NULL is never true: write IS NULL or IS NOT NULL", offset_of(node))
-    for one, other in ((left.unnest(), right.unnest()), (right.unnest(), left.unnest())):
-        if _is_text(one) and _family(other) == "time" and not _is_time(one.name):
-            message = f"'{one.name}' is compared with a {_type(other)} and is no time: write '2026-01-02T03:04:05Z'"
-            raise source.error(message, offset_of(node))
+    _refuse_odd_time(source, node, left, _type(right))
+    _refuse_odd_time(source, node, right, _type(left))
     families = {_family(left), _family(right)} - {""}
     text_for_time = families == {"text", "time"} and (_is_text(left.unnest()) or _is_text(right.unnest()))
     if len(families) < 2 or text_for_time:
         return
     message = f"{_shown(left)} is compared with {_shown(right)}; {_remedy(left.unnest(), right.unnest())}"
     raise source.error(message, offset_of(node))
+
+
+def _refuse_odd_time(source: Source, node: exp.Expr, text: exp.Expr, type_: str) -> None:
+    """A text that stands for a time has the forms that records have: nothing is guessed."""
+    text = text.unnest()
+    if type_ not in _TIMES or not _is_text(text):
+        return
+    try:
+        _TIMES[type_](text.name)
+    except ValueError as reason:
+        raise source.error(f"'{text.name}' stands for a {type_}: {reason}", offset_of(node)) from None
+
+
+def _refuse_mixed_arithmetic(source: Source, node: exp.Binary) -> None:
+    families = {_family(node.this), _family(node.expression)}
+    if "number" in families and families & {"text", "truth"}:
+        message = f"{_shown(node.this)} is calculated with {_shown(node.expression)}"
+        remedy = _remedy(node.this.unnest(), node.expression.unnest())
+        raise source.error(f"{message}; {remedy}", offset_of(node))
 
 
 def _remedy(left: exp.Expr, right: exp.Expr) -> str:
@@ -87,6 +140,15 @@ def _type(node: exp.Expr) -> str:
         return "BOOLEAN"
     if isinstance(node, exp.Cast | exp.TryCast):
         return CAST_TYPES.get(node.to.this, "")
+    if isinstance(node, _ARITHMETIC):
+        types = {_type(node.this), _type(node.expression)}
+        if not types <= _NUMBERS:  # Also times and intervals, of which only Spark knows what comes out.
+            return ""
+        if isinstance(node, exp.Div) or types & {"DOUBLE", "FLOAT", "DECIMAL"}:
+            return "DOUBLE"
+        return "BIGINT" if "BIGINT" in types else "INT"
+    if name := function_name(node):
+        return _RESULTS.get(name, "")
     known = node.meta.get("type") if isinstance(node, exp.Column | exp.Placeholder) else None
     return known.value if isinstance(known, ColumnType) else ""
 
@@ -104,14 +166,6 @@ def _is_text(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
-def _is_time(text: str) -> bool:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _shown(node: exp.Expr) -> str:
     return f"{_name(node)} ({_type(node)})"
 
@@ -123,4 +177,4 @@ def _name(node: exp.Expr) -> str:
         return f":{node.name}"
     if isinstance(node, exp.Column):
         return f"{node.table}.{node.name}" if node.table else node.name
-    return node.sql("spark")
+    return node.sql("spark", normalize_functions=False).replace("`", "")

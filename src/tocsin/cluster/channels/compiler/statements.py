@@ -163,6 +163,7 @@ class RevokeFrom:
 @dataclass(frozen=True, slots=True)
 class CreatePublisher:
     name: str
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

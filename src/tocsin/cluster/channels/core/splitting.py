@@ -30,7 +30,7 @@ _MOST_PAIRS_PER_ROW = 4
 #: that has had results has proved that it can work.
 STRIKES = 5
 STRIKES_IF_PROVEN = 20
-#: Nobody waits for the end of this: a commit that needs more is a matter for a person.
+#: Nobody waits for the end of this: a commit that needs more is a matter for a person, who may have it go on.
 MOST_SET_ASIDE = 100
 MOST_ATTEMPTS = 2_000
 
@@ -158,12 +158,14 @@ class SplittingFailed(Exception):
 @dataclass(slots=True)
 class Splitting:
     """`subscriptions` are sorted ids. `strikes` counts the rows that failed with a subscription, also in earlier
-    commits. `has_results` tells whether a subscription ever had a result."""
+    commits. `has_results` tells whether a subscription ever had a result. `is_wanted`: a person has looked, and wants
+    all that fails to be set aside, however much it is."""
 
     rows: int
     subscriptions: Sequence[int]
     strikes: Counter[int]
     has_results: Callable[[int], bool]
+    is_wanted: bool = False
     _bad_rows: set[int] = field(default_factory=set)
     _bad_subscriptions: set[int] = field(default_factory=set)
     _pairs: Counter[int] = field(default_factory=Counter)
@@ -205,7 +207,7 @@ class Splitting:
 
     def _attempt(self, block: Block, *, keep: bool) -> Generator[Step, Outcome | None, Outcome]:
         self._attempts += 1
-        if self._attempts > MOST_ATTEMPTS:
+        if self._attempts > MOST_ATTEMPTS and not self.is_wanted:
             raise SplittingFailed(f"no end after {MOST_ATTEMPTS} attempts", is_channel=False)
         outcome = yield Attempt(block, keep)
         assert outcome is not None, "an attempt is answered with its outcome"
@@ -288,7 +290,7 @@ class Splitting:
 
     def _put_aside(self, what: SetAside) -> Steps:
         self._set_aside += 1
-        if self._set_aside > MOST_SET_ASIDE:
+        if self._set_aside > MOST_SET_ASIDE and not self.is_wanted:
             reason = f"more than {MOST_SET_ASIDE} records or subscriptions fail, the last one with: {what.reason}"
             raise SplittingFailed(reason, is_channel=False)
         if what.subscription is None and what.row is not None:

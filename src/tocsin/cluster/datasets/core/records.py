@@ -51,7 +51,7 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
         spelled = r"; \x… stands for a byte that isn't UTF-8" if rb"\x" in raw else ""
         return f"not JSON: {exc}{spelled}"
     if not isinstance(record, dict):
-        return f"expected a JSON object, got {_quote(record)}"
+        return f'expected a JSON object, got {_quote(record)}; a record is written {{"{schema.names[0]}": ...}}'
     return misfit(schema, record) or "does not fit the schema"
 
 

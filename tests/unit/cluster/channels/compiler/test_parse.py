@@ -174,7 +174,7 @@ def test_an_empty_script_has_no_statements() -> None:
         ("CREATE REFERENCE DATASET D (a TEXT)", "TEXT", "allowed are STRING, BOOLEAN, INT, BIGINT, DOUBLE"),
         ("CREATE REFERENCE DATASET D (a DECIMAL(3, 2))", "DECIMAL", "the type DECIMAL is not allowed"),
         ("CREATE REFERENCE DATASET D (a INT, A INT)", "A INT", "the column A is given twice"),
-        ("CREATE REFERENCE DATASET D (a INT, PRIMARY KEY (b))", ")", "there is no column b; there are a"),
+        ("CREATE REFERENCE DATASET D (a INT, PRIMARY KEY (b))", "b", "there is no column b; there are a"),
         ("CREATE REFERENCE DATASET D (_a INT)", "_a", "begin with an underscore are reserved"),
         ("CREATE REFERENCE DATASET _D (a INT)", "_D", "begin with an underscore are reserved"),
         ("CREATE REFERENCE DATASET 9D (a INT)", "9D", "can't name a dataset; names are letters, digits"),
@@ -284,7 +284,7 @@ def test_a_parameter_may_be_filled_in() -> None:
 @pytest.mark.parametrize(
     ("declared", "reason"),
     [
-        ("p INT IS USER", "IS USER is for a STRING; p is of type INT"),
+        ("p INT IS USER", "IS USER is for a STRING: write p STRING IS USER, not INT"),
         ("p STRING IS", "USER"),
         ("p STRING IS BROKER", "USER"),
         ("p STRING IS USER MAX 5", "MAX"),

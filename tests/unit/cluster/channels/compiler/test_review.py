@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.cluster.channels.compiler.review import review_channel
+from tocsin.cluster.channels.compiler.review import review_channel, review_query
 from tocsin.errors import StatementError
 from unit.cluster.channels.emergency import DATASETS, channel
 
@@ -25,7 +25,15 @@ def review(condition: str, parameters: str) -> None:
         ("r.etype IN ('fire', 3)", "write '3'"),
         ("r.severity BETWEEN 1 AND 'x'", "r.severity (INT) is compared with 'x' (STRING)"),
         ("r.message = :sure", "r.message (STRING) is compared with :sure (BOOLEAN)"),
-        ("CAST(r.message AS TIMESTAMP) > 'yesterday'", "'yesterday' is compared with a TIMESTAMP and is no time"),
+        ("CAST(r.message AS TIMESTAMP) > 'yesterday'", "'yesterday' stands for a TIMESTAMP: expected an ISO 8601 time"),
+        (":at > '2026-01-02T03:04:05'", "stands for a TIMESTAMP: expected a time with its offset, such as Z"),
+        (":at > TIMESTAMP '2026-01-02 03:04:05'", "stands for a TIMESTAMP: expected a time with its offset"),
+        ("CAST('2026-01-02T03:04:05Z' AS DATE) > '2026-01-02'", "stands for a DATE: expected an ISO 8601 date"),
+        ("r.severity + 1 = :etype", "r.severity + 1 (INT) is compared with :etype (STRING)"),
+        ("r.severity / 2 > :etype", "CAST(:etype AS DOUBLE)"),
+        ("r.severity * :etype > 3", "r.severity (INT) is calculated with :etype (STRING)"),
+        ("length(r.message) = :etype", "length(r.message) (INT) is compared with :etype (STRING)"),
+        ("lower(r.etype) = 3", "write '3'"),
         (":at > 17", ":at (TIMESTAMP) is compared with 17 (INT)"),
         ("r.etype = NULL", "write IS NULL"),
         ("(r.severity) <> NULL", "write IS NULL"),
@@ -47,7 +55,10 @@ def test_values_of_different_types_are_not_compared(condition: str, message: str
         "r.x > 1 AND r.severity >= 2.5",
         "r.etype = :etype",
         ":at > '2026-01-02T03:04:05Z'",
-        "lower(r.etype) = 3",
+        "coalesce(r.etype, r.message) = 3",
+        "lower(r.etype) = :etype",
+        "length(r.etype) > r.severity * 2 - :n",
+        ":at > CAST('2026-01-02T03:04:05Z' AS TIMESTAMP) - INTERVAL 3 DAYS",
         "r.etype IS NULL AND r.severity <=> NULL",
     ],
 )
@@ -55,6 +66,13 @@ def test_what_may_be_compared_passes(condition: str) -> None:
     """Numbers of any kind, times written as strings, and what only Spark can tell the type of."""
     used = ", ".join(one for one in ALL.split(", ") if f":{one.split()[0]}" in condition)
     review(condition, used)
+
+
+@pytest.mark.parametrize("condition", ["etype = NULL", "severity = '3'", "length(etype) = 'x'"])
+def test_what_deletes_rows_is_reviewed_too(condition: str) -> None:
+    """A condition that holds for no row, or for others than were meant, is said before anything is deleted."""
+    with pytest.raises(StatementError, match=r"comparison with NULL|is compared with"):
+        review_query(f"SELECT * FROM EmergencyReports WHERE {condition}", DATASETS)
 
 
 def test_a_parameter_that_is_not_used_is_an_error() -> None:

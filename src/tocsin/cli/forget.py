@@ -1,0 +1,55 @@
+"""`tocsin forget`: a person goes, from the coordinator, from all brokers and from the cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tocsin import variables
+from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, DEFAULT_URL, Token, Url, connected, coordinating
+from tocsin.cli.terminal import AsJson, fail, out, print_json
+
+
+def run_forget(
+    name: Annotated[
+        str, typer.Argument(help="As it stands in data, and as the user is called if it is one.", show_default=False)
+    ],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    coordinator_url: Annotated[
+        str,
+        typer.Option("--coordinator-url", envvar=variables.COORDINATOR_URL, help="Address of the coordinator."),
+    ] = DEFAULT_COORDINATOR_URL,
+    coordinator_token: Annotated[
+        str,
+        typer.Option(
+            "--coordinator-token",
+            envvar=variables.COORDINATOR_TOKEN,
+            help="The coordinator's API token.",
+            show_default=False,
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Remove a person for good: user, sessions, rows, results, dead letters, subscriptions, and the files of them.
+
+    Back-ups that were made before keep it. The command can be given again; it ends with exit code 1 as long as a broker
+    has not been told.
+    """
+    # The coordinator first: brokers then let nobody in by that name any more who could tell something new.
+    with coordinating(coordinator_url, coordinator_token) as coordinator:
+        people = coordinator.forget(name)
+    quoted = name.replace("\\", r"\\").replace("'", "''")
+    with connected(url, token) as cluster:
+        (answer,) = cluster.sql(f"FORGET PERSON '{quoted}'")
+    if as_json:
+        print_json({**people, "cluster": answer["message"]})
+    else:
+        user = "the user and " if people["user"] else ""
+        count = people["sessions"]
+        out.print(f"removed {user}{count} session{'' if count == 1 else 's'}", markup=False)
+        out.print(answer["message"], markup=False, soft_wrap=True)
+    if people["away"]:
+        names = ", ".join(people["away"])
+        fail(f"these brokers do not answer, and may still keep the name: {names}; they remove it when they are back")
