@@ -112,7 +112,7 @@ def _claim_in_part(substitute: Substitute) -> None:
     def without_storing_it(self: Any, session: Any, message: Any) -> None:
         waiting = session.waiting
         subscribe(self, session, message)
-        if session.waiting > waiting and isinstance(self._out[-1], StoreSubscription):
+        if session.waiting > waiting and self._out and isinstance(self._out[-1], StoreSubscription):
             self._out.pop()
 
     substitute(Session, "__init__", without_what_is_brought)
