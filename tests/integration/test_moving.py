@@ -110,7 +110,7 @@ async def crowd(network: Network, name: str, count: int, at: ServerProcess) -> A
 
 
 async def test_a_plan_is_carried_out_and_nobody_notices(network: Network) -> None:
-    """Made, looked at, executed by id; refused once things have changed; everything is in the journal and the log."""
+    """Made, looked at, executed by id; refused once things have changed; everything is in the store and the log."""
     with network.broker("plan-a") as first, network.broker("plan-b"):
         async with crowd(network, "planned", 12, first) as people:
             await asyncio.to_thread(_carry_out_and_check, network)

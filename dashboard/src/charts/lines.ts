@@ -42,17 +42,17 @@ export const STAGES: Record<string, { letter: string; colour: string }> = {
   evacuation: { letter: 'E', colour: '--mark-evacuation' },
 }
 
-export function linesOption(told: Lines): EChartsCoreOption {
+export function linesOption(chart: Lines): EChartsCoreOption {
   const ink = token('--ink')
   const muted = token('--muted')
   const rule = token('--rule')
-  const to = Math.max(...told.lines.map((one) => one.times_s.at(-1) ?? 0), 0) || Date.now() / 1000
+  const to = Math.max(...chart.lines.map((one) => one.times_s.at(-1) ?? 0), 0) || Date.now() / 1000
   // A new coordinator has no long past: what there is gets the room, but a minute at least.
-  const first = Math.min(...told.lines.map((one) => one.times_s[0] ?? to), to - 60)
+  const first = Math.min(...chart.lines.map((one) => one.times_s[0] ?? to), to - 60)
   const from = Math.max(to - RANGES[range.value], first)
-  const marks = told.marks ? executions.value.filter((one) => one.begun_at_us / 1e6 >= from) : []
+  const marks = chart.marks ? executions.value.filter((one) => one.begun_at_us / 1e6 >= from) : []
   const span_s = to - from
-  const highest = roundUp(Math.max(told.atLeast ?? 1, ...told.lines.flatMap((one) => one.values.map((value) => value ?? 0))))
+  const highest = roundUp(Math.max(chart.atLeast ?? 1, ...chart.lines.flatMap((one) => one.values.map((value) => value ?? 0))))
   return {
     animation: false,
     grid: { left: 8, right: 14, top: 22, bottom: 4, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' },
@@ -66,7 +66,7 @@ export function linesOption(told: Lines): EChartsCoreOption {
       padding: 10,
       textStyle: { color: ink, fontSize: 12 },
       axisPointer: { lineStyle: { color: muted } },
-      formatter: (found: unknown) => tooltip(found as Found[], told, marks, span_s),
+      formatter: (found: unknown) => tooltip(found as Found[], chart, marks, span_s),
     },
     xAxis: {
       type: 'time',
@@ -88,22 +88,22 @@ export function linesOption(told: Lines): EChartsCoreOption {
       },
     },
     yAxis: {
-      type: told.log ? 'log' : 'value',
-      min: told.log ? undefined : 0,
-      ...(told.atLeast === undefined ? {} : { max: highest, interval: highest / 4 }),
+      type: chart.log ? 'log' : 'value',
+      min: chart.log ? undefined : 0,
+      ...(chart.atLeast === undefined ? {} : { max: highest, interval: highest / 4 }),
       splitNumber: 4,
-      axisLabel: { color: muted, fontSize: 11, formatter: told.formatAxis ?? told.format },
+      axisLabel: { color: muted, fontSize: 11, formatter: chart.formatAxis ?? chart.format },
       splitLine: { lineStyle: { color: rule } },
     },
     series: [
-      ...told.lines.map((one) => ({
+      ...chart.lines.map((one) => ({
         id: one.name,
         name: one.name,
         type: 'line',
         showSymbol: false,
         emphasis: { disabled: true },
         silent: true,
-        data: one.times_s.map((at_s, index) => [at_s * 1000, positive(one.values[index] ?? null, told.log)]),
+        data: one.times_s.map((at_s, index) => [at_s * 1000, positive(one.values[index] ?? null, chart.log)]),
         color: one.colour,
         lineStyle: { width: one.width ?? 2, type: one.dashed ? [5, 4] : 'solid', opacity: one.faint ? 0.5 : 1 },
       })),
@@ -117,7 +117,7 @@ export function linesOption(told: Lines): EChartsCoreOption {
           silent: true,
           animation: false,
           data: [
-            ...(told.thresholds ?? []).map((one) => ({
+            ...(chart.thresholds ?? []).map((one) => ({
               yAxis: one.value,
               lineStyle: { color: one.colour, type: [2, 3], width: 1.5 },
               label: { formatter: one.name, color: one.colour, position: 'insideStartTop', fontSize: 11, fontWeight: 600 },
@@ -167,7 +167,7 @@ interface Found {
 }
 
 /** Built from elements rather than text: the page's policy allows no inline styles. */
-function tooltip(found: Found[], told: Lines, marks: Execution[], span_s: number): HTMLElement {
+function tooltip(found: Found[], chart: Lines, marks: Execution[], span_s: number): HTMLElement {
   const box = document.createElement('div')
   box.className = 'chart-tip'
   const at_s = (found[0]?.axisValue ?? 0) / 1000
@@ -181,7 +181,7 @@ function tooltip(found: Found[], told: Lines, marks: Execution[], span_s: number
     dot.className = 'dot'
     dot.style.background = one.color
     add(row, 'span', one.seriesName)
-    add(row, 'b', told.format(value))
+    add(row, 'b', chart.format(value))
   }
   for (const one of marks.filter((mark) => Math.abs(mark.begun_at_us / 1e6 - at_s) < span_s / 80)) {
     const row = add(box, 'div', `${one.stage} (${one.policy}): ${one.moves} moves. ${one.reason}`)

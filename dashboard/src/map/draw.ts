@@ -17,16 +17,16 @@ export interface Drawn {
 /** How long a move stays visible after the colour has changed. */
 const CHANGE_MS = 2500
 
-export function draw(context: CanvasRenderingContext2D, told: Drawn): void {
-  const { camera } = told
+export function draw(context: CanvasRenderingContext2D, drawn: Drawn): void {
+  const { camera } = drawn
   context.fillStyle = token('--map')
   context.fillRect(0, 0, camera.width, camera.height)
-  drawRoads(context, told)
-  if (told.showsLines) drawLines(context, told)
-  drawPeople(context, told)
-  drawBrokers(context, told)
-  drawEvents(context, told)
-  drawScale(context, told)
+  drawRoads(context, drawn)
+  if (drawn.showsLines) drawLines(context, drawn)
+  drawPeople(context, drawn)
+  drawBrokers(context, drawn)
+  drawEvents(context, drawn)
+  drawScale(context, drawn)
 }
 
 function drawRoads(context: CanvasRenderingContext2D, { scene, camera }: Drawn): void {

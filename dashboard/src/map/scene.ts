@@ -37,16 +37,16 @@ export class Scene {
   roads: Roads | null = null
   version = -1
 
-  takeLocations(told: Locations, now_ms: number): void {
-    const names = told.names
+  takeLocations(answer: Locations, now_ms: number): void {
+    const names = answer.names
     if (names) {
       const known = new Map(this.people.map((one) => [one.name, one]))
-      this.people = names.map((name, index) => known.get(name) ?? this.newPerson(name, told, index, now_ms))
-      this.version = told.version
+      this.people = names.map((name, index) => known.get(name) ?? this.newPerson(name, answer, index, now_ms))
+      this.version = answer.version
     }
-    if (told.points.length !== this.people.length * 3) return
+    if (answer.points.length !== this.people.length * 3) return
     this.people.forEach((one, index) => {
-      const [x, y, broker] = at(told, index)
+      const [x, y, broker] = at(answer, index)
       if (x !== one.x || y !== one.y) {
         ;[one.fromX, one.fromY] = whereIs(one, now_ms)
         one.x = x
@@ -61,15 +61,15 @@ export class Scene {
     })
   }
 
-  takeEvents(told: MapEvents, now_ms: number, isFirst: boolean): Happening[] {
+  takeEvents(answer: MapEvents, now_ms: number, isFirst: boolean): Happening[] {
     // What was there before the page was opened has faded for the most part.
     const age_ms = isFirst ? FADES_AFTER_MS * 0.6 : 0
-    const fresh = told.rows.slice(-MAX_EVENTS).map(([x, y, kind, text], index) => ({
+    const fresh = answer.rows.slice(-MAX_EVENTS).map(([x, y, kind, text], index) => ({
       x,
       y,
       kind,
       text,
-      dataset: told.dataset,
+      dataset: answer.dataset,
       // Those of one answer came together; a little apart they read better.
       seenAt_ms: now_ms - age_ms + Math.min(800, index * 40),
     }))
@@ -108,14 +108,14 @@ export class Scene {
     return counts
   }
 
-  private newPerson(name: string, told: Locations, index: number, now_ms: number): Person {
-    const [x, y, broker] = at(told, index)
+  private newPerson(name: string, answer: Locations, index: number, now_ms: number): Person {
+    const [x, y, broker] = at(answer, index)
     return { name, broker, x, y, fromX: x, fromY: y, movedAt_ms: now_ms - 1e6, before: broker, changedAt_ms: -1e6 }
   }
 }
 
-function at(told: Locations, index: number): [number, number, string] {
-  const { points, brokers } = told
+function at(answer: Locations, index: number): [number, number, string] {
+  const { points, brokers } = answer
   return [points[index * 3] ?? 0, points[index * 3 + 1] ?? 0, brokers[points[index * 3 + 2] ?? -1] ?? '']
 }
 

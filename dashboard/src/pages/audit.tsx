@@ -163,12 +163,12 @@ function textOf(one: AuditEntry): string {
 /** A move in words; everything else as it was written down. */
 function detailsOf(one: AuditEntry): string {
   const { source, destination, step, outcome, reason, took_s, plan, ...rest } = one.details
-  const told: string[] = []
-  if (source && destination) told.push(`${String(source)} → ${String(destination)}`)
-  if (step) told.push(outcome ? `${String(step)}: ${String(outcome)}` : String(step))
-  if (typeof took_s === 'number') told.push(`${took_s.toFixed(2)} s`)
-  for (const [name, value] of Object.entries(rest)) told.push(`${name} ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
-  if (reason) told.push(String(reason))
-  if (plan) told.push(String(plan))
-  return told.join(' · ')
+  const texts: string[] = []
+  if (source && destination) texts.push(`${String(source)} → ${String(destination)}`)
+  if (step) texts.push(outcome ? `${String(step)}: ${String(outcome)}` : String(step))
+  if (typeof took_s === 'number') texts.push(`${took_s.toFixed(2)} s`)
+  for (const [name, value] of Object.entries(rest)) texts.push(`${name} ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+  if (reason) texts.push(String(reason))
+  if (plan) texts.push(String(plan))
+  return texts.join(' · ')
 }

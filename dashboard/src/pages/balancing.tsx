@@ -92,8 +92,8 @@ const PACE: [NumberName, string, string][] = [
 function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | null }) {
   // What was typed and not saved yet; all else follows the coordinator.
   const [draft, setDraft] = useState<Record<string, string>>({})
-  const told = seen.balancing
-  const shown = (name: keyof BalancingSettings) => draft[name] ?? String(told[name] ?? '')
+  const settings = seen.balancing
+  const shown = (name: keyof BalancingSettings) => draft[name] ?? String(settings[name] ?? '')
   const type = (name: string) => (event: { currentTarget: { value: string } }) =>
     setDraft({ ...draft, [name]: event.currentTarget.value })
   const isViewer = !isOperator.value
@@ -114,7 +114,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
     if (went) setDraft({})
   }
   const automatic = async () => {
-    const on = !told.automatic
+    const on = !settings.automatic
     if (on && !(await confirmed('Balance by itself?', 'From now on plans are made and carried out without anybody asking, as the thresholds say.', 'Switch on'))) return
     await act(async () => {
       await send('PUT', '/v1/balancing', { automatic: on, by: myName() })
@@ -154,7 +154,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
           type="button"
           role="switch"
           class="switch"
-          aria-checked={told.automatic}
+          aria-checked={settings.automatic}
           disabled={isViewer}
           onClick={() => void automatic()}
         >

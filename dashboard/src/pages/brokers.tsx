@@ -134,10 +134,10 @@ function Actions({ broker: one }: { broker: Broker }) {
   )
 }
 
-async function setState(broker: Broker, state: BrokerState, told: string): Promise<void> {
+async function setState(broker: Broker, state: BrokerState, message: string): Promise<void> {
   await act(async () => {
     await send('PUT', `/v1/brokers/${encodeURIComponent(broker.name)}/state`, { state, by: myName() })
-    return told
+    return message
   })
 }
 

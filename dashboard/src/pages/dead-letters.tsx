@@ -22,11 +22,11 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
   const [failure, setFailure] = useState('')
   const rejected = cluster.value?.feeds.filter((one) => one.dataset === dataset).reduce((sum, one) => sum + one.rejected, 0)
 
-  const ask = (after: string) =>
+  const fetchPage = (after: string) =>
     get<DeadLetters>(`/dashboard/api/dead-letters?dataset=${encodeURIComponent(dataset)}&after=${encodeURIComponent(after)}`)
   const load = async () => {
     try {
-      setFound(await ask(''))
+      setFound(await fetchPage(''))
       setFailure('')
     } catch (error) {
       setFailure(wordsOf(error))
@@ -34,7 +34,7 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
   }
   const loadOlder = async (shown: DeadLetters) => {
     try {
-      const page = await ask(shown.next)
+      const page = await fetchPage(shown.next)
       setFound({ ...page, dead_letters: [...shown.dead_letters, ...page.dead_letters] })
     } catch (error) {
       setFailure(wordsOf(error))
@@ -48,9 +48,9 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
     if (letters === null && !(await confirmed(`Replay all dead letters of ${dataset}?`, REPLAY_ALL, 'Replay all'))) return
     await act(async () => {
       const body = { dataset, letters, by: myName() }
-      const told = await send<Replayed>('POST', '/dashboard/api/dead-letters/replay', body)
+      const answer = await send<Replayed>('POST', '/dashboard/api/dead-letters/replay', body)
       await load()
-      return `${plural(told.replayed, 'record')} replayed: ${told.accepted} accepted, ${told.rejected} rejected`
+      return `${plural(answer.replayed, 'record')} replayed: ${answer.accepted} accepted, ${answer.rejected} rejected`
     })
   }
 
@@ -59,9 +59,9 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
     if (!(await confirmed(`Discard ${which}?`, DISCARD, letters === null ? 'Discard all' : 'Discard'))) return
     await act(async () => {
       const body = { dataset, letters, by: myName() }
-      const told = await send<{ discarded: number }>('POST', '/dashboard/api/dead-letters/discard', body)
+      const answer = await send<{ discarded: number }>('POST', '/dashboard/api/dead-letters/discard', body)
       await load()
-      return `${plural(told.discarded, 'dead letter')} discarded`
+      return `${plural(answer.discarded, 'dead letter')} discarded`
     })
   }
 

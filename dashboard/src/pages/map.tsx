@@ -171,7 +171,7 @@ class Follower {
     const turn = async () => {
       if (!document.hidden) {
         try {
-          await this.ask()
+          await this.fetch()
           failed('')
         } catch (error) {
           failed(wordsOf(error))
@@ -185,16 +185,16 @@ class Follower {
     }
   }
 
-  private async ask(): Promise<void> {
+  private async fetch(): Promise<void> {
     if (!this.scene.roads && me.value?.has_roads) this.scene.roads = await get<Roads>('/dashboard/api/roads')
     this.scene.takeLocations(await get<Locations>(`/dashboard/api/locations?version=${this.scene.version}`), performance.now())
     const fresh: Happening[] = []
     for (const one of cluster.value?.datasets.filter((dataset) => dataset.on_map) ?? []) {
       const known = this.commits.get(one.name)
       const asked = `/dashboard/api/events?dataset=${encodeURIComponent(one.name)}&after=${known ?? 0}`
-      const told = await get<MapEvents>(known === undefined ? `${asked}&limit=20` : asked)
-      this.commits.set(one.name, told.commit)
-      fresh.push(...this.scene.takeEvents(told, performance.now(), known === undefined))
+      const events = await get<MapEvents>(known === undefined ? `${asked}&limit=20` : asked)
+      this.commits.set(one.name, events.commit)
+      fresh.push(...this.scene.takeEvents(events, performance.now(), known === undefined))
     }
     this.changed(fresh)
   }
@@ -311,12 +311,12 @@ function near(event: PointerEvent, scene: Scene, camera: Camera): { left: number
   const now_ms = performance.now()
   let best = 12
   let text = ''
-  const consider = (x: number, y: number, told: string) => {
+  const consider = (x: number, y: number, label: string) => {
     const [oneLeft, oneTop] = camera.toScreen(x, y)
     const distance = Math.hypot(oneLeft - left, oneTop - top)
     if (distance < best) {
       best = distance
-      text = told
+      text = label
     }
   }
   for (const one of scene.people) if (one.broker) consider(...whereIs(one, now_ms), `${one.name} at ${one.broker}`)

@@ -50,8 +50,8 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
     )
     if (!agreed) return
     const went = await act(async () => {
-      const told = await send<{ moves: number }>('POST', `/v1/plans/${encodeURIComponent(plan.plan)}/execution`, { by: myName() })
-      return `${plan.plan} is being carried out: ${plural(told.moves, 'move')}`
+      const begun = await send<{ moves: number }>('POST', `/v1/plans/${encodeURIComponent(plan.plan)}/execution`, { by: myName() })
+      return `${plan.plan} is being carried out: ${plural(begun.moves, 'move')}`
     })
     if (went) setPlan(null)
   }

@@ -15,7 +15,7 @@ import typer
 from tocsin import variables
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
-from tocsin.client.shell.coordinator_calls import Accounts
+from tocsin.client.shell.coordinator_calls import CoordinatorCalls
 from tocsin.client.subscriptions import OnHistoryGone
 from tocsin.errors import HistoryGone, InvalidValue, StatementError, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue
@@ -123,11 +123,11 @@ async def _subscriber(who: _Who, tell_gone: OnHistoryGone) -> Subscriber:
     if not token:
         if not who.password:
             raise InvalidValue("give a token, or user and password")
-        accounts = Accounts(who.coordinator)
+        calls = CoordinatorCalls(who.coordinator)
         try:
-            token = await accounts.token(who.user, who.password, register=who.register)
+            token = await calls.token(who.user, who.password, register=who.register)
         finally:
-            await accounts.close()
+            await calls.close()
     return Subscriber(
         broker=who.broker,
         token=token,

@@ -24,7 +24,7 @@ from tocsin.client.core import events as ev
 from tocsin.client.core.failures import NotConnected
 from tocsin.client.core.session import SessionOptions
 from tocsin.client.notifications import Notification
-from tocsin.client.shell.coordinator_calls import Accounts
+from tocsin.client.shell.coordinator_calls import CoordinatorCalls
 from tocsin.client.shell.driver import Driver
 from tocsin.client.subscriptions import Handout, OnHistoryGone, Subscription
 from tocsin.errors import InvalidValue
@@ -80,8 +80,8 @@ class Subscriber:
         can_renew = bool(coordinator and user and password)
         brokers = (broker,) if broker else ()
         options = SessionOptions(device, token, brokers, bool(coordinator), can_renew, _checked(location))
-        accounts = (lambda: Accounts(coordinator, tls)) if coordinator else None
-        self._driver = Driver(options, accounts, user, password, register, tls, queue_count, queue_bytes)
+        open_coordinator = (lambda: CoordinatorCalls(coordinator, tls)) if coordinator else None
+        self._driver = Driver(options, open_coordinator, user, password, register, tls, queue_count, queue_bytes)
         self._handout = Handout(self._driver, auto_ack=auto_ack, on_history_gone=on_history_gone)
         self._connect_timeout_s = connect_timeout_s
         self._subscribe_timeout_s = subscribe_timeout_s

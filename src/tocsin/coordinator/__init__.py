@@ -1,5 +1,5 @@
-"""The coordinator: registers users and brokers, places subscribers, and knows who keeps whose session.
+"""The coordinator: registers users and brokers, places subscribers, and knows which broker keeps whose session.
 
-`state.py` decides and is pure; `node.py` acts. In order: `events.py` come in, `instructions.py` go out, `loads.py`
-makes a view of the network, `balancing` chooses.
+`registry/machine.py` decides and is pure; `node.py` acts. `registry/events.py` come in, `registry/instructions.py` go
+out, `load/broker_loads.py` makes a view of the network, and `tocsin.balancing` chooses.
 """

@@ -28,7 +28,7 @@ USER = "dashboard"
 MAX_AT_ONCE = 8
 _PATIENCE_S = 10.0
 #: Whoever sits between page and coordinator should not take silence for the end.
-_SILENCE_S = 10.0
+_QUIET_AFTER_S = 10.0
 _UNSUBSCRIBE_S = 2.0
 
 
@@ -102,7 +102,7 @@ async def _events(subscriber: Subscriber, subscription: Subscription) -> AsyncIt
     try:
         while True:
             waiting = waiting or asyncio.ensure_future(anext(subscription))
-            done, _ = await asyncio.wait([waiting], timeout=_SILENCE_S)
+            done, _ = await asyncio.wait([waiting], timeout=_QUIET_AFTER_S)
             if not done:
                 yield b": still there\n\n"
                 continue

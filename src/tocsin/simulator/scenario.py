@@ -146,7 +146,7 @@ class Failure(_Section, frozen=True, kw_only=True):
 
 
 class Balancing(_Section, frozen=True, kw_only=True):
-    """The stages: see `coordinator.controller`. No name for a stage's policy: that stage is off."""
+    """The stages: see `coordinator.load.controller`. No name for a stage's policy: that stage is off."""
 
     placement: str = "nearest"
     migration: str = "group"

@@ -36,7 +36,7 @@ class Mover(threading.Thread):
         self._insist(lambda client: [client.set_state(one, "active") for one in self._brokers])
 
     def moves(self) -> dict[str, int]:
-        """What the journal says of all plans together."""
+        """What the store says of all plans together."""
         with CoordinatorClient(self._url) as client:
             runs = client.executions(limit=10_000)
         return {name: sum(run[name] for run in runs) for name in ("moves", "done", "failed", "cancelled")}

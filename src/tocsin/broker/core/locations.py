@@ -55,7 +55,7 @@ class LocationReports:
     def forget_user(self, session: Session) -> None:
         """Nobody is to be told where this user was."""
         self._unpublished.pop(session.user, None)
-        self._publishing = {user: place for user, place in self._publishing.items() if user != session.user}
+        self._publishing = {user: location for user, location in self._publishing.items() if user != session.user}
 
     def forget(self, session: Session) -> None:
         self._unreported.pop(session.subscriber, None)

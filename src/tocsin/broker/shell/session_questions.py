@@ -14,12 +14,12 @@ from tocsin.errors import TocsinError
 _MAX_PER_CALL = 1_000
 
 #: Asks about some; returns what is known of each (None: nothing is), and of whom to ask again.
-AskCoordinator = Callable[[Sequence[str]], Awaitable[tuple[dict[str, KeptSession | None], list[str]]]]
+FetchSessions = Callable[[Sequence[str]], Awaitable[tuple[dict[str, KeptSession | None], list[str]]]]
 
 
 class SessionQuestions:
-    def __init__(self, ask: AskCoordinator) -> None:
-        self._ask = ask
+    def __init__(self, fetch: FetchSessions) -> None:
+        self._fetch = fetch
         self._waiting: dict[str, asyncio.Future[KeptSession | None]] = {}
         self._asking: asyncio.Task[None] | None = None
 
@@ -45,7 +45,7 @@ class SessionQuestions:
             try:
                 left = list(asked)
                 while left:
-                    found, left = await self._ask(left)
+                    found, left = await self._fetch(left)
                     for one, session in found.items():
                         asked.pop(one).set_result(session)
             except TocsinError as exc:

@@ -16,7 +16,7 @@ from tocsin.protocol.subscribers import Placement
 _TIMEOUT_S = 10.0
 
 
-class Accounts:
+class CoordinatorCalls:
     """httpx.TransportError is let through: nobody answers."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:

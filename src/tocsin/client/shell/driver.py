@@ -16,7 +16,7 @@ from tocsin.client.core.failures import NotConnected
 from tocsin.client.core.session import Session, SessionOptions
 from tocsin.client.notifications import Ended, Gap, Item, Notification
 from tocsin.client.shell.connection import Connection
-from tocsin.client.shell.coordinator_calls import Accounts
+from tocsin.client.shell.coordinator_calls import CoordinatorCalls
 from tocsin.client.shell.inbox import Inbox
 from tocsin.errors import InvalidValue, TocsinError
 from tocsin.model.position import Position
@@ -43,7 +43,7 @@ class Driver:
     def __init__(
         self,
         options: SessionOptions,
-        accounts: Callable[[], Accounts] | None,
+        open_coordinator: Callable[[], CoordinatorCalls] | None,
         user: str,
         password: str,
         register: bool,
@@ -56,8 +56,8 @@ class Driver:
         self.subscriber = ""
         self.device = ""
         self.broker = ""
-        self._open_accounts = accounts
-        self._accounts: Accounts | None = None
+        self._open_coordinator = open_coordinator
+        self._coordinator: CoordinatorCalls | None = None
         self._user, self._password, self._register = user, password, register
         self._tls = tls
         self._connections: dict[int, Connection] = {}
@@ -80,8 +80,8 @@ class Driver:
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._connected: asyncio.Future[None] = self._loop.create_future()
-        if self._open_accounts is not None:
-            self._accounts = self._open_accounts()
+        if self._open_coordinator is not None:
+            self._coordinator = self._open_coordinator()
         self.tell(ev.Started())
 
     async def connected(self) -> None:
@@ -97,8 +97,8 @@ class Driver:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._leaving, return_exceptions=True)
-        if self._accounts is not None:
-            await self._accounts.close()
+        if self._coordinator is not None:
+            await self._coordinator.close()
 
     def raise_failure(self) -> None:
         """Nothing will come any more; if not because it was closed, this raises why."""
@@ -257,9 +257,9 @@ class Driver:
             self._give_up(exc)
 
     async def _ask_for_token(self) -> None:
-        assert self._accounts is not None
+        assert self._coordinator is not None
         try:
-            token = await self._accounts.token(self._user, self._password, register=self._register)
+            token = await self._coordinator.token(self._user, self._password, register=self._register)
         except (httpx.TransportError, httpx.InvalidURL) as exc:
             self.tell(ev.TokenFailed(str(exc) or type(exc).__name__))
         except TocsinError as exc:
@@ -268,9 +268,9 @@ class Driver:
             self.tell(ev.TokenGiven(token))
 
     async def _ask_for_broker(self, wanted: ev.RequestPlacement) -> None:
-        assert self._accounts is not None
+        assert self._coordinator is not None
         try:
-            placement = await self._accounts.place(wanted.token, wanted.device, wanted.location, wanted.avoid)
+            placement = await self._coordinator.place(wanted.token, wanted.device, wanted.location, wanted.avoid)
         except (httpx.TransportError, httpx.InvalidURL) as exc:
             self.tell(ev.PlacementFailed(str(exc) or type(exc).__name__))
         except TocsinError as exc:

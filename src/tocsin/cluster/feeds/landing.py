@@ -71,7 +71,7 @@ class LandingLog:
         self._reading = threading.Lock()
         self._waiting: deque[tuple[PreparedFrame, Future[Span]]] = deque()
         #: Who wants what comes next to stand in a new segment.
-        self._segment_asks: list[Future[int]] = []
+        self._segment_futures: list[Future[int]] = []
         self._something_waits = threading.Condition()
         self._closing = False
         self._writer = threading.Thread(target=self._write_groups, name="landing-log", daemon=True)
@@ -136,7 +136,7 @@ class LandingLog:
         with self._something_waits:
             if self._closing:
                 raise Overloaded("the landing log is shutting down", retry_after_s=_RETRY_AFTER_FAILURE_S)
-            self._segment_asks.append(future)
+            self._segment_futures.append(future)
             self._something_waits.notify()
         return future.result()
 
@@ -199,11 +199,11 @@ class LandingLog:
 
     def _write_groups(self) -> None:
         while True:
-            group, asks = self._next_group()
-            for ask in asks:
-                self._answer_segment(ask)
+            group, futures = self._next_group()
+            for waiting in futures:
+                self._answer_segment(waiting)
             if not group:
-                if asks:
+                if futures:
                     continue
                 return
             try:
@@ -223,21 +223,21 @@ class LandingLog:
         group: list[tuple[PreparedFrame, Future[Span]]] = []
         size = 0
         with self._something_waits:
-            self._something_waits.wait_for(lambda: self._waiting or self._segment_asks or self._closing)
-            asks, self._segment_asks = self._segment_asks, []
+            self._something_waits.wait_for(lambda: self._waiting or self._segment_futures or self._closing)
+            futures, self._segment_futures = self._segment_futures, []
             while self._waiting and (not group or size + self._waiting[0][0].size <= _GROUP_BYTES):
                 group.append(self._waiting.popleft())
                 size += group[-1][0].size
-        return group, asks
+        return group, futures
 
-    def _answer_segment(self, ask: Future[int]) -> None:
+    def _answer_segment(self, future: Future[int]) -> None:
         try:
             if self._segment is None or self._end > self._segment_start:
                 self._start_segment()
-            ask.set_result(self._end)
+            future.set_result(self._end)
         except OSError as exc:
             reason = f"the landing log can't begin a segment: {exc}"
-            ask.set_exception(Overloaded(reason, retry_after_s=_RETRY_AFTER_FAILURE_S))
+            future.set_exception(Overloaded(reason, retry_after_s=_RETRY_AFTER_FAILURE_S))
 
     def _write(self, group: list[tuple[PreparedFrame, Future[Span]]]) -> list[Span]:
         segment = self._segment_to_write()

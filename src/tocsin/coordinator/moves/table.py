@@ -104,7 +104,7 @@ def timeout_s(step: Step) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MoveRecord:
-    """A move of a plan, as the journal has it. `load` is what the subscriber is sent, in bytes per second; `outcome`
+    """A move of a plan, as the store has it. `load` is what the subscriber is sent, in bytes per second; `outcome`
     says what ended it."""
 
     plan: str

@@ -4,8 +4,8 @@ Rules:
 
 1.  A broker is in the mode that operators want (ACTIVE, CORDONED, DRAINING), or DEAD. DRAINING is also what a broker
     says of itself when it shuts down; registering again ends that.
-2.  Silence makes a broker DEAD; `silence.py` says when. The next heartbeat brings it back in its mode.
-3.  Plans are carried out with the answers to heartbeats; `execution.py` says how.
+2.  Silence makes a broker DEAD; `liveness.py` says when. The next heartbeat brings it back in its mode.
+3.  Plans are carried out with the answers to heartbeats; `moves/execution.py` says how.
 4.  Silence is never emptiness: a session stays with its owner, dead or removed, until another broker claims it.
     `sessions.py` keeps that rule.
 5.  A broker's name belongs to one data folder at a time, and its last registration is the one that counts:
