@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tocsin.broker.core.events import BackendHold, Delivery
 from tocsin.model.position import Position
+from tocsin.protocol.ports import BackendHold, Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 CHANNEL = "OfTopic"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tocsin.balancing.placement import POLICIES
-from tocsin.broker.core.events import Kept, KeptSession, Report
+from tocsin.broker.core.events import Report
 from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
@@ -31,6 +31,7 @@ from tocsin.coordinator.registry.machine import CoordinatorState, Limits
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord, SessionSubscription
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import KeyText, SubscriptionKey, key_text
 
 _POLICY = "random"

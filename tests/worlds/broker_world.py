@@ -16,7 +16,6 @@ from typing import cast
 from tocsin.broker.core.events import (
     Acknowledged,
     Acquire,
-    BackendHold,
     BackendsAcquired,
     BackendsReleased,
     Change,
@@ -26,7 +25,6 @@ from tocsin.broker.core.events import (
     ConnectionFlushed,
     ConnectionLost,
     Deliver,
-    Delivery,
     Event,
     FetchHistory,
     FetchSession,
@@ -34,8 +32,6 @@ from tocsin.broker.core.events import (
     ForgetSubscription,
     HistoryPulled,
     Instruction,
-    Kept,
-    KeptSession,
     NoteFailure,
     NotStored,
     RecallSession,
@@ -65,6 +61,7 @@ from tocsin.errors import FilledOtherwise, Unavailable
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, HistoryGone, Subscribe, Subscribed, Unsubscribed, Welcome
+from tocsin.protocol.ports import BackendHold, Delivery, Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Rounds without anything new after which nothing more will come: a few for calls and answers, the rest to be sure.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.broker.core.events import BackendHold
 from tocsin.protocol.messages import Subscribe
+from tocsin.protocol.ports import BackendHold
 from tocsin.protocol.subscription_keys import KeyText, SubscriptionKey, key_text
 from tocsin.simulator.chance import stream
 from tocsin.simulator.scenario import Fluctuation

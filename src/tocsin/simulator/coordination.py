@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from tocsin.balancing.placement import PlacementPolicy
-from tocsin.broker.core.events import Kept, KeptSession, Report
+from tocsin.broker.core.events import Report
 from tocsin.coordinator.load.controller import StageController
 from tocsin.coordinator.load.plan import Plan
 from tocsin.coordinator.load.rates import Rates
@@ -30,6 +30,7 @@ from tocsin.coordinator.registry.machine import BrokerReport, CoordinatorState, 
 from tocsin.coordinator.registry.records import SessionSubscription
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.cluster import ChannelRun, Cluster
 from tocsin.simulator.kernel import Kernel

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.broker.core.events import Delivery
 from tocsin.model.position import Position
+from tocsin.protocol.ports import Delivery
 from tocsin.simulator.cluster import ChannelRun, Cluster
 
 Wide = NDArray[np.int64]

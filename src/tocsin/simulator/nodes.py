@@ -17,7 +17,6 @@ from tocsin.broker.core.events import (
     Close,
     ConnectionFlushed,
     Deliver,
-    Delivery,
     Event,
     FetchHistory,
     FetchSession,
@@ -43,6 +42,7 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
+from tocsin.protocol.ports import Delivery
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.clients import Clients
 from tocsin.simulator.cluster import Cluster

@@ -10,10 +10,10 @@ from typing import Literal, assert_never
 import numpy as np
 
 from tocsin.balancing.placement import PlacementPolicy
-from tocsin.broker.core.events import Delivery
 from tocsin.coordinator.load.plan import Plan
 from tocsin.errors import InvalidValue
 from tocsin.protocol.coordination import BrokerState
+from tocsin.protocol.ports import Delivery
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.clients import Clients
 from tocsin.simulator.cluster import Cluster

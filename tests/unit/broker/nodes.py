@@ -9,18 +9,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from tocsin.broker.core.events import BackendHold, Change, Delivery, KeptSession, Started
+from tocsin.broker.core.events import Change, Started
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
-from tocsin.broker.shell.cluster_link import ClusterLink
 from tocsin.broker.shell.coordination import Coordination
-from tocsin.broker.shell.coordinator_link import CoordinatorLink
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.node import BrokerNode
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import Unavailable
 from tocsin.protocol.coordination import BrokerRegistration
 from tocsin.protocol.messages import FromBroker, encode
+from tocsin.protocol.ports import BackendHold, ClusterPort, CoordinatorPort, Delivery, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.tokens import Identity
@@ -128,14 +127,14 @@ class Broker:
         self.metrics = BrokerMetrics()
         clock = SystemClock()
         coordination = Standing(
-            cast(CoordinatorLink, Coordinator()), self.store, BrokerRegistration(url="http://b"), clock, self.metrics
+            cast(CoordinatorPort, Coordinator()), self.store, BrokerRegistration(url="http://b"), clock, self.metrics
         )
         self.state = BrokerState("b", limits or Limits(), random.Random(0))
         self.node = BrokerNode(
             BrokerSettings(data_dir=folder),
             self.state,
             self.store,
-            cast(ClusterLink, Cluster()),
+            cast(ClusterPort, Cluster()),
             coordination,
             clock,
             self.metrics,

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from tocsin.broker.core.events import (
     Acquire,
-    BackendHold,
     BackendsAcquired,
     Claimed,
     ConnectionLost,
@@ -16,8 +15,6 @@ from tocsin.broker.core.events import (
     FetchSession,
     ForgetSubscription,
     Instruction,
-    Kept,
-    KeptSession,
     Report,
     ReportDue,
     Send,
@@ -33,6 +30,7 @@ from tocsin.broker.core.machine import BrokerState
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, Subscribe, Subscribed, Welcome
+from tocsin.protocol.ports import BackendHold, Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _Kind = TypeVar("_Kind")

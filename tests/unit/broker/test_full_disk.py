@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.broker.core.events import Delivery, ResultsPulled, Ticked
+from tocsin.broker.core.events import ResultsPulled, Ticked
 from tocsin.protocol.messages import CLOSE_DRAINING, Error, Subscribed, Welcome
+from tocsin.protocol.ports import Delivery
 from unit.broker.nodes import Broker, Line
 
 _SUBSCRIBE = '{"type":"subscribe","channel":"C","request":3}'

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.core.events import Claimed, Delivery, Kept, KeptSession, ResultsPulled, StoreSubscription
+from tocsin.broker.core.events import Claimed, ResultsPulled, StoreSubscription
 from tocsin.broker.shell.coordinator_link import to_wire
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_FAILED, CLOSE_IDLE, Error, Pong, Subscribed, Welcome
+from tocsin.protocol.ports import Delivery, Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 from unit.broker.nodes import Broker, Cluster, Coordinator, Line
 

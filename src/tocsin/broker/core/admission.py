@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import (
-    Close,
-    ConnectionId,
-    FetchSession,
-    Instruction,
-    Send,
-    SubscriberArrived,
-    SubscriberId,
-)
+from tocsin.broker.core.events import Close, ConnectionId, FetchSession, Instruction, Send, SubscriberArrived
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.sessions import NAMELESS
 from tocsin.errors import TocsinError, Unavailable
 from tocsin.protocol.messages import CLOSE_DRAINING, CLOSE_REPLACED, error_message
+from tocsin.protocol.ports import SubscriberId
 
 
 class Admission:

@@ -10,9 +10,10 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tocsin.broker.core.events import Acquire, BackendHold, Instruction, Release
+from tocsin.broker.core.events import Acquire, Instruction, Release
 from tocsin.broker.core.sessions import Backend, Session
 from tocsin.model.position import Position
+from tocsin.protocol.ports import BackendHold
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: What one call takes; the cluster takes 100,000.

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from tocsin.broker.core.events import Delivery
 from tocsin.errors import InvalidValue
+from tocsin.protocol.ports import Delivery
 
 #: What one result costs beside its bytes: the object, its numbers, its place in a list. Measured: 180 bytes.
 _OVERHEAD_BYTES = 180

@@ -15,11 +15,9 @@ from tocsin.broker.core.events import (
     FetchSession,
     ForgetSession,
     Instruction,
-    KeptSession,
     SessionFetched,
     StorePresence,
     StoreSession,
-    SubscriberId,
 )
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.locations import LocationReports
@@ -28,6 +26,7 @@ from tocsin.broker.core.session_table import Ownership, Presence, SessionFact, f
 from tocsin.broker.core.sessions import Session
 from tocsin.broker.core.subscribing import Subscribing
 from tocsin.model.story import Story
+from tocsin.protocol.ports import KeptSession, SubscriberId
 
 #: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
 #: other broker has somehow not taken it over yet, its history must not end.

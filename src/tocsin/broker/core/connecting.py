@@ -18,7 +18,6 @@ from tocsin.broker.core.events import (
     Send,
     SubscribeAsked,
     SubscriberArrived,
-    SubscriberId,
     UnsubscribeAsked,
 )
 from tocsin.broker.core.limits import Quotas
@@ -42,6 +41,7 @@ from tocsin.protocol.messages import (
     Welcome,
     error_message,
 )
+from tocsin.protocol.ports import SubscriberId
 
 
 class Connections:

@@ -17,7 +17,6 @@ from tocsin.broker.core.cache import ResultCache
 from tocsin.broker.core.events import (
     CursorLost,
     Deliver,
-    Delivery,
     FetchHistory,
     HistoryLost,
     HistoryPulled,
@@ -30,6 +29,7 @@ from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session
 from tocsin.model.position import Position
 from tocsin.protocol.messages import HistoryGone
+from tocsin.protocol.ports import Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _REMOVED = "results before this position are gone: they were kept for as long as the cluster keeps results"

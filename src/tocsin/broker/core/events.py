@@ -9,65 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tocsin.errors import TocsinError
-from tocsin.model.catalogue import ParameterValue
 from tocsin.model.location import Location
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker, Subscribe
+from tocsin.protocol.ports import BackendHold, Delivery, KeptSession, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: One subscriber's open connection; never used again.
 ConnectionId = int
-#: USER/DEVICE
-SubscriberId = str
-Parameters = Mapping[str, ParameterValue]
-
-
-@dataclass(frozen=True, slots=True)
-class BackendHold:
-    """A backend subscription that this broker holds at the cluster. Its results come after `sequence`."""
-
-    id: int
-    channel: str
-    parameters: Parameters
-    permission: str
-    sequence: int
-    #: Why the channel can't be run for it any more, or empty.
-    failure: str = ""
-    #: The channel's parameters that are filled in, and with what: USER or CLASS.
-    filled: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A frontend subscription as it is stored: acknowledged up to `position`."""
-
-    key: SubscriptionKey
-    position: Position
-
-
-@dataclass(frozen=True, slots=True)
-class KeptSession:
-    """`away_s`: for how long its subscriber has been away, as far as our own store knows."""
-
-    subscriber: SubscriberId
-    generation: int
-    subscriptions: Sequence[Kept]
-    away_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """One result, encoded once: `wire` is what goes to every socket. `committed_at_us` is by the cluster's clock; 0 if
-    nobody wants to know."""
-
-    subscription: int
-    sequence: int
-    wire: bytes
-    committed_at_us: int = 0
-    #: If it says that the subscription has failed, why.
-    failure: str = ""
-    #: It has failed because its channel was dropped: whoever asks for the same has to ask the cluster.
-    is_end: bool = False
 
 
 # Events

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from tocsin.broker.core.events import SubscriberId
 from tocsin.broker.core.sessions import Session
 from tocsin.errors import Overloaded, TocsinError
+from tocsin.protocol.ports import SubscriberId
 
 
 @dataclass(frozen=True, slots=True)

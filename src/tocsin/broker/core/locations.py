@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tocsin.broker.core.events import Instruction, PublishLocations, SubscriberId
+from tocsin.broker.core.events import Instruction, PublishLocations
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location
+from tocsin.protocol.ports import SubscriberId
 
 #: The papers' prototype updates locations once a second; oftener would only make more commits.
 _PUBLISH_EVERY_S = 1.0

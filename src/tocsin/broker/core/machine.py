@@ -33,7 +33,6 @@ from tocsin.broker.core.events import (
     HistoryLost,
     HistoryPulled,
     Instruction,
-    KeptSession,
     LocationsPublished,
     LocationTold,
     MovesPlaced,
@@ -53,7 +52,6 @@ from tocsin.broker.core.events import (
     StorePositions,
     SubscribeAsked,
     SubscriberArrived,
-    SubscriberId,
     Ticked,
     UnsubscribeAsked,
 )
@@ -69,6 +67,7 @@ from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
 from tocsin.model.story import Story
 from tocsin.protocol.messages import CLOSE_FAILED, error_message
+from tocsin.protocol.ports import KeptSession, SubscriberId
 
 #: How often sessions and tokens are looked through for those whose time has come.
 _SWEEP_EVERY_S = 5.0

@@ -7,11 +7,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tocsin.broker.core.backend_holds import Holdings
-from tocsin.broker.core.events import BackendsAcquired, Instruction, Send, SubscriberId
+from tocsin.broker.core.events import BackendsAcquired, Instruction, Send
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.sessions import Session
 from tocsin.errors import FilledOtherwise, Forbidden
 from tocsin.protocol.messages import Move
+from tocsin.protocol.ports import SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: What was prepared is held for this long; if nobody has come by then, nobody will.

@@ -11,10 +11,11 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from types import MappingProxyType
 
-from tocsin.broker.core.events import KeptSession, Report, SubscriberId
+from tocsin.broker.core.events import Report
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location
+from tocsin.protocol.ports import KeptSession, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Sessions in one report, and among them those of which only positions changed.

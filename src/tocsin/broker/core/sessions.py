@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tocsin.broker.core.events import ConnectionId, Kept, KeptSession, Parameters, SubscriberArrived, SubscriberId
+from tocsin.broker.core.events import ConnectionId, SubscriberArrived
 from tocsin.broker.core.session_table import Presence, SessionFact, SessionState, next_state
 from tocsin.model.position import Position
 from tocsin.model.story import InvalidTransition, Story
 from tocsin.protocol.messages import Subscribed
+from tocsin.protocol.ports import Kept, KeptSession, Parameters, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Devices that the broker made up begin with this; their subscriptions are kept for a short while only.

@@ -15,15 +15,14 @@ from tocsin.broker.core.events import (
     Change,
     ForgetSession,
     ForgetSubscription,
-    KeptSession,
     StorePositions,
     StorePresence,
     StoreSession,
     StoreSubscription,
-    SubscriberId,
 )
 from tocsin.errors import TocsinError, Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.ports import KeptSession, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 

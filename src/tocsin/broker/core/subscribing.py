@@ -6,15 +6,7 @@ from collections.abc import Collection, Sequence
 
 from tocsin.broker.core.backend_holds import Holdings, Waiter
 from tocsin.broker.core.delivery import Delivering
-from tocsin.broker.core.events import (
-    BackendsAcquired,
-    ForgetSubscription,
-    Instruction,
-    Kept,
-    KeptSession,
-    Send,
-    StoreSubscription,
-)
+from tocsin.broker.core.events import BackendsAcquired, ForgetSubscription, Instruction, Send, StoreSubscription
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.reports import Reporting
@@ -39,6 +31,7 @@ from tocsin.protocol.messages import (
     error_message,
     parse_position,
 )
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: A position that is further ahead of us than this was never given out. A cluster that is started again skips 200

@@ -10,7 +10,6 @@ from typing import TypeVar
 import structlog
 
 from tocsin.broker.core.events import (
-    BackendHold,
     BackendsAcquired,
     BackendsReleased,
     CursorLost,
@@ -21,7 +20,6 @@ from tocsin.broker.core.events import (
     ResultsPulled,
     Started,
 )
-from tocsin.broker.shell.cluster_link import ClusterLink
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.name_conflicts import ENDING
 from tocsin.broker.shell.store import SessionStore
@@ -37,6 +35,7 @@ from tocsin.errors import (
     WrongEntries,
 )
 from tocsin.model.location import Location
+from tocsin.protocol.ports import BackendHold, ClusterPort
 from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime.clock import Clock
 
@@ -54,7 +53,7 @@ _Answer = TypeVar("_Answer")
 
 class ClusterCalls:
     def __init__(
-        self, link: ClusterLink, clock: Clock, metrics: BrokerMetrics, happened: Callable[[Event], None]
+        self, link: ClusterPort, clock: Clock, metrics: BrokerMetrics, happened: Callable[[Event], None]
     ) -> None:
         self._link = link
         self._clock = clock

@@ -9,7 +9,6 @@ import httpx
 import msgspec
 import structlog
 
-from tocsin.broker.core.events import BackendHold, Delivery
 from tocsin.broker.shell.credentials import bearing
 from tocsin.broker.shell.name_conflicts import conflict_of
 from tocsin.errors import (
@@ -38,6 +37,7 @@ from tocsin.protocol.messages import (
     notification_of,
 )
 from tocsin.protocol.paths import path_part
+from tocsin.protocol.ports import BackendHold, Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 log = structlog.get_logger(__name__)

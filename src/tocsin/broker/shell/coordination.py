@@ -18,14 +18,13 @@ from tocsin.broker.core.events import (
     DrainEnded,
     DrainStarted,
     Event,
-    KeptSession,
     MovesPlaced,
     Report,
     ReportDue,
     Reported,
     SessionFetched,
 )
-from tocsin.broker.shell.coordinator_link import CoordinatorLink, to_orders, to_wire, to_wire_pulled
+from tocsin.broker.shell.coordinator_link import to_orders, to_wire, to_wire_pulled
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.name_conflicts import ENDING
 from tocsin.broker.shell.session_questions import SessionQuestions
@@ -33,6 +32,7 @@ from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import AlreadyExists, NotFound, Superseded, TocsinError, Unavailable
 from tocsin.model.people import is_fingerprint
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
+from tocsin.protocol.ports import CoordinatorPort, KeptSession
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker, keys_version
 
@@ -49,7 +49,7 @@ _SESSION_PATIENCE_S = 2.0
 class Coordination:
     def __init__(
         self,
-        link: CoordinatorLink,
+        link: CoordinatorPort,
         store: SessionStore,
         registration: BrokerRegistration,
         clock: Clock,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from tocsin.broker.core.events import Kept, KeptSession, Ordered
+from tocsin.broker.core.events import Ordered
 from tocsin.broker.shell.credentials import bearing
 from tocsin.broker.shell.name_conflicts import conflict_of
 from tocsin.errors import NotFound, RequestError, Superseded, Unavailable
@@ -30,6 +30,7 @@ from tocsin.protocol.coordination import (
 )
 from tocsin.protocol.incarnations import HEADER
 from tocsin.protocol.paths import path_part
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Everything goes on without the coordinator, so nobody waits for it for long.

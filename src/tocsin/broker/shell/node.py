@@ -56,7 +56,6 @@ from tocsin.broker.core.machine import BrokerState
 from tocsin.broker.core.sessions import NAMELESS
 from tocsin.broker.core.storing import Keeper
 from tocsin.broker.shell.cluster_calls import ClusterCalls
-from tocsin.broker.shell.cluster_link import ClusterLink
 from tocsin.broker.shell.connections import Connection
 from tocsin.broker.shell.coordination import Coordination
 from tocsin.broker.shell.metrics import BrokerMetrics
@@ -79,6 +78,7 @@ from tocsin.protocol.messages import (
     error_message,
     parse_position,
 )
+from tocsin.protocol.ports import ClusterPort
 from tocsin.protocol.subscribers import is_name
 from tocsin.runtime.clock import Clock
 from tocsin.settings import BrokerSettings
@@ -95,7 +95,7 @@ class BrokerNode:
         settings: BrokerSettings,
         state: BrokerState,
         store: SessionStore,
-        cluster: ClusterLink,
+        cluster: ClusterPort,
         coordination: Coordination,
         clock: Clock,
         metrics: BrokerMetrics,

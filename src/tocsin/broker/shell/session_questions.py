@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from tocsin.broker.core.events import KeptSession
 from tocsin.errors import TocsinError
+from tocsin.protocol.ports import KeptSession
 
 _MAX_PER_CALL = 1_000
 

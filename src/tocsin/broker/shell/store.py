@@ -19,8 +19,6 @@ from tocsin.broker.core.events import (
     Change,
     ForgetSession,
     ForgetSubscription,
-    Kept,
-    KeptSession,
     StorePositions,
     StorePresence,
     StoreSession,
@@ -29,6 +27,7 @@ from tocsin.broker.core.events import (
 from tocsin.errors import Unavailable
 from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime import digests
 from tocsin.runtime.clock import SystemClock

@@ -16,12 +16,12 @@ from tocsin.client.core.failures import NotConnected
 from tocsin.client.core.session import Session, SessionOptions
 from tocsin.client.notifications import Ended, Gap, Item, Notification
 from tocsin.client.shell.connection import Connection
-from tocsin.client.shell.coordinator_calls import CoordinatorCalls
 from tocsin.client.shell.inbox import Inbox
 from tocsin.errors import InvalidValue, TocsinError
 from tocsin.model.position import Position
 from tocsin.model.story import Story
 from tocsin.protocol import messages
+from tocsin.protocol.client_ports import ClientCoordinatorPort, ConnectionPort
 
 if TYPE_CHECKING:
     from tocsin.client.subscriptions import Subscription
@@ -43,7 +43,7 @@ class Driver:
     def __init__(
         self,
         options: SessionOptions,
-        open_coordinator: Callable[[], CoordinatorCalls] | None,
+        open_coordinator: Callable[[], ClientCoordinatorPort] | None,
         user: str,
         password: str,
         register: bool,
@@ -57,10 +57,10 @@ class Driver:
         self.device = ""
         self.broker = ""
         self._open_coordinator = open_coordinator
-        self._coordinator: CoordinatorCalls | None = None
+        self._coordinator: ClientCoordinatorPort | None = None
         self._user, self._password, self._register = user, password, register
         self._tls = tls
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, ConnectionPort] = {}
         #: Given up, and saying goodbye.
         self._leaving: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()

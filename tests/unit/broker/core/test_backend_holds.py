@@ -9,8 +9,9 @@ import pytest
 
 from tocsin.broker.core import backend_holds as module
 from tocsin.broker.core.backend_holds import Holdings
-from tocsin.broker.core.events import BackendHold, Instruction, Release
+from tocsin.broker.core.events import Instruction, Release
 from tocsin.broker.core.sessions import Backend
+from tocsin.protocol.ports import BackendHold
 
 
 def holding(count: int) -> tuple[Holdings, list[Instruction]]:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.broker.core.cache import POLICIES, ResultCache
-from tocsin.broker.core.events import Delivery
 from tocsin.errors import InvalidValue
+from tocsin.protocol.ports import Delivery
 
 
 def result(subscription: int, sequence: int, size: int = 20) -> Delivery:

@@ -11,7 +11,6 @@ import pytest
 from tocsin.broker.core.events import (
     Acknowledged,
     Acquire,
-    BackendHold,
     BackendsAcquired,
     BackendsReleased,
     Claimed,
@@ -21,7 +20,6 @@ from tocsin.broker.core.events import (
     ConnectionLost,
     CursorLost,
     Deliver,
-    Delivery,
     DrainEnded,
     DrainStarted,
     Event,
@@ -32,8 +30,6 @@ from tocsin.broker.core.events import (
     HistoryLost,
     HistoryPulled,
     Instruction,
-    Kept,
-    KeptSession,
     MovesPlaced,
     NoteDelivered,
     NoteFailure,
@@ -72,6 +68,7 @@ from tocsin.protocol.messages import (
     Unsubscribed,
     Welcome,
 )
+from tocsin.protocol.ports import BackendHold, Delivery, Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _Kind = TypeVar("_Kind")

@@ -7,8 +7,6 @@ from tocsin.broker.core.events import (
     Close,
     ConnectionLost,
     FetchSession,
-    Kept,
-    KeptSession,
     Ordered,
     Release,
     Report,
@@ -19,6 +17,7 @@ from tocsin.broker.core.events import (
 )
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_MOVED, Move, Subscribe, Welcome
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 from unit.broker.core.test_machine import Broker
 

@@ -8,18 +8,8 @@ from typing import cast
 
 import pytest
 
-from tocsin.broker.core.events import (
-    BackendHold,
-    BackendsAcquired,
-    BackendsReleased,
-    CursorLost,
-    Delivery,
-    Event,
-    ResultsPulled,
-    Started,
-)
+from tocsin.broker.core.events import BackendsAcquired, BackendsReleased, CursorLost, Event, ResultsPulled, Started
 from tocsin.broker.shell.cluster_calls import ClusterCalls
-from tocsin.broker.shell.cluster_link import ClusterLink
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import (
@@ -31,6 +21,7 @@ from tocsin.errors import (
     TocsinError,
     WrongEntries,
 )
+from tocsin.protocol.ports import BackendHold, ClusterPort, Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 from tocsin.runtime.clock import SystemClock
 
@@ -91,7 +82,7 @@ class _Enough(Exception):
 
 async def follow(cluster: Restarted, held: set[int], folder: Path) -> list[Event]:
     happened: list[Event] = []
-    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    calls = ClusterCalls(cast(ClusterPort, cluster), SystemClock(), BrokerMetrics(), happened.append)
     store = SessionStore(folder)
     await calls.start(store)
     store.close()
@@ -127,7 +118,7 @@ async def test_what_the_cluster_has_forgotten_is_not_waited_for(tmp_path: Path, 
 
 async def release(cluster: Cluster, *ids: int) -> list[Event]:
     happened: list[Event] = []
-    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    calls = ClusterCalls(cast(ClusterPort, cluster), SystemClock(), BrokerMetrics(), happened.append)
     await calls.release(ids)
     return happened
 
@@ -153,7 +144,7 @@ async def test_wrong_ones_among_many_cost_one_more_call() -> None:
     cluster = Cluster()
     keys = [SubscriptionKey("Wrong" if number % 100 == 7 else "Right", f"[{number}]", "") for number in range(1_000)]
     happened: list[Event] = []
-    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    calls = ClusterCalls(cast(ClusterPort, cluster), SystemClock(), BrokerMetrics(), happened.append)
     await calls.acquire(keys)
     (event,) = happened
     assert isinstance(event, BackendsAcquired)
@@ -186,7 +177,7 @@ async def test_a_cluster_that_does_not_know_us_refuses_no_subscription(count: in
     broker begins anew."""
     cluster = Refusing(NotRegistered("planted"))
     happened: list[Event] = []
-    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    calls = ClusterCalls(cast(ClusterPort, cluster), SystemClock(), BrokerMetrics(), happened.append)
     with pytest.raises(NotRegistered):
         await calls.acquire([SubscriptionKey("C", f"[{number}]", "") for number in range(count)])
     with pytest.raises(NotRegistered):
@@ -200,7 +191,7 @@ async def test_a_token_that_the_cluster_does_not_take_ends_no_subscription(monke
     monkeypatch.setattr("tocsin.broker.shell.cluster_calls._ACQUIRE_PATIENCE_S", 0.0)
     cluster = Refusing(RequestError("give the API token as a bearer token"))
     happened: list[Event] = []
-    calls = ClusterCalls(cast(ClusterLink, cluster), SystemClock(), BrokerMetrics(), happened.append)
+    calls = ClusterCalls(cast(ClusterPort, cluster), SystemClock(), BrokerMetrics(), happened.append)
     await calls.acquire([SubscriptionKey("C", f"[{number}]", "") for number in range(3)])
     (event,) = happened
     assert isinstance(event, BackendsAcquired)

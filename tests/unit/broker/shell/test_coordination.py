@@ -10,12 +10,12 @@ import pytest
 
 from tocsin.broker.core.events import Event, Report, ReportDue
 from tocsin.broker.shell.coordination import Coordination
-from tocsin.broker.shell.coordinator_link import CoordinatorLink
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import AlreadyExists, Superseded, TocsinError, Unauthorised, Unavailable
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, BrokerWelcome, Heartbeat, HeartbeatAnswer
 from tocsin.protocol.incarnations import Holder, take_name
+from tocsin.protocol.ports import CoordinatorPort
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.tokens import Identity, TokenSigner, keys_version
 
@@ -80,7 +80,7 @@ class Coordinator:
 
 
 def coordination_with(coordinator: Coordinator, folder: Path) -> Coordination:
-    link = cast(CoordinatorLink, coordinator)
+    link = cast(CoordinatorPort, coordinator)
     registration = BrokerRegistration(url="http://b", identity="ours", start="x")
     return Coordination(link, SessionStore(folder), registration, SystemClock(), BrokerMetrics())
 

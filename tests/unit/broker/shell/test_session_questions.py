@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tocsin.broker.core.events import KeptSession
 from tocsin.broker.shell.session_questions import SessionQuestions
 from tocsin.errors import Unavailable
+from tocsin.protocol.ports import KeptSession
 
 
 class _Coordinator:

@@ -9,8 +9,6 @@ import pytest
 from tocsin.broker.core.events import (
     ForgetSession,
     ForgetSubscription,
-    Kept,
-    KeptSession,
     StorePositions,
     StorePresence,
     StoreSession,
@@ -19,6 +17,7 @@ from tocsin.broker.core.events import (
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _FLOOD = SubscriptionKey.of("OfType", {"etype": "flood"}, "")
