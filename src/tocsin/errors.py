@@ -19,6 +19,7 @@
     │   │   └── FilledOtherwise     a broker has filled in other parameters than the channel has; says which it has
     │   ├── TooLarge                over a size limit
     │   ├── SubscriptionFailed      a subscription that its channel can't be run for
+    │   ├── Refused                 by another process, under a code that this version does not know
     │   └── HistoryGone             the results asked for are past retention
     │       └── HistoryRewound        the position is of a history that is gone: older data were restored
     ├── Overloaded                temporary: come back after `retry_after_s`
@@ -30,6 +31,7 @@ On the wire an error is `{"error": {"code", "message", "temporary", ...details}}
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -68,6 +70,11 @@ class TocsinError(Exception):
     def details(self) -> dict[str, Any]:
         """What the wire carries beside code and message."""
         return {}
+
+    @classmethod
+    def from_details(cls, message: str, _details: Mapping[str, Any]) -> TocsinError:
+        """The error that travelled with these details."""
+        return cls(message)
 
     def to_wire(self) -> dict[str, Any]:
         body = {"code": self.code, "message": self.message, "temporary": self.temporary, **self.details()}
@@ -184,6 +191,10 @@ class WrongEntries(InvalidValue):
         entries = [{"index": at, **error.to_wire()["error"]} for at, error in listed]
         return {"wrong": [{name: entry[name] for name in entry if name != "temporary"} for entry in entries]}
 
+    @classmethod
+    def from_details(cls, message: str, details: Mapping[str, Any]) -> TocsinError:
+        return cls(message, {int(one["index"]): error_of(one) for one in details.get("wrong", ())})
+
 
 class FilledOtherwise(InvalidValue):
     """The channel has other parameters that the server fills in than the broker knew: `filled`, with what."""
@@ -196,6 +207,10 @@ class FilledOtherwise(InvalidValue):
 
     def details(self) -> dict[str, Any]:
         return {"filled": self.filled}
+
+    @classmethod
+    def from_details(cls, message: str, details: Mapping[str, Any]) -> TocsinError:
+        return cls(message, details.get("filled"))
 
 
 class TooLarge(RequestError):
@@ -211,6 +226,16 @@ class SubscriptionFailed(RequestError):
     http_status = 409
 
 
+class Refused(RequestError):
+    """`refused_as` is the code that it came under."""
+
+    code = "refused"
+
+    def __init__(self, message: str, refused_as: str = "") -> None:
+        super().__init__(message)
+        self.refused_as = refused_as
+
+
 class HistoryGone(RequestError):
     """Results before `earliest` have been removed by retention, or the subscription began anew."""
 
@@ -223,6 +248,10 @@ class HistoryGone(RequestError):
 
     def details(self) -> dict[str, Any]:
         return {"earliest": self.earliest}
+
+    @classmethod
+    def from_details(cls, message: str, details: Mapping[str, Any]) -> TocsinError:
+        return cls(message, earliest=str(details.get("earliest", "")))
 
 
 class HistoryRewound(HistoryGone):
@@ -243,6 +272,10 @@ class Overloaded(TocsinError):
     def details(self) -> dict[str, Any]:
         return {"retry_after_s": self.retry_after_s}
 
+    @classmethod
+    def from_details(cls, message: str, details: Mapping[str, Any]) -> TocsinError:
+        return cls(message, retry_after_s=float(details.get("retry_after_s", 1)))
+
 
 class Unavailable(Overloaded):
     code = "unavailable"
@@ -252,3 +285,35 @@ class Unavailable(Overloaded):
 class ClusterFailure(TocsinError):
     code = "cluster_failure"
     http_status = 500
+
+
+_BY_CODE: dict[str, type[TocsinError]] = {
+    kind.code: kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, TocsinError)
+}
+#: What a status alone says, where no code came with it.
+_BY_STATUS = {kind.http_status: kind for kind in (Unauthorised, NotFound, HistoryGone, InvalidValue)}
+#: What proxies answer while the server is away.
+_AWAY = frozenset({502, 503, 504})
+
+
+def error_of(error: Mapping[str, Any], status: int = 0) -> TocsinError:
+    """The error that travelled: code, message and details.
+
+    >>> error_of({"code": "not_found", "message": "no channel Floods"})
+    NotFound('no channel Floods')
+    """
+    code, message = str(error.get("code", "")), str(error.get("pointed") or error.get("message") or f"status {status}")
+    if (kind := _BY_CODE.get(code) or _BY_STATUS.get(status)) is not None:
+        return kind.from_details(message, error)
+    if error.get("temporary") or status >= 500 or status == Overloaded.http_status:
+        return (Unavailable if status else Overloaded).from_details(message, error)
+    return Refused(message, code)
+
+
+def error_in(content: bytes, status: int) -> dict[str, Any]:
+    """What an answer says of its error. Where something in between answered for the server, its status is all there
+    is."""
+    try:
+        return dict(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError):
+        return {"message": content[:500].decode(errors="replace"), "temporary": status in _AWAY}

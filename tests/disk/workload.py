@@ -30,7 +30,7 @@ from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.results.store import only
 from tocsin.coordinator.store.registry_store import Store, UserRecord
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.model.catalogue import Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.position import Position
 from tocsin.model.schema import Column, ColumnType, Schema
@@ -80,7 +80,7 @@ class Town:
             run_over=lambda _dataset: 0,
         )
         make_folder(folder / "coordinator")
-        self.coordinator = Store(open_database(folder / "coordinator" / "coordinator.sqlite"), SystemClock())
+        self.coordinator = Store(open_tables(folder / "coordinator" / "coordinator.sqlite"), SystemClock())
         self.broker = SessionStore(folder / "broker")
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
@@ -108,7 +108,7 @@ def _written(folder: Path) -> list[StoredDataset | ResultStore]:
     reference = StoredDataset(_dataset(DatasetKind.REFERENCE), folder / "reference", recent_max_bytes=0)
     reference.replace(_rows(range(5), "old"))
     reference.replace(_rows(range(3), "new"))
-    database = open_database(folder / "catalogue.sqlite")
+    database = open_catalogue(folder / "catalogue.sqlite")
     results = ResultStore(folder / "results", Removals(database), Numbering(database, 0), recent_max_bytes=0)
     for number in range(40):
         output = pa.table({"subscription": [number, number + 1], "payload": ["{}", '{"a": "é"}']})

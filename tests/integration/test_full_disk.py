@@ -14,7 +14,7 @@ import pytest
 
 from tocsin.broker.shell.store import SessionStore
 from tocsin.cluster.cluster import Cluster
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.runtime.ports import free_port
 from tocsin.settings import ClusterSettings
 
@@ -39,7 +39,7 @@ def _make_broker(folder: Path) -> None:
 
 def _make_coordinator(folder: Path) -> None:
     folder.mkdir()
-    open_database(folder / "coordinator.sqlite").dispose()
+    open_tables(folder / "coordinator.sqlite").dispose()
 
 
 def _make_cluster(folder: Path) -> None:

@@ -2,13 +2,14 @@
 
 from tocsin.client.cluster import ClusterClient
 from tocsin.client.coordinator import CoordinatorClient
-from tocsin.client.core.failures import ConnectionEnded, NotConnected, Refused, Replaced, TokenRefused
+from tocsin.client.core.failures import ConnectionEnded, NotConnected, Replaced, TokenRefused
 from tocsin.client.notifications import Notification
 from tocsin.client.publisher import AsyncPublisher
 from tocsin.client.shell.http import ServerError
 from tocsin.client.subscriber import Subscriber
 from tocsin.client.subscriptions import Subscription
 from tocsin.client.sync import SyncNotification, SyncSubscriber, SyncSubscription
+from tocsin.errors import Refused
 
 __all__ = [
     "AsyncPublisher",

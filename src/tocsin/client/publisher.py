@@ -13,9 +13,8 @@ from typing import Any, Self
 import httpx
 import msgspec
 
-from tocsin.client.core.backoff import Backoff
-from tocsin.client.shell.http import ServerError
-from tocsin.client.shell.trust import usual_trust
+from tocsin.client.shell.http import ServerError, usual_trust
+from tocsin.model.backoff import Backoff
 from tocsin.protocol.paths import path_part
 
 #: As long as the cluster may take to commit, for those who wait for it.

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.cluster.datasets.grants import Grants, refusal
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
@@ -67,7 +67,7 @@ class Cluster:
         make_private(data_dir)
         (data_dir / "imports").mkdir(exist_ok=True)
         self.intake = FeedIntake.open(settings)
-        self._database = open_database(data_dir / "catalogue.sqlite")
+        self._database = open_catalogue(data_dir / "catalogue.sqlite")
         self.catalogue = Catalogue(self._database)
         now_us = self.clock.now_us()
         self.registry = SubscriptionRegistry(self._database, now_us)

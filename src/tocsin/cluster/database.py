@@ -14,8 +14,7 @@ from tocsin.cluster.results import backend_subscriptions as _subscriptions  # no
 from tocsin.cluster.results import incarnations as _incarnations  # noqa: F401
 from tocsin.cluster.results import numbering as _numbering  # noqa: F401
 from tocsin.cluster.results import removals as _removals  # noqa: F401
-from tocsin.errors import ClusterFailure
-from tocsin.runtime.schema import bring_up_to_date, check_content, open_engine
+from tocsin.runtime.schema import open_database
 from tocsin.runtime.versions import Versions
 
 VERSIONS = Versions("the cluster's catalogue", "catalogue_version", Path(__file__).parent / "migrations")
@@ -24,12 +23,5 @@ VERSIONS = Versions("the cluster's catalogue", "catalogue_version", Path(__file_
 _CACHE_KIB = 65_536
 
 
-def open_database(address: str | Path) -> sa.Engine:
-    """An engine for `address`, or for the SQLite file at a path, with all tables in place."""
-    try:
-        engine = open_engine(address, cache_kib=_CACHE_KIB)
-        bring_up_to_date(engine, VERSIONS, metadata)
-        check_content(engine)
-    except (sa.exc.SQLAlchemyError, UnicodeDecodeError, ImportError) as exc:
-        raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
-    return engine
+def open_catalogue(address: str | Path) -> sa.Engine:
+    return open_database(address, VERSIONS, metadata, cache_kib=_CACHE_KIB)

@@ -41,7 +41,7 @@ from tocsin.coordinator.stage_runner import Balancer
 from tocsin.coordinator.store.group_commit import GroupCommit
 from tocsin.coordinator.store.plan_store import PlanStore
 from tocsin.coordinator.store.registry_store import Store
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import InvalidValue
 from tocsin.model.people import FORGOTTEN
 from tocsin.protocol.coordination import BrokerState
@@ -73,7 +73,7 @@ class CoordinatorNode:
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         make_private(settings.data_dir)
-        database = open_database(settings.database_url or settings.data_dir / _DATABASE_FILE)
+        database = open_tables(settings.database_url or settings.data_dir / _DATABASE_FILE)
         self._store = Store(database, self.clock)
         announce_s = max(_ANNOUNCE_S, _ANNOUNCE_HEARTBEATS * settings.heartbeat_every_s)
         self.keys = Keys(settings.data_dir, self._store, self.clock, announce_s)

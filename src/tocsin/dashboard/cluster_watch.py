@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import structlog
 
-from tocsin.errors import ClusterFailure, InUse, InvalidValue, NotFound, RequestError, TocsinError, Unavailable
+from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, Unauthorised, Unavailable, error_in, error_of
 from tocsin.protocol.paths import path_part
 from tocsin.runtime.clock import Clock
 
@@ -22,7 +22,6 @@ _TIMEOUT_S = 5.0
 _REPLAY_TIMEOUT_S = 60.0
 #: Rates are those of the last seconds.
 _RATES_OVER_S = 20.0
-_KNOWN_ERRORS = {error.http_status: error for error in (RequestError, NotFound, InUse, InvalidValue)}
 _NUMERIC = frozenset({"INT", "BIGINT", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT"})
 
 #: When, and for each feed how many records were accepted and rejected since the cluster began.
@@ -157,18 +156,17 @@ class ClusterWatch:
     async def _call(self, method: str, path: str, **request: Any) -> dict[str, Any]:
         try:
             answer = await self._http.request(method, path, **request)
-            body: dict[str, Any] = answer.json()
+            if answer.is_success:
+                body: dict[str, Any] = answer.json()
+                return body
         except (httpx.HTTPError, ValueError) as exc:
             raise Unavailable(f"the data cluster does not answer: {exc!r}", retry_after_s=1) from exc
-        if answer.is_success:
-            return body
-        error = body.get("error", {})
-        message = str(error.get("pointed") or error.get("message") or f"status {answer.status_code}")
-        if answer.status_code in (429, 503):
-            raise Unavailable(f"the data cluster: {message}", retry_after_s=float(error.get("retry_after_s", 1)))
-        if answer.status_code == 401:
+        error = error_of(error_in(answer.content, answer.status_code), answer.status_code)
+        if isinstance(error, Overloaded):
+            raise Unavailable(f"the data cluster: {error.message}", retry_after_s=error.retry_after_s)
+        if isinstance(error, Unauthorised):
             raise Unavailable("the data cluster refuses the setting cluster_token", retry_after_s=1)
-        raise _KNOWN_ERRORS.get(answer.status_code, ClusterFailure)(message)
+        raise error
 
 
 def is_on_map(dataset: dict[str, Any]) -> bool:

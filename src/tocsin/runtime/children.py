@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tocsin.model.backoff import Backoff
 from tocsin.runtime.last_words import last_words
 from tocsin.runtime.parents import ending_with
 
 #: A child that ends again and again is started less and less often.
-_FIRST_PAUSE_S = 0.5
-_LAST_PAUSE_S = 30.0
+_BACKOFF = Backoff(0.5, 30.0)
 #: One that ran for this long had started well.
 _STEADY_S = 60.0
 #: Enough for the lines in which a process says why it ends, with a stack trace.
@@ -51,15 +51,15 @@ class Child:
 
     async def keep_running(self, watcher: Watcher) -> None:
         """Run it until it is stopped, or `watcher` does not want it any more. The main thread has to call this."""
-        pause_s = _FIRST_PAUSE_S
+        failures = 0
         while not self._stopping.is_set():
             began_s = time.monotonic()
             code = await self._run(watcher)
             if self._stopping.is_set() or not watcher.ended(self, code):
                 return
-            pause_s = _FIRST_PAUSE_S if time.monotonic() - began_s > _STEADY_S else min(2 * pause_s, _LAST_PAUSE_S)
+            failures = 0 if time.monotonic() - began_s > _STEADY_S else failures + 1
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause_s)
+                await asyncio.wait_for(self._stopping.wait(), _BACKOFF.bound_s(failures))
 
     async def stop(self) -> None:
         """Ask it to end; end it, and what it has started, if it does not."""

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
+from tocsin.errors import ClusterFailure
 from tocsin.runtime import digests
 from tocsin.runtime.versions import Versions
 
@@ -21,6 +22,19 @@ log = structlog.get_logger(__name__)
 
 #: Any number will do, so long as everybody who changes Tocsin's tables takes the same.
 _POSTGRESQL_LOCK = 0x70C51
+
+
+def open_database(address: str | Path, versions: Versions, tables: sa.MetaData, *, cache_kib: int = 0) -> sa.Engine:
+    """An engine for `address`, or for the SQLite file at a path, with all tables in place and content that was checked.
+
+    Raises ClusterFailure if it can't be opened."""
+    try:
+        engine = open_engine(address, cache_kib=cache_kib)
+        bring_up_to_date(engine, versions, tables)
+        check_content(engine)
+    except (sa.exc.SQLAlchemyError, UnicodeDecodeError, ImportError) as exc:
+        raise ClusterFailure(f"{versions.title} can't be opened: {exc.__cause__ or exc}") from exc
+    return engine
 
 
 def open_engine(address: str | Path, *, cache_kib: int = 0) -> sa.Engine:

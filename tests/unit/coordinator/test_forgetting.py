@@ -19,7 +19,7 @@ from tocsin.coordinator.registry.records import SessionRecord
 from tocsin.coordinator.registry.session_wire import known_people
 from tocsin.coordinator.server import make_app
 from tocsin.coordinator.store.registry_store import Store, UserRecord
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import Unauthorised
 from tocsin.model.people import FORGOTTEN, fingerprint
 from tocsin.protocol.coordination import ReportedSubscription, Session
@@ -40,7 +40,7 @@ def _files_with(folder: Path) -> list[str]:
 def test_a_forgotten_person_is_in_no_file_of_the_database(tmp_path: Path) -> None:
     """Neither as a user, nor in what was revoked, planned, moved and done; what was done stays written down without the
     name, and so do others."""
-    store = Store(open_database(tmp_path / "c.sqlite"), SystemClock())
+    store = Store(open_tables(tmp_path / "c.sqlite"), SystemClock())
     for name in (_NAME, "bob"):
         store.add_user(UserRecord(name, "hash", "", 1))
     store.revoke(_NAME, 5)
@@ -65,14 +65,14 @@ def test_a_forgotten_person_is_in_no_file_of_the_database(tmp_path: Path) -> Non
     found, _ = store.revocations(10, 100)
     assert found.keys() == {fingerprint(_NAME), "bob"}
     store.close()
-    again = Store(open_database(tmp_path / "c.sqlite"), SystemClock())
+    again = Store(open_tables(tmp_path / "c.sqlite"), SystemClock())
     assert [one.name for one in again.users("", 10)] == ["bob"]
     again.close()
 
 
 def test_the_name_is_in_no_page_of_the_database(tmp_path: Path) -> None:
     """Also of rows that had been deleted before."""
-    store = Store(open_database(tmp_path / "c.sqlite"), SystemClock())
+    store = Store(open_tables(tmp_path / "c.sqlite"), SystemClock())
     for number in range(200):
         store.apply([StoreSession(SessionRecord(f"{_NAME}/{number}", "north", 1, subscriptions=held(_NEAR_HER)))])
     assert _files_with(tmp_path)
@@ -85,7 +85,7 @@ def test_the_name_is_in_no_page_of_the_database(tmp_path: Path) -> None:
 
 def test_fingerprints_are_kept_for_brokers_that_are_away(tmp_path: Path) -> None:
     """Longer than revocations whose tokens have all expired, and not for ever."""
-    store = Store(open_database(tmp_path / "c.sqlite"), SystemClock())
+    store = Store(open_tables(tmp_path / "c.sqlite"), SystemClock())
     day_us = 86_400_000_000
     store.add_user(UserRecord("bob", "hash", "", 1))
     store.revoke("bob", day_us)

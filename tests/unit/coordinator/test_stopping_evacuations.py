@@ -21,7 +21,7 @@ from tocsin.coordinator.registry.events import (
 from tocsin.coordinator.registry.instructions import Instruction, StoreStoppedEvacuations
 from tocsin.coordinator.stage_runner import Balancer
 from tocsin.coordinator.store.registry_store import Store
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import NotFound
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import SystemClock
@@ -150,7 +150,7 @@ def test_the_balancer_begins_nothing_and_says_why(network: Network) -> None:
 
 def test_it_is_stored(tmp_path: Path) -> None:
     """All of them, under one name."""
-    store = Store(open_database(tmp_path / "test.sqlite"), SystemClock())
+    store = Store(open_tables(tmp_path / "test.sqlite"), SystemClock())
     assert store.load().stopped_evacuations == ()
     store.apply([StoreStoppedEvacuations(("a", "b"))])
     assert store.load().stopped_evacuations == ("a", "b")

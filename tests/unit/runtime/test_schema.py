@@ -28,8 +28,8 @@ from tocsin.runtime.versions import Versions
 
 _ALL = [catalogue.VERSIONS, coordinator.VERSIONS, broker_store.VERSIONS]
 _MADE_BY_DEFINITION: list[tuple[Versions, Callable[[Path], None]]] = [
-    (catalogue.VERSIONS, lambda folder: catalogue.open_database(folder / "made.sqlite").dispose()),
-    (coordinator.VERSIONS, lambda folder: coordinator.open_database(folder / "made.sqlite").dispose()),
+    (catalogue.VERSIONS, lambda folder: catalogue.open_catalogue(folder / "made.sqlite").dispose()),
+    (coordinator.VERSIONS, lambda folder: coordinator.open_tables(folder / "made.sqlite").dispose()),
     (broker_store.VERSIONS, lambda folder: SessionStore(folder).close()),
 ]
 
@@ -158,7 +158,7 @@ def test_migrations_happen_all_or_not_at_all(growing: Versions, tmp_path: Path) 
 def test_only_one_of_many_that_open_a_new_database_makes_it(tmp_path: Path) -> None:
     """The others wait, and find it made."""
     with ThreadPoolExecutor(8) as threads:
-        engines = list(threads.map(coordinator.open_database, [tmp_path / "new.sqlite"] * 8))
+        engines = list(threads.map(coordinator.open_tables, [tmp_path / "new.sqlite"] * 8))
     for engine in engines:
         with engine.connect() as connection:
             versions = connection.execute(sa.text("SELECT version_num FROM coordinator_version")).all()
@@ -175,9 +175,9 @@ from tocsin.broker.shell.store import SessionStore
 for _ in range(2):
     SessionStore(Path({str(tmp_path)!r})).close()
 assert "sqlalchemy" not in sys.modules
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 for _ in range(2):
-    open_database(Path({str(tmp_path / "c.sqlite")!r})).dispose()
+    open_tables(Path({str(tmp_path / "c.sqlite")!r})).dispose()
 assert "alembic" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

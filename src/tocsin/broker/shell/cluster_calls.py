@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -21,7 +22,7 @@ from tocsin.broker.core.events import (
     Started,
 )
 from tocsin.broker.shell.metrics import BrokerMetrics
-from tocsin.broker.shell.name_conflicts import ENDING
+from tocsin.broker.shell.refusals import ENDING
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import (
     HistoryGone,
@@ -34,6 +35,7 @@ from tocsin.errors import (
     Unavailable,
     WrongEntries,
 )
+from tocsin.model.backoff import Backoff, Pauses
 from tocsin.model.location import Location
 from tocsin.protocol.ports import BackendHold, ClusterPort
 from tocsin.protocol.subscription_keys import SubscriptionKey
@@ -43,8 +45,7 @@ log = structlog.get_logger(__name__)
 
 #: A cluster that is told to stop waits for pulls that wait, so none waits for long.
 _PULL_WAIT_S = 3.0
-_FIRST_PAUSE_S = 0.1
-_LAST_PAUSE_S = 2.0
+_BACKOFF = Backoff(0.1, 2.0)
 #: How long a subscriber waits for the cluster before it is told to try again.
 _ACQUIRE_PATIENCE_S = 10.0
 
@@ -77,7 +78,7 @@ class ClusterCalls:
     async def follow(self, through: Callable[[], int], held: Callable[[], frozenset[int]]) -> None:
         """Pull results after `through`, for ever. Raises NotFound if the cluster does not know us, or something that we
         have `held`, any more."""
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses(_BACKOFF, random.random)
         while True:
             self._pull += 1
             number = self._pull
@@ -95,10 +96,9 @@ class ClusterCalls:
             except TocsinError as exc:
                 self._metrics.pulls.labels("failed").inc()
                 log.warning("could not pull; trying again", reason=exc.message)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                await asyncio.sleep(pauses.next_s())
             else:
-                pause_s = _FIRST_PAUSE_S
+                pauses.reset()
                 self._metrics.pulls.labels("done").inc()
                 self._metrics.bytes_in += size_bytes
                 self._happened(ResultsPulled(number, deliveries, reached, self._now_s()))
@@ -165,7 +165,7 @@ class ClusterCalls:
     ) -> tuple[list[tuple[SubscriptionKey, BackendHold]], list[tuple[SubscriptionKey, TocsinError]]]:
         """Hold all that can be held: the cluster takes all or none and says which are wrong. Where it doesn't, for it
         refuses the call as a whole, they are found by halving."""
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses(_BACKOFF, random.random)
         refused: list[tuple[SubscriptionKey, TocsinError]] = []
         while keys:
             try:
@@ -188,8 +188,7 @@ class ClusterCalls:
                     break  # It may be too much for one call.
                 if self._now_s() >= deadline_s:
                     return [], [*refused, *((key, _for_now(exc)) for key in keys)]
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                await asyncio.sleep(pauses.next_s())
         if not keys:
             return [], refused
         middle = len(keys) // 2
@@ -199,14 +198,13 @@ class ClusterCalls:
 
     async def _until_answered(self, call: Callable[[], Awaitable[_Answer]], what: str) -> _Answer:
         """The answer to `call`, however long the cluster is away."""
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses(_BACKOFF, random.random)
         while True:
             try:
                 return await call()
             except Unavailable as exc:
                 log.warning("trying again", what=what, reason=exc.message)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                await asyncio.sleep(pauses.next_s())
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()
@@ -216,4 +214,4 @@ def _for_now(error: TocsinError) -> Unavailable:
     """A refusal that says nothing about what was asked for, such as that of a token: it may be taken later."""
     if isinstance(error, Unavailable):
         return error
-    return Unavailable(f"the cluster refuses this broker: {error.message}", retry_after_s=_LAST_PAUSE_S)
+    return Unavailable(f"the cluster refuses this broker: {error.message}", retry_after_s=_BACKOFF.last_s)

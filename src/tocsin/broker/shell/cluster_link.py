@@ -10,21 +10,8 @@ import msgspec
 import structlog
 
 from tocsin.broker.shell.credentials import bearing
-from tocsin.broker.shell.name_conflicts import conflict_of
-from tocsin.errors import (
-    FilledOtherwise,
-    HistoryGone,
-    HistoryRewound,
-    InvalidValue,
-    NotFound,
-    NotGranted,
-    NotRegistered,
-    RequestError,
-    Superseded,
-    TocsinError,
-    Unavailable,
-    WrongEntries,
-)
+from tocsin.broker.shell.refusals import refusal_of
+from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol import incarnations
 from tocsin.protocol.frames import text_frame
@@ -122,41 +109,7 @@ class ClusterLink:
         self.run = answer.headers.get("Tocsin-Run", self.run)
         if answer.is_success:
             return answer
-        raise _error(answer)
-
-
-def _error(answer: httpx.Response) -> TocsinError:
-    try:
-        error = answer.json()["error"]
-    except (ValueError, KeyError, TypeError):
-        error = {}
-    message = str(error.get("message") or f"the cluster answered with status {answer.status_code}")
-    if answer.status_code == HistoryGone.http_status:
-        kind = HistoryRewound if error.get("code") == HistoryRewound.code else HistoryGone
-        return kind(message, earliest=str(error.get("earliest", "")))
-    if answer.status_code in (429, 503) or answer.is_server_error:
-        return Unavailable(message, retry_after_s=float(error.get("retry_after_s", 1)))
-    if error.get("code") == WrongEntries.code:
-        return WrongEntries(message, {int(one["index"]): _refusal(one) for one in error["wrong"]})
-    if error.get("code") in (FilledOtherwise.code, NotGranted.code):
-        return _refusal(error)
-    if error.get("code") == NotRegistered.code:
-        return NotRegistered(message)
-    for refusal in (NotFound, InvalidValue):
-        if answer.status_code == refusal.http_status:
-            return refusal(message)
-    if answer.status_code == Superseded.http_status:
-        return conflict_of(answer)
-    return RequestError(message)
-
-
-def _refusal(error: dict[str, Any]) -> TocsinError:
-    """Why one subscription is not held."""
-    message = str(error["message"])
-    if error["code"] == FilledOtherwise.code:
-        return FilledOtherwise(message, error["filled"])
-    kinds: dict[str, type[RequestError]] = {refusal.code: refusal for refusal in (NotFound, InvalidValue, NotGranted)}
-    return kinds.get(error["code"], RequestError)(message)
+        raise refusal_of(answer, "the cluster")
 
 
 def _held(one: dict[str, Any]) -> BackendHold:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
@@ -26,10 +27,11 @@ from tocsin.broker.core.events import (
 )
 from tocsin.broker.shell.coordinator_link import to_orders, to_wire, to_wire_pulled
 from tocsin.broker.shell.metrics import BrokerMetrics
-from tocsin.broker.shell.name_conflicts import ENDING
+from tocsin.broker.shell.refusals import ENDING
 from tocsin.broker.shell.session_questions import SessionQuestions
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import AlreadyExists, NotFound, Superseded, TocsinError, Unavailable
+from tocsin.model.backoff import Backoff, Pauses
 from tocsin.model.people import is_fingerprint
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, Heartbeat, HeartbeatAnswer
 from tocsin.protocol.ports import CoordinatorPort, KeptSession
@@ -39,7 +41,7 @@ from tocsin.runtime.tokens import Identity, TokenChecker, keys_version
 log = structlog.get_logger(__name__)
 
 _KEYS = "coordinator public keys"
-_RETRY_S = 0.5
+_BACKOFF = Backoff(0.25, 1.0)
 #: Changes are told together: with thousands of arrivals, ten reports a second.
 _GATHER_S = 0.1
 #: A newcomer's session is asked for this long at most; then it goes on with what it brings itself.
@@ -109,16 +111,18 @@ class Coordination:
         """Register, then report as often as the coordinator asks for it."""
         self._happened = happened
         is_registered = self._is_registered
+        pauses = Pauses(_BACKOFF, random.random)
         while True:
             try:
                 if not is_registered:
                     await self._register()
                     is_registered = True
                 await self.report_once()
+                pauses.reset()
                 await self._until_due()
             except NotFound:
                 is_registered = False  # It does not know us any more.
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(pauses.next_s())
             except Superseded:
                 raise
             except AlreadyExists as exc:
@@ -126,10 +130,10 @@ class Coordination:
                 if not self._has_name:
                     raise
                 log.warning("our name is another's at the coordinator; trying again", reason=exc.message)
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(pauses.next_s())
             except TocsinError as exc:
                 log.warning("no word from the coordinator; trying again", reason=exc.message)
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(pauses.next_s())
 
     def report_soon(self) -> None:
         """Something has changed that another broker would need to know if we died now."""

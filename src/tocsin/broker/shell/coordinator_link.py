@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 from tocsin.broker.core.events import Ordered
 from tocsin.broker.shell.credentials import bearing
-from tocsin.broker.shell.name_conflicts import conflict_of
-from tocsin.errors import NotFound, RequestError, Superseded, Unavailable
+from tocsin.broker.shell.refusals import refusal_of
+from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.coordination import (
     BrokerRegistration,
@@ -83,14 +83,8 @@ class CoordinatorLink:
             request = {"content": body.model_dump_json(), "headers": {"Content-Type": "application/json"}}
         try:
             answer = await self._http.request(method, path, **request)
-            if answer.status_code == NotFound.http_status:
-                raise NotFound(f"the coordinator does not know {path}")
-            if answer.status_code in (429, 503) or answer.is_server_error:
-                raise Unavailable(f"the coordinator answered with status {answer.status_code}", retry_after_s=1)
-            if answer.status_code == Superseded.http_status:
-                raise conflict_of(answer)
             if not answer.is_success:
-                raise RequestError(f"the coordinator refused {method} {path}: {answer.text[:500]}")
+                raise refusal_of(answer, "the coordinator")
             return kind.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError) as exc:
             raise Unavailable(f"the coordinator does not answer: {exc!r}", retry_after_s=1) from exc

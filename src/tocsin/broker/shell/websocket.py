@@ -22,6 +22,7 @@ from tocsin.broker.core.events import ConnectionId
 from tocsin.broker.core.strangers import Strangers
 from tocsin.broker.shell.connections import Listener
 from tocsin.broker.shell.requests import address_of
+from tocsin.model.token_bucket import TokenBucket
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import CLOSE_TOO_MUCH, FromBroker, encode
 
@@ -39,9 +40,7 @@ _silent.disabled = True
 class SubscriberSocket(asyncio.Protocol):
     __slots__ = (
         "_address",
-        "_allowance",
-        "_allowed_at_s",
-        "_burst",
+        "_allowed",
         "_core",
         "_is_congested",
         "_is_open",
@@ -50,7 +49,6 @@ class SubscriberSocket(asyncio.Protocol):
         "_max_queued_bytes",
         "_origins",
         "_parts",
-        "_rate_per_s",
         "_strangers",
         "_transport",
         "heard_at_s",
@@ -77,10 +75,7 @@ class SubscriberSocket(asyncio.Protocol):
         self._is_stranger = False
         self._origins = origins
         self._max_queued_bytes = max_queued_bytes
-        self._rate_per_s = rate_per_s
-        self._burst = burst
-        self._allowance = float(burst)
-        self._allowed_at_s = self.heard_at_s
+        self._allowed = TokenBucket(rate_per_s, burst)
         self._core = ServerProtocol(max_size=max_message_bytes, logger=_silent)
         self._transport: Any = None
         self._is_open = False
@@ -209,7 +204,7 @@ class SubscriberSocket(asyncio.Protocol):
             return
         if frame.opcode is Opcode.CLOSE:
             self._lose()
-        elif not self._is_allowed():
+        elif not self._allowed.take(self.heard_at_s):
             # Whatever the frame: to answer a ping costs as much as to read a message.
             self._listener.lost(self)
             self.close(CLOSE_TOO_MUCH, "too many messages; slow down")
@@ -222,13 +217,6 @@ class SubscriberSocket(asyncio.Protocol):
         elif frame.opcode is Opcode.BINARY:
             self._listener.lost(self)
             self.close(CloseCode.UNSUPPORTED_DATA, "messages are text: JSON")
-
-    def _is_allowed(self) -> bool:
-        """A bucket that fills at the allowed rate and holds a burst."""
-        earned = (self.heard_at_s - self._allowed_at_s) * self._rate_per_s
-        self._allowance = min(self._burst, self._allowance + earned) - 1
-        self._allowed_at_s = self.heard_at_s
-        return self._allowance >= 0
 
     def _flush_core(self) -> None:
         for data in self._core.data_to_send():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tocsin.client.core.backoff import Backoff
+from tocsin.model.backoff import Backoff
 
 #: How many brokers' addresses are worth remembering for when the coordinator is away.
 MAX_KNOWN = 16

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.client_subscription import ClientSubscription
-from tocsin.client.core.failures import error_of
 from tocsin.client.core.links import Link, LinkState
-from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed
+from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed, error_of
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 from tocsin.protocol.subscription_keys import SubscriptionKey
@@ -249,7 +248,7 @@ class Ledger:
             link.retry_s[error.request] = retry_at_s
         else:
             self._end(error.request)
-            self._out.append(ev.TellRefused(error.request, error_of(error.code, error.message)))
+            self._out.append(ev.TellRefused(error.request, error_of({"code": error.code, "message": error.message})))
 
     def _end(self, request: int) -> ClientSubscription | None:
         """It is held no longer, so there is nothing of it to acknowledge either."""

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.backoff import Backoff
-from tocsin.client.core.failures import TokenRefused, ended, error_of
+from tocsin.client.core.failures import TokenRefused, ended
 from tocsin.client.core.known_brokers import KnownBrokers
 from tocsin.client.core.ledger import Ledger
 from tocsin.client.core.links import Link, LinkState
-from tocsin.errors import TocsinError, Unauthorised
+from tocsin.errors import TocsinError, Unauthorised, error_of
+from tocsin.model.backoff import Backoff
 from tocsin.model.story import InvalidState, Story
 from tocsin.protocol import messages
 
@@ -319,7 +319,7 @@ class Session:
                 if link is self._candidate:
                     self._lost(link, 0, error.message, disconnect=True)
                 else:
-                    self._fail(error_of(error.code, error.message))
+                    self._fail(error_of({"code": error.code, "message": error.message}))
         elif error.code == Unauthorised.code:
             link.complaint = error
             self._lost(link, messages.CLOSE_REFUSED, error.message, disconnect=True)

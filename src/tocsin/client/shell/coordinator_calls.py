@@ -8,9 +8,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from tocsin.client.core.failures import error_of
-from tocsin.client.shell.trust import usual_trust
-from tocsin.errors import AlreadyExists, TocsinError, Unavailable
+from tocsin.client.shell.http import usual_trust
+from tocsin.errors import AlreadyExists, error_in, error_of
 from tocsin.protocol.subscribers import Placement
 
 _TIMEOUT_S = 10.0
@@ -48,15 +47,7 @@ class CoordinatorCalls:
         response = await self._http.post(path, json=body, headers=headers)
         if response.is_success:
             return response.json()
-        raise _refusal(response)
-
-
-def _refusal(response: httpx.Response) -> TocsinError:
-    try:
-        error = response.json()["error"]
-        code, message = str(error["code"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):
-        message = f"{response.request.url} answered {response.status_code}: {response.text[:200]}"
-        return Unavailable(message, retry_after_s=1) if response.status_code >= 500 else error_of("http", message)
-    temporary, retry_after_s = bool(error.get("temporary")), float(error.get("retry_after_s", 1))
-    return error_of(code, message, temporary=temporary, retry_after_s=retry_after_s)
+        error = error_in(response.content, response.status_code)
+        if "code" not in error:
+            error["message"] = f"{response.request.url} answered {response.status_code}: {error['message'][:200]}"
+        raise error_of(error, response.status_code)

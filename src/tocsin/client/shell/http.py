@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
-from tocsin.client.shell.trust import usual_trust
-from tocsin.errors import TocsinError
+from tocsin.errors import TocsinError, error_in
 
-#: What proxies answer while the server is away.
-_TEMPORARY = frozenset({502, 503, 504})
+
+@cache
+def usual_trust() -> ssl.SSLContext:
+    """Whose certificates are trusted, where nobody says otherwise: as httpx would have it. Made once: it takes some 20
+    ms, and thousands of subscribers may live in one process."""
+    return httpx.create_ssl_context()
 
 
 class ServerError(TocsinError):
@@ -28,12 +33,7 @@ class ServerError(TocsinError):
 
     @classmethod
     def of(cls, response: httpx.Response) -> Self:
-        """What a response says. Where something in between answered for the server, its status is all there is."""
-        try:
-            error = dict(response.json()["error"])
-        except (ValueError, KeyError, TypeError):
-            error = {"message": response.text[:500], "temporary": response.status_code in _TEMPORARY}
-        return cls(response.status_code, error)
+        return cls(response.status_code, error_in(response.content, response.status_code))
 
 
 class HttpClient:

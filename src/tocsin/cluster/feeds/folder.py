@@ -30,6 +30,7 @@ from typing import BinaryIO
 from tocsin.cluster.feeds.core.bodies import MAX_KEY_CHARACTERS, count_records, decode_body
 from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.errors import Overloaded, RequestError, TocsinError, TooLarge
+from tocsin.model.backoff import Backoff
 from tocsin.model.catalogue import Feed
 
 #: Large enough to make syncs rare, small enough to keep memory and micro-batches modest. It decides where files
@@ -44,7 +45,7 @@ POLL_S = 0.5
 _LINE_SUFFIXES = frozenset({".ndjson", ".jsonl"})
 _JSON_SUFFIX = ".json"
 _UNFINISHED_SUFFIXES = (".tmp", ".part")
-_RETRY_FIRST_S, _RETRY_LAST_S = 1.0, 300.0
+_BACKOFF = Backoff(1.0, 300.0)
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class FolderState:
     def failed(self, file: FileSeen, now: float) -> float:
         """The file couldn't be read. Returns the pause before it is tried again, doubled each time."""
         count = self._failures.get(file, (0, 0.0))[0] + 1
-        pause_s = min(_RETRY_FIRST_S * 2.0 ** (count - 1), _RETRY_LAST_S)
+        pause_s = _BACKOFF.bound_s(count - 1)
         self._failures[file] = (count, now + pause_s)
         return pause_s
 

@@ -17,6 +17,7 @@ from tocsin.coordinator.moves.table import Fact, MoveRecord, Step, next_step, ti
 from tocsin.coordinator.registry.records import SessionRecord, user_of
 from tocsin.errors import InUse, NotFound
 from tocsin.model.people import FORGOTTEN
+from tocsin.model.token_bucket import TokenBucket
 
 #: If nothing came of an order for this long, it is given again.
 _REPEAT_AFTER_S = 2.0
@@ -101,9 +102,8 @@ class _UnderWay:
 class _Traffic:
     """What goes on at one broker, as a source or as a destination."""
 
+    allowed: TokenBucket
     in_flight: int = 0
-    allowed: float = 0.0
-    counted_s: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Execution:
         self, now_s: float, limits: MoveLimits, runs: Iterable[PlanRun] = (), moves: Iterable[MoveRecord] = ()
     ) -> None:
         """`runs` and `moves` are those that had not ended."""
-        self.limits = limits
+        self._limits = limits
         self._runs = {run.plan: run for run in runs}
         self._queues: dict[tuple[str, str], deque[MoveRecord]] = {}
         self._under_way: dict[str, _UnderWay] = {}
@@ -291,18 +291,18 @@ class Execution:
             # The pair goes to the end, so that no pair waits for another.
             queue = self._queues.pop(pair)
             source, destination = pair
-            leaving = self._counted(self._sources, source, now_s)
-            arriving = self._counted(self._destinations, destination, now_s)
+            leaving = self._traffic(self._sources, source)
+            arriving = self._traffic(self._destinations, destination)
             waiting: list[MoveRecord] = []
-            while queue and self._has_room(leaving) and self._has_room(arriving):
+            while queue and self._has_room(leaving, now_s) and self._has_room(arriving, now_s):
                 move = queue.popleft()
                 if move.subscriber in self._under_way:
                     waiting.append(move)
                     continue
                 step, fact = next_step(Step.QUEUED, _facts(move, self._runs.get(move.plan), network) | {Fact.TURN})
                 if step is Step.PREPARING:
-                    leaving.allowed -= 1
-                    arriving.allowed -= 1
+                    leaving.allowed.take(now_s)
+                    arriving.allowed.take(now_s)
                     begun = replace(move, step=step)
                     self._put(_UnderWay(begun, now_s, now_s))
                     progress.moves.append((begun, 0.0))
@@ -312,14 +312,13 @@ class Execution:
             if queue:
                 self._queues[pair] = queue
 
-    def _has_room(self, traffic: _Traffic) -> bool:
-        return traffic.allowed >= 1 and traffic.in_flight < self.limits.in_flight
+    def _has_room(self, traffic: _Traffic, now_s: float) -> bool:
+        return traffic.in_flight < self._limits.in_flight and traffic.allowed.has_one(now_s)
 
-    def _counted(self, known: dict[str, _Traffic], broker: str, now_s: float) -> _Traffic:
-        traffic = known.setdefault(broker, _Traffic())
-        earned = (now_s - traffic.counted_s) * self.limits.per_s
-        traffic.allowed = min(max(1.0, _BURST_S * self.limits.per_s), traffic.allowed + earned)
-        traffic.counted_s = now_s
+    def _traffic(self, known: dict[str, _Traffic], broker: str) -> _Traffic:
+        if (traffic := known.get(broker)) is None:
+            per_s = self._limits.per_s
+            traffic = known[broker] = _Traffic(TokenBucket(per_s, max(1.0, _BURST_S * per_s)))
         return traffic
 
     def _queue(self, move: MoveRecord) -> None:
@@ -330,8 +329,8 @@ class Execution:
         self._under_way[record.subscriber] = move
         for broker in (record.source, record.destination):
             self._at.setdefault(broker, {})[record.subscriber] = move
-        self._sources.setdefault(record.source, _Traffic()).in_flight += 1
-        self._destinations.setdefault(record.destination, _Traffic()).in_flight += 1
+        self._traffic(self._sources, record.source).in_flight += 1
+        self._traffic(self._destinations, record.destination).in_flight += 1
         self._reserved[record.destination] = self.reserved(record.destination) + record.load
 
     def _remove(self, move: _UnderWay) -> None:

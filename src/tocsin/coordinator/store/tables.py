@@ -6,8 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from tocsin.errors import ClusterFailure
-from tocsin.runtime.schema import bring_up_to_date, check_content, open_engine
+from tocsin.runtime.schema import open_database
 from tocsin.runtime.versions import Versions
 
 metadata = sa.MetaData()
@@ -102,12 +101,5 @@ audit = sa.Table(
 VERSIONS = Versions("the coordinator's database", "coordinator_version", Path(__file__).parent / "migrations")
 
 
-def open_database(address: str | Path) -> sa.Engine:
-    """An engine for `address`, or for the SQLite file at a path, with all tables in place."""
-    try:
-        engine = open_engine(address)
-        bring_up_to_date(engine, VERSIONS, metadata)
-        check_content(engine)
-    except (sa.exc.SQLAlchemyError, UnicodeDecodeError, ImportError) as exc:
-        raise ClusterFailure(f"{VERSIONS.title} can't be opened: {exc.__cause__ or exc}") from exc
-    return engine
+def open_tables(address: str | Path) -> sa.Engine:
+    return open_database(address, VERSIONS, metadata)

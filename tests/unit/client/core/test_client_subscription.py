@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tocsin.client.core.client_subscription import ClientSubscription
-from tocsin.client.core.failures import error_of
-from tocsin.errors import Forbidden
+from tocsin.errors import Forbidden, error_of
 from tocsin.model.position import Position
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
@@ -47,4 +46,4 @@ def test_what_was_filled_in_is_known_again() -> None:
 
 def test_a_channel_that_is_not_granted_is_forbidden() -> None:
     """Programs that know Forbidden need not know more."""
-    assert isinstance(error_of("not_granted", "channel Staff is not granted"), Forbidden)
+    assert isinstance(error_of({"code": "not_granted", "message": "channel Staff is not granted"}), Forbidden)

@@ -15,7 +15,7 @@ import pytest
 from tocsin.cluster.channels.compiler.compile import compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits, Window
 from tocsin.cluster.channels.runs import ChannelRuns, Part, RunFailed, RunTooLarge
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.numbering import Numbering
@@ -52,7 +52,7 @@ class Setup:
     def __init__(self, folder: Path, subscriptions: int = 4) -> None:
         self.store = DatasetStore(folder / "datasets", recent_max_bytes=1 << 20)
         self.stored = self.store.open(_REPORTS)
-        engine = open_database(folder / "catalogue.sqlite")
+        engine = open_catalogue(folder / "catalogue.sqlite")
         numbering = Numbering(engine, SystemClock().now_us())
         self.results = ResultStore(folder / "results", Removals(engine), numbering, recent_max_bytes=1 << 20)
         self.failed: dict[int, str] = {}

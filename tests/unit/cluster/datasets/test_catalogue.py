@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.errors import AlreadyExists, InUse, NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def catalogue(path: Path) -> Catalogue:
-    found = Catalogue(open_database(path))
+    found = Catalogue(open_catalogue(path))
     found.add_dataset(_DATASET)
     found.add_feed(_FEED)
     found.add_channel(_CHANNEL)
@@ -45,11 +45,11 @@ def catalogue(path: Path) -> Catalogue:
 
 def test_what_is_there_survives(catalogue: Catalogue, path: Path) -> None:
     """Opened again, the catalogue has the very same values."""
-    again = Catalogue(open_database(path))
+    again = Catalogue(open_catalogue(path))
     assert (again.dataset("reports"), again.feed("REPORTS"), again.channel("wake")) == (_DATASET, _FEED, _CHANNEL)
     grown = Dataset("Reports", _DATASET.kind, _DATASET.schema.with_column(Column("n", ColumnType.INT)))
     again.alter_dataset(grown)
-    assert Catalogue(open_database(path)).dataset("Reports") == grown
+    assert Catalogue(open_catalogue(path)).dataset("Reports") == grown
 
 
 def test_names_are_taken_once_whatever_their_case(catalogue: Catalogue) -> None:
@@ -99,16 +99,16 @@ def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, path: 
     assert not catalogue.is_paused("Wake")
     assert catalogue.pause_channel("WAKE")
     assert not catalogue.pause_channel("Wake")
-    again = Catalogue(open_database(path))
+    again = Catalogue(open_catalogue(path))
     assert again.is_paused("wake")
     assert again.resume_channel("Wake")
     assert not again.resume_channel("wake")
-    assert not Catalogue(open_database(path)).is_paused("Wake")
+    assert not Catalogue(open_catalogue(path)).is_paused("Wake")
     again.pause_channel("Wake")
     again.drop_channel("Wake")
     again.add_channel(_CHANNEL)
     assert not again.is_paused("Wake")
-    assert not Catalogue(open_database(path)).is_paused("Wake")
+    assert not Catalogue(open_catalogue(path)).is_paused("Wake")
     for change in (again.pause_channel, again.resume_channel):
         with pytest.raises(NotFound, match="no channel called Nowhere; there are: Wake"):
             change("Nowhere")
@@ -117,11 +117,11 @@ def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, path: 
 def test_why_a_channel_was_paused_is_kept(catalogue: Catalogue, path: Path) -> None:
     """The reason of a pause that nobody asked for survives, and goes with the pause."""
     catalogue.pause_channel("Wake", "100 records in a row failed")
-    again = Catalogue(open_database(path))
+    again = Catalogue(open_catalogue(path))
     assert again.pause_reason("WAKE") == "100 records in a row failed"
     again.resume_channel("Wake")
     again.pause_channel("Wake")
-    assert again.pause_reason("Wake") == Catalogue(open_database(path)).pause_reason("Wake") == ""
+    assert again.pause_reason("Wake") == Catalogue(open_catalogue(path)).pause_reason("Wake") == ""
 
 
 def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.cluster.api.access import Access, Role
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.grants import Grants
 from tocsin.errors import AlreadyExists, Forbidden, NotFound, NotGranted, Unauthorised
 from tocsin.model.grants import Action, Grant, GranteeKind
@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def grants(path: Path) -> Grants:
-    return Grants(open_database(path))
+    return Grants(open_catalogue(path))
 
 
 def test_a_class_without_grant_is_refused(grants: Grants, path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_class_without_grant_is_refused(grants: Grants, path: Path) -> None:
         grants.check_subscribe("Alerts", "")
     assert grants.grant(_MEDICS)
     assert not grants.grant(_MEDICS), "granted already"
-    for known in (grants, Grants(open_database(path))):
+    for known in (grants, Grants(open_catalogue(path))):
         known.check_subscribe("alerts", "medics")
         for other in ("", "Medics", "police"):
             with pytest.raises(NotGranted):
@@ -50,7 +50,7 @@ def test_what_is_made_in_its_place_has_grants_of_its_own(grants: Grants, path: P
     grants.grant(_MEDICS)
     grants.grant(Grant(Action.SUBSCRIBE, "Others", GranteeKind.ALL))
     grants.forget(Action.SUBSCRIBE, "ALERTS")
-    for known in (grants, Grants(open_database(path))):
+    for known in (grants, Grants(open_catalogue(path))):
         assert [one.on for one in known.all()] == ["others"]
 
 
@@ -60,7 +60,7 @@ def test_a_publisher_publishes_to_its_feeds_only(grants: Grants, path: Path) -> 
     with pytest.raises(AlreadyExists):
         grants.create_publisher("station")
     grants.grant(Grant(Action.PUBLISH, "Reports", GranteeKind.PUBLISHER, "STATION"))
-    for known in (grants, Grants(open_database(path))):
+    for known in (grants, Grants(open_catalogue(path))):
         access = Access("operators", "brokers", grants=known)
         assert access.admit(token, "POST", "/v1/feeds/reports/records") is Role.PUBLISHER
         for method, request in (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.errors import NotFound, NotRegistered
 
@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def registry(path: Path) -> SubscriptionRegistry:
-    found = SubscriptionRegistry(open_database(path))
+    found = SubscriptionRegistry(open_catalogue(path))
     for name in ("a", "b"):
         found.put_broker(name)
     return found
@@ -48,7 +48,7 @@ def test_the_last_holder_ends_it(registry: SubscriptionRegistry, path: Path) -> 
     assert not registry.unsubscribe("a", [1])
     assert registry.unsubscribe("b", [1, 1]) == {"C": [1]}
     assert registry.find([1]) == {}
-    again = SubscriptionRegistry(open_database(path))
+    again = SubscriptionRegistry(open_catalogue(path))
     assert again.subscribe("a", "C", [(1,)]).ids == (2,)
 
 
@@ -126,7 +126,7 @@ def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegi
     for one, channel in ((1, "C"), (2, "C"), (3, "Other"), (9, "C")):
         registry.fail(channel, one, f"why {one}", 7)
     registry.fail("C", 2, "why else", 8)
-    again = SubscriptionRegistry(open_database(path))
+    again = SubscriptionRegistry(open_catalogue(path))
     assert again.failures("C") == {1: "why 1", 2: "why else"}  # The one that had ended is left alone.
     assert again.failed_counts() == {"C": 2, "Other": 1}
     again.unsubscribe("a", [1, 2])

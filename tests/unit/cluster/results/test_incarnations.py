@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.results.incarnations import Incarnations
 from tocsin.errors import AlreadyExists, NotFound, Superseded
 
@@ -25,9 +25,9 @@ class _Clock:
 def test_incarnations_outlive_the_cluster_and_its_start_counts_as_having_heard_of_all(tmp_path: Path) -> None:
     """After a restart the broker that goes on is known, and another folder has to wait until it proves silent."""
     clock = _Clock()
-    first = Incarnations(open_database(tmp_path / "c.sqlite"), clock).register("b", "one")
+    first = Incarnations(open_catalogue(tmp_path / "c.sqlite"), clock).register("b", "one")
     clock.at_s += 1000
-    again = Incarnations(open_database(tmp_path / "c.sqlite"), clock)
+    again = Incarnations(open_catalogue(tmp_path / "c.sqlite"), clock)
     again.check("b", first)
     with pytest.raises(AlreadyExists):
         again.register("b", "two")
@@ -44,7 +44,7 @@ def test_incarnations_outlive_the_cluster_and_its_start_counts_as_having_heard_o
 
 
 def test_the_same_folder_is_taken_at_once(tmp_path: Path) -> None:
-    incarnations = Incarnations(open_database(tmp_path / "c.sqlite"), _Clock())
+    incarnations = Incarnations(open_catalogue(tmp_path / "c.sqlite"), _Clock())
     first = incarnations.register("b", "one", "x")
     assert incarnations.register("b", "one", "x") == first
     second = incarnations.register("b", "one", "y")
@@ -54,7 +54,7 @@ def test_the_same_folder_is_taken_at_once(tmp_path: Path) -> None:
 
 
 def test_one_that_was_forgotten_has_to_register_again(tmp_path: Path) -> None:
-    incarnations = Incarnations(open_database(tmp_path / "c.sqlite"), _Clock())
+    incarnations = Incarnations(open_catalogue(tmp_path / "c.sqlite"), _Clock())
     first = incarnations.register("b", "one")
     incarnations.forget("b")
     with pytest.raises(NotFound):

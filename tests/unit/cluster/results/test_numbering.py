@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.results.numbering import Numbering
 
 _NOW_US = 1_800_000_000_000_000
@@ -16,7 +16,7 @@ _COMMITS = 20
 def _start(folder: Path, now_us: int, last: int = 0) -> list[int]:
     """What one process gives out that commits some results, beginning at `now_us`."""
     folder.mkdir(exist_ok=True)
-    engine = open_database(folder / "catalogue.sqlite")
+    engine = open_catalogue(folder / "catalogue.sqlite")
     numbering = Numbering(engine, now_us)
     begin, _ = numbering.begin(last)
     given = list(range(begin + 1, begin + 1 + _COMMITS))

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.cluster.database import open_database
+from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.numbering import Numbering
@@ -36,7 +36,7 @@ def everything(rows: pa.Table) -> pa.Table:
 
 def opened(folder: Path, recent_max_bytes: int = 0, now_us: int = 0) -> ResultStore:
     """Also again, in the same folder, as after a restart."""
-    engine = open_database(folder / "catalogue.sqlite")
+    engine = open_catalogue(folder / "catalogue.sqlite")
     registry = SubscriptionRegistry(engine)
     registry.put_broker("b")
     registry.subscribe("b", "C", [(number,) for number in range(5)])  # These have the ids 1 to 5.
@@ -109,7 +109,7 @@ def test_nobody_hears_of_what_a_power_cut_could_take_away(store: ResultStore, mo
 
 def test_rows_are_durable_before_the_bound_that_is_above_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a power cut could leave a bound without its rows, and no run would look at them when they come again."""
-    engine = open_database(tmp_path / "catalogue.sqlite")
+    engine = open_catalogue(tmp_path / "catalogue.sqlite")
     events: list[object] = []
     store = ResultStore(
         tmp_path / "results",

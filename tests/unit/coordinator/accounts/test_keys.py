@@ -9,7 +9,7 @@ import pytest
 
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.store.registry_store import Store
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import InUse, Unauthorised
 from tocsin.runtime.tokens import Identity, TokenChecker
 
@@ -34,7 +34,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = Store(open_database(tmp_path / "test.sqlite"), clock)
+    store = Store(open_tables(tmp_path / "test.sqlite"), clock)
     store.revocations(clock.now_us(), _LIFETIME_US)
     yield store
     store.close()

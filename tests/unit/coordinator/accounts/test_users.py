@@ -13,7 +13,7 @@ from tocsin.coordinator.accounts.login_attempts import FailedAttempts
 from tocsin.coordinator.accounts.users import Users
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.store.registry_store import Store
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import AlreadyExists, InvalidValue, NotFound, Overloaded, Unauthorised
 from tocsin.runtime.tokens import TokenSigner
 
@@ -44,7 +44,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = Store(open_database(tmp_path / "test.sqlite"), clock)
+    store = Store(open_tables(tmp_path / "test.sqlite"), clock)
     yield store
     store.close()
 

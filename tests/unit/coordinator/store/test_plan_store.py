@@ -13,7 +13,7 @@ from tocsin.coordinator.moves.table import MoveRecord, Step
 from tocsin.coordinator.registry.instructions import Audit, StoreMove, StorePlanRun
 from tocsin.coordinator.store import plan_store
 from tocsin.coordinator.store.registry_store import Store
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import NotFound
 from tocsin.runtime.clock import SystemClock
 
@@ -23,7 +23,7 @@ _MOVES = [MoveRecord("p", number, f"s{number}/d", "a", "b", 1.5, "because") for 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(open_database(tmp_path / "test.sqlite"), SystemClock())
+    store = Store(open_tables(tmp_path / "test.sqlite"), SystemClock())
     store.apply([StorePlanRun(_RUN), *map(StoreMove, _MOVES), Audit("me", "execute", "p", {"moves": 3})])
     yield store
     store.close()

@@ -22,7 +22,7 @@ from tocsin.coordinator.registry.instructions import (
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
 from tocsin.coordinator.store.group_commit import GroupCommit
 from tocsin.coordinator.store.registry_store import Remembered, Store, UserRecord
-from tocsin.coordinator.store.tables import open_database
+from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import AlreadyExists, ClusterFailure, NotFound, Unavailable
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import SystemClock
@@ -39,13 +39,13 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(file: Path) -> Iterator[Store]:
-    store = Store(open_database(file), SystemClock())
+    store = Store(open_tables(file), SystemClock())
     yield store
     store.close()
 
 
 def reopened(file: Path) -> Remembered:
-    store = Store(open_database(file), SystemClock())
+    store = Store(open_tables(file), SystemClock())
     try:
         return store.load()
     finally:
@@ -102,7 +102,7 @@ def test_a_database_that_cannot_be_opened_is_told_plainly(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("no folder")
     for url in (tmp_path / "file" / "x.sqlite", "nonsense", "nosuchdialect://host/name"):
         with pytest.raises(ClusterFailure, match="can't be opened"):
-            open_database(url)
+            open_tables(url)
 
 
 class _FragileStore(Store):
@@ -120,7 +120,7 @@ class _FragileStore(Store):
 
 async def test_many_share_a_commit(file: Path) -> None:
     """Of a hundred changes at once most share a transaction, and the last about each thing is what is stored."""
-    store = _FragileStore(open_database(file), SystemClock())
+    store = _FragileStore(open_tables(file), SystemClock())
     commits = GroupCommit(store)
     changes = [StoreSession(SessionRecord(f"u{n % 10}/x", "a", n)) for n in range(100)]
     await asyncio.gather(*(commits.store([change]) for change in changes))
@@ -132,7 +132,7 @@ async def test_many_share_a_commit(file: Path) -> None:
 
 async def test_what_failed_is_told_and_stored_later(file: Path) -> None:
     """Who waited is told to come back; when the database takes changes again, nothing is missing."""
-    store = _FragileStore(open_database(file), SystemClock())
+    store = _FragileStore(open_tables(file), SystemClock())
     commits = GroupCommit(store)
     store.fails = True
     with pytest.raises(Unavailable):
@@ -149,7 +149,7 @@ async def test_what_failed_is_told_and_stored_later(file: Path) -> None:
 
 async def test_a_change_that_cannot_be_stored_holds_up_nobody(file: Path) -> None:
     """Whatever goes wrong with one change, others are stored, also later; who waits for it is told."""
-    store = Store(open_database(file), SystemClock())
+    store = Store(open_tables(file), SystemClock())
     commits = GroupCommit(store)
     too_large = SessionRecord("bob/phone", "a", 1 << 70)
     no_text = StoreSession(SessionRecord("eve/phone", "a", 1, subscriptions=cast(Any, (object(),))))
@@ -174,7 +174,7 @@ async def test_a_change_that_cannot_be_stored_holds_up_nobody(file: Path) -> Non
 
 async def test_nobody_waits_for_a_committing_task_that_has_ended(file: Path) -> None:
     """If it is cancelled, those who wait are told to come back, and the next change is stored."""
-    store = Store(open_database(file), SystemClock())
+    store = Store(open_tables(file), SystemClock())
     commits = GroupCommit(store)
     waiting = asyncio.ensure_future(commits.store([StoreSession(SESSION)]))
     await asyncio.sleep(0)

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.client.core.backoff import Backoff
+from tocsin.model.backoff import Backoff
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1, exclude_max=True))

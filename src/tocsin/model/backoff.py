@@ -28,3 +28,21 @@ class Backoff:
     def delay_s(self, attempt: int, chance: Callable[[], float]) -> float:
         """A delay for try number `attempt`, from 0. `chance` gives numbers from 0 up to, but not including, 1."""
         return chance() * self.bound_s(attempt)
+
+
+class Pauses:
+    """The pauses of one loop that tries until it succeeds."""
+
+    def __init__(self, backoff: Backoff, chance: Callable[[], float]) -> None:
+        self._backoff = backoff
+        self._chance = chance
+        self._attempt = 0
+
+    def next_s(self) -> float:
+        """How long to wait after one more failure."""
+        self._attempt += 1
+        return self._backoff.delay_s(self._attempt - 1, self._chance)
+
+    def reset(self) -> None:
+        """It has succeeded: the next pause is short again."""
+        self._attempt = 0
