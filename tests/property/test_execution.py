@@ -10,8 +10,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.coordinator.moves.execution import Execution, MoveLimits, PlanRun, Progress
-from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.moves.execution import Execution, MoveLimits, Progress
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.protocol.subscription_keys import KeyText
 from worlds.moving import FakeNetwork

@@ -18,7 +18,6 @@ from typing import Any, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.cluster.answers import Answer
 from tocsin.cluster.channels.compiler import statements as st
 from tocsin.cluster.channels.compiler.compile import RelationRole, compile_channel, compile_select
 from tocsin.cluster.channels.compiler.parse import read_script
@@ -31,7 +30,7 @@ from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.reference_keys import key_columns, repeats
 from tocsin.cluster.erasure import forget_person, in_words
 from tocsin.cluster.feeds.core.bodies import DecodedBody
-from tocsin.cluster.listings import describe, show
+from tocsin.cluster.listings import Answer, describe, show
 from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, TocsinError, Unavailable
 from tocsin.model.catalogue import Channel, Dataset, DatasetKind, Feed, FeedSource

@@ -1,15 +1,26 @@
-"""What exists, as rows for people: SHOW and DESCRIBE. Programs have `api/catalogue.py` and `status.py`."""
+"""What statements answer, and SHOW and DESCRIBE: what exists, as rows for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from tocsin.cluster.answers import Answer
 from tocsin.cluster.channels.compiler import statements as st
 from tocsin.cluster.cluster import Cluster
 from tocsin.model.catalogue import Parameter
 from tocsin.model.grants import Action, Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement did, in words, and the rows it returns, if any."""
+
+    message: str
+    columns: tuple[str, ...] = ()
+    rows: Sequence[Sequence[Any]] = field(default=())
+    #: True when there were more rows than a SELECT may return.
+    truncated: bool = False
 
 
 def show(cluster: Cluster, statement: st.Show) -> Answer:

@@ -16,8 +16,7 @@ import structlog
 
 from tocsin.balancing.plugins import policy_named, with_plugins
 from tocsin.coordinator.load.stages import BalancingSettings, Stage
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun
 from tocsin.coordinator.registry.events import Event, PlanBegun, PlanStopped
 from tocsin.coordinator.registry.instructions import Instruction
 from tocsin.coordinator.registry.machine import CoordinatorState

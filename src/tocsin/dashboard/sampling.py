@@ -9,7 +9,7 @@ from typing import Any
 
 from tocsin.balancing.evenness import cov_of
 from tocsin.coordinator.load.deliveries import Deliveries
-from tocsin.coordinator.moves.execution import PlanRun
+from tocsin.coordinator.moves.table import PlanRun
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.coordinator.registry.machine import BrokerReport
 from tocsin.dashboard.history import OVERALL, PER_BROKER, Sample

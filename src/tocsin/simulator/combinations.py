@@ -1,17 +1,41 @@
-"""Which policies go together, in one word: `nearest/ldm+gsh`, `sharing`, `none`."""
+"""The policies that a scenario may name, and which go together, in one word: `nearest/ldm+gsh`, `sharing`, `none`."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import msgspec
 
+from tocsin.balancing.migration import POLICIES as MIGRATIONS
+from tocsin.balancing.placement import POLICIES as PLACEMENTS
+from tocsin.balancing.placement import PlacementPolicy
+from tocsin.balancing.plugins import with_plugins
+from tocsin.balancing.proposal import BalancingPolicy
+from tocsin.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.errors import InvalidValue
-from tocsin.simulator.policies import migrations, placements, shuffles
 from tocsin.simulator.scenario import Scenario
 
 _NONE = "none"
+
+
+# Ours, and those that other packages bring. They are looked for once.
+
+
+@cache
+def placements() -> Mapping[str, PlacementPolicy]:
+    return with_plugins("placement", PLACEMENTS)
+
+
+@cache
+def migrations() -> Mapping[str, BalancingPolicy]:
+    return with_plugins("migration", MIGRATIONS)
+
+
+@cache
+def shuffles() -> Mapping[str, BalancingPolicy]:
+    return with_plugins("shuffle", SHUFFLES)
 
 
 def combined(scenario: Scenario, combination: str) -> Scenario:

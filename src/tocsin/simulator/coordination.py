@@ -33,8 +33,8 @@ from tocsin.model.position import Position
 from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.cluster import ChannelRun, Cluster
+from tocsin.simulator.combinations import migrations, shuffles
 from tocsin.simulator.kernel import Kernel
-from tocsin.simulator.policies import migrations, shuffles
 from tocsin.simulator.scenario import Balancing, Broker, Scenario
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.timeline import PlanRecord

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from tocsin.balancing.placement import PlacementPolicy
-from tocsin.simulator.policies import migrations, placements, shuffles
+from tocsin.simulator.combinations import migrations, placements, shuffles
 from tocsin.simulator.scenario import Balancing, BrokerLayout, ChannelLayout, Scenario
 
 #: Where in a scenario: keys, and numbers for what is in a list.

@@ -17,12 +17,12 @@ from tocsin.protocol.ports import Delivery
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.clients import Clients
 from tocsin.simulator.cluster import Cluster
+from tocsin.simulator.combinations import placements
 from tocsin.simulator.coordination import Coordination
 from tocsin.simulator.deliveries import Deliveries, SingleDeliveries, SummedDeliveries
 from tocsin.simulator.faults import faults
 from tocsin.simulator.kernel import Kernel
 from tocsin.simulator.nodes import BrokerNode
-from tocsin.simulator.policies import placements
 from tocsin.simulator.scenario import Scenario
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.timeline import Run, Sample, Totals

@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tocsin.coordinator.forgetting import Acknowledgements
 from tocsin.coordinator.load.stages import Stage
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.events import PersonForgotten, PlanBegun, ReportedSession
 from tocsin.coordinator.registry.instructions import Audit, ForgetSession, StoreMove, StoreSession
 from tocsin.coordinator.registry.records import SessionRecord

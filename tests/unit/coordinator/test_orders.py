@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.events import BrokerModeSet, PlanBegun, PlanStopped, ReportedSession
 from tocsin.coordinator.registry.instructions import Audit, StoreMove, StorePlanRun
 from tocsin.errors import InUse

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.coordinator.load.stages import BalancingSettings
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun
 from tocsin.coordinator.registry.events import (
     BrokerModeSet,
     BrokerRemoved,

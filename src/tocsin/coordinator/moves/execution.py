@@ -13,12 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from tocsin.coordinator.moves.table import Fact, MoveRecord, Step, next_step, timeout_s
+from tocsin.coordinator.moves.table import Fact, MoveRecord, PlanRun, Step, next_step, timeout_s
+from tocsin.coordinator.registry.instructions import Audit, Instruction, MoveEnded, Note, StoreMove, StorePlanRun
 from tocsin.coordinator.registry.records import SessionRecord, user_of
 from tocsin.errors import InUse, NotFound
 from tocsin.model.people import FORGOTTEN
 from tocsin.model.token_bucket import TokenBucket
 
+_BY_PLAN = "plan"
+#: The action of an audit entry that a plan made for each who was to move; no caller can have it in an entry of theirs.
+MOVE = "move"
 #: If nothing came of an order for this long, it is given again.
 _REPEAT_AFTER_S = 2.0
 #: A hundred brokers have thousands of pairs; to look at all of them with every heartbeat would be most of the work.
@@ -50,33 +54,6 @@ class RegistryFacts(Protocol):
     def is_dead(self, broker: str) -> bool:
         """Dead, or not known any more."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRun:
-    """A plan that is being carried out, or was. `by` is who wanted it, `figures` what was expected of it, as JSON."""
-
-    plan: str
-    stage: str
-    policy: str
-    reason: str
-    by: str
-    moves: int
-    figures: str = "{}"
-    is_stopped: bool = False
-    done: int = 0
-    failed: int = 0
-    cancelled: int = 0
-
-    @property
-    def left(self) -> int:
-        return self.moves - self.done - self.failed - self.cancelled
-
-    @property
-    def state(self) -> str:
-        if self.left:
-            return "stopping" if self.is_stopped else "running"
-        return "stopped" if self.is_stopped else "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +90,28 @@ class Progress:
 
     moves: list[tuple[MoveRecord, float]] = field(default_factory=list)
     ended: list[PlanRun] = field(default_factory=list)
+
+    def instructions(self) -> list[Instruction]:
+        """Every step is written down, and who wanted it."""
+        done: list[Instruction] = []
+        for move, took_s in self.moves:
+            done.append(StoreMove(move))
+            if move.step.is_final:
+                details = {
+                    "plan": move.plan,
+                    "source": move.source,
+                    "destination": move.destination,
+                    "step": str(move.step),
+                    "outcome": move.outcome,
+                    "took_s": round(took_s, 3),
+                    "reason": move.reason,
+                }
+                done += [Audit(_BY_PLAN, MOVE, move.subscriber, details), MoveEnded(move.step, took_s)]
+        for run in self.ended:
+            counts = {"done": run.done, "failed": run.failed, "cancelled": run.cancelled}
+            done += [StorePlanRun(run), Audit(run.by, "ended", run.plan, counts)]
+            done.append(Note("a plan has ended", {"plan": run.plan, "state": run.state, **counts}))
+        return done
 
 
 class Execution:
@@ -168,13 +167,20 @@ class Execution:
 
     # Beginning and stopping
 
-    def begin(self, run: PlanRun, moves: Sequence[MoveRecord]) -> None:
+    def begin(self, run: PlanRun, moves: Sequence[MoveRecord]) -> list[Instruction]:
         running = [one.plan for one in self._runs.values() if not one.is_stopped]
         if running:
             raise InUse(f"{running[0]} is being carried out; stop it first, or wait for its end")
         self._runs[run.plan] = run
         for move in moves:
             self._queue(move)
+        details = {"stage": run.stage, "policy": run.policy, "reason": run.reason, "moves": run.moves}
+        return [
+            StorePlanRun(run),
+            *map(StoreMove, moves),
+            Audit(run.by, "execute", run.plan, details),
+            Note("a plan is being carried out", {"plan": run.plan, "by": run.by, **details}),
+        ]
 
     def stop(self, plan: str) -> Progress:
         """Begin no more moves. Who has been told to move goes on."""

@@ -116,3 +116,30 @@ class MoveRecord:
     reason: str
     step: Step = Step.QUEUED
     outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    """A plan that is being carried out, or was. `by` is who wanted it, `figures` what was expected of it, as JSON."""
+
+    plan: str
+    stage: str
+    policy: str
+    reason: str
+    by: str
+    moves: int
+    figures: str = "{}"
+    is_stopped: bool = False
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.moves - self.done - self.failed - self.cancelled
+
+    @property
+    def state(self) -> str:
+        if self.left:
+            return "stopping" if self.is_stopped else "running"
+        return "stopped" if self.is_stopped else "done"

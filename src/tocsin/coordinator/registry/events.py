@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun
 from tocsin.coordinator.registry.records import SessionSubscription
 from tocsin.model.location import Location
 from tocsin.protocol.coordination import BrokerState

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
 from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.subscription_keys import KeyText

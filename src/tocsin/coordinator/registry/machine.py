@@ -29,7 +29,6 @@ from tocsin.coordinator.load.rates import Rates, Reporters
 from tocsin.coordinator.load.stages import Stage
 from tocsin.coordinator.load.stopped_evacuations import StoppedEvacuations
 from tocsin.coordinator.moves.execution import Execution, MoveLimits, Orders
-from tocsin.coordinator.moves.execution_records import begun, written
 from tocsin.coordinator.registry.events import (
     BrokerModeSet,
     BrokerRegistered,
@@ -161,7 +160,7 @@ class CoordinatorState:
             UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
             PersonForgotten: lambda event: [
                 *self._sessions.forget(event.name),
-                *written(self._execution.forget(event.name)),
+                *self._execution.forget(event.name).instructions(),
             ],
         }
 
@@ -296,8 +295,7 @@ class CoordinatorState:
         return [StorePolicy(event.policy), Audit(event.by, "placement", event.policy)]
 
     def _plan_begun(self, event: PlanBegun) -> list[Instruction]:
-        self._execution.begin(event.run, event.moves)
-        return begun(event.run, event.moves)
+        return self._execution.begin(event.run, event.moves)
 
     def _plan_stopped(self, event: PlanStopped) -> list[Instruction]:
         is_evacuation = any(run.plan == event.plan and run.stage == Stage.EVACUATION for run in self._execution.runs)
@@ -305,7 +303,7 @@ class CoordinatorState:
         stopped = self._execution.stop(event.plan)
         going_on = [StorePlanRun(run) for run in self._execution.runs if run.plan == event.plan]
         noted = self._stopped_evacuations.stop(sources)
-        return [Audit(event.by, "stop", event.plan), *noted, *going_on, *written(stopped)]
+        return [Audit(event.by, "stop", event.plan), *noted, *going_on, *stopped.instructions()]
 
     def _broker_registered(self, event: BrokerRegistered) -> list[Instruction]:
         known = self._brokers.get(event.broker)
@@ -383,7 +381,7 @@ class CoordinatorState:
         if self._execution.is_busy(event.broker):
             next_in_s = min(next_in_s, _BUSY_EVERY_S)
         answer = AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
-        return [*done, *changes, *written(progress), answer]
+        return [*done, *changes, *progress.instructions(), answer]
 
     def _orders(self, orders: Orders) -> BrokerOrders:
         sessions = [session for one in orders.prepare if (session := self._sessions.get(one)) is not None]
@@ -490,7 +488,7 @@ class CoordinatorState:
         for one in done:
             if isinstance(one, StoreBroker):
                 self._story.note(one.broker.name, "dead")
-        return [*done, *written(self._execution.advance(now_s, self))]
+        return [*done, *self._execution.advance(now_s, self).instructions()]
 
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
 

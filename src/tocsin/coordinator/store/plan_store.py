@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.execution_records import MOVE
-from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.moves.execution import MOVE
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.instructions import Audit
 from tocsin.coordinator.store import tables
 from tocsin.errors import NotFound

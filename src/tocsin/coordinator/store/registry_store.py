@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun
 from tocsin.coordinator.registry.instructions import (
     Audit,
     ForgetBroker,

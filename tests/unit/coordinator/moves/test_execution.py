@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tocsin.coordinator.moves.execution import Execution, MoveLimits, PlanRun
-from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.moves.execution import Execution, MoveLimits
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.records import SessionRecord
 from tocsin.errors import InUse, NotFound
 from unit.coordinator.network import held

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.coordinator.moves.execution import PlanRun
-from tocsin.coordinator.moves.table import MoveRecord, Step
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.instructions import Audit, StoreMove, StorePlanRun
 from tocsin.coordinator.store import plan_store
 from tocsin.coordinator.store.registry_store import Store
