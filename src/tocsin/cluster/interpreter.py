@@ -30,6 +30,7 @@ from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.reference_keys import key_columns, repeats
 from tocsin.cluster.erasure import forget_person, in_words
 from tocsin.cluster.feeds.core.bodies import DecodedBody
+from tocsin.cluster.feeds.dead_letters import rejections
 from tocsin.cluster.listings import Answer, describe, show
 from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, TocsinError, Unavailable
@@ -216,7 +217,7 @@ class Interpreter:
             raise Unavailable(
                 "the cluster stopped; the rows are safe and will be in the table after a start", retry_after_s=1.0
             ) from None
-        rejected = rejections(cluster, dataset.name, receipt.position, receipt.end)
+        rejected = rejections(cluster.store[dataset.name].dead_letters, receipt.position, receipt.end)
         if rejected:
             first = rejected[0]
             raise InvalidValue(
@@ -419,15 +420,6 @@ class Interpreter:
 
 def _without_layout(channel: Channel) -> Channel:
     return replace(channel, name=channel.name.lower(), body=" ".join(channel.body.split()))
-
-
-def rejections(cluster: Cluster, dataset: str, position: int, end: int) -> list[dict[str, Any]]:
-    """Line and reason of each record between two log positions that became a dead letter."""
-    letters = cluster.store[dataset].dead_letters
-    where = (pc.field("position") >= position) & (pc.field("position") < end)
-    found = letters.read(where=where, columns=["line", "reason"]).sort_by("line")
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return rows
 
 
 def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from tocsin.cluster.channels.compiler.filled_parameters import check_class, chec
 from tocsin.cluster.channels.compiler.parameters import check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
+from tocsin.cluster.results.wire import ARROW, NDJSON, encode_results
 from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, NotGranted, TocsinError, WrongEntries
 from tocsin.model.catalogue import Channel, FilledBy, ParameterValue
 from tocsin.model.position import Position
@@ -25,8 +25,6 @@ from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
 
-_ARROW = "application/vnd.apache.arrow.stream"
-_NDJSON = "application/x-ndjson"
 _CURSOR_HEADER = "Tocsin-Cursor"
 #: Names the process that answers. A broker that sees another one asks again for what it holds.
 RUN_HEADER = "Tocsin-Run"
@@ -35,7 +33,7 @@ _MAX_WAIT_S = 60.0
 _RESULTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Results, oldest first",
-        "content": {_NDJSON: {"schema": {"type": "string"}}, _ARROW: {"schema": {"type": "string"}}},
+        "content": {NDJSON: {"schema": {"type": "string"}}, ARROW: {"schema": {"type": "string"}}},
         "headers": {
             _CURSOR_HEADER: {"description": "Where to go on from", "schema": {"type": "string"}},
             RUN_HEADER: {"description": "Another one after each start of the cluster", "schema": {"type": "string"}},
@@ -240,7 +238,7 @@ async def pull(
     after: Annotated[int, Query(ge=0, le=_MAX_INT)] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000,
     wait_s: Annotated[float, Query(ge=0, le=_MAX_WAIT_S)] = 0,
-    accept: Annotated[str, Header()] = _NDJSON,
+    accept: Annotated[str, Header()] = NDJSON,
     incarnation: IncarnationHeader = 0,
 ) -> Response:
     """Everything for a broker after a cursor, oldest first; the next cursor is in the header `Tocsin-Cursor`.
@@ -260,13 +258,13 @@ async def pull(
             pulled = await asyncio.to_thread(look)
             left_s = deadline_s - cluster.clock.monotonic_s()
             if pulled.rows.num_rows or left_s <= 0:
-                return _encoded(pulled, accept)
+                return _answered(pulled, accept)
             after = pulled.through
             await asyncio.wait([commit], timeout=left_s)
 
 
 @router.post("/results", tags=["results"], response_class=Response, responses=_RESULTS)
-def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated[str, Header()] = _NDJSON) -> Response:
+def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated[str, Header()] = NDJSON) -> Response:
     """Results of given subscriptions, each after its own position."""
     known = cluster.registry.find(list(body.after))
     starts: dict[int, int] = {}
@@ -280,7 +278,7 @@ def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated
         if position.epoch != one:
             raise HistoryGone(f"position {text} is of another epoch than subscription {one}", earliest=f"{one}-0")
         starts[one] = position.sequence
-    return _encoded(cluster.results.pull_subscriptions(starts, limit_rows=body.limit), accept)
+    return _answered(cluster.results.pull_subscriptions(starts, limit_rows=body.limit), accept)
 
 
 def _refuse_wrong(wrong: dict[int, TocsinError], count: int) -> None:
@@ -302,26 +300,9 @@ def _held_by(cluster: Cluster, broker: str) -> Callable[[pa.Table], pa.Table]:
     return keep
 
 
-def _encoded(pulled: Pulled, accept: str) -> Response:
-    headers = {_CURSOR_HEADER: str(pulled.through)}
-    if _ARROW in accept:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, pulled.rows.schema) as writer:
-            writer.write_table(pulled.rows)
-        return Response(sink.getvalue().to_pybytes(), headers=headers, media_type=_ARROW)
-    return Response(to_ndjson(pulled.rows), headers=headers, media_type=_NDJSON)
-
-
-def to_ndjson(rows: pa.Table) -> bytes:
-    """One line per result. The payload is JSON already and is put in as it stands."""
-    channels = {name: json.dumps(name) for name in pc.unique(rows.column("channel")).to_pylist()}
-    columns = [rows.column(name).to_pylist() for name in ("subscription", "sequence", "channel", "payload")]
-    stamps = rows.column("committed_at").cast(pa.int64()).to_pylist()
-    return "".join(
-        f'{{"subscription":{one},"channel":{channels[channel]},"position":"{one}-{sequence}",'
-        f'"committed_at_us":{stamp},"payload":{payload}}}\n'
-        for one, sequence, channel, payload, stamp in zip(*columns, stamps, strict=True)
-    ).encode()
+def _answered(pulled: Pulled, accept: str) -> Response:
+    media_type, content = encode_results(pulled.rows, accept)
+    return Response(content, headers={_CURSOR_HEADER: str(pulled.through)}, media_type=media_type)
 
 
 def _described(

@@ -13,7 +13,7 @@ from tocsin.cluster.api.dependencies import AnyCluster
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.feeds.core.bodies import decode_body
 from tocsin.cluster.feeds.core.receipts import Receipt
-from tocsin.cluster.interpreter import rejections
+from tocsin.cluster.feeds.dead_letters import rejections
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import FeedSource
 from tocsin.runtime.http import ERRORS, reply
@@ -92,7 +92,7 @@ def ask_receipt(feed: str, receipt: str, cluster: AnyCluster) -> Response:
 
 
 def _outcome(cluster: Cluster, dataset: str, receipt: Receipt) -> dict[str, Any]:
-    rejected = rejections(cluster, dataset, receipt.position, receipt.end)
+    rejected = rejections(cluster.store[dataset].dead_letters, receipt.position, receipt.end)
     return {
         "receipt": str(receipt),
         "records": receipt.count,

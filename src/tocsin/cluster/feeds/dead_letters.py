@@ -166,3 +166,10 @@ def _next(listed: list[dict[str, Any]], before: LetterCursor | None) -> str:
     if before is not None and (before.sequence, before.last) == (sequence, last):
         seen += before.seen
     return str(LetterCursor(sequence, last, seen))
+
+
+def rejections(letters: Table, position: int, end: int) -> list[dict[str, Any]]:
+    """Line and reason of each record between two positions of the landing log that became a dead letter."""
+    where = (pc.field("position") >= position) & (pc.field("position") < end)
+    rows: list[dict[str, Any]] = letters.read(where=where, columns=["line", "reason"]).sort_by("line").to_pylist()
+    return rows

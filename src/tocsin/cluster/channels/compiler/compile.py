@@ -6,14 +6,14 @@ Spark is generated from the checked tree, never the author's text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from tocsin.cluster.channels.compiler import template
 from tocsin.cluster.channels.compiler.check import check_query
-from tocsin.cluster.channels.compiler.dialect import sql_of
+from tocsin.cluster.channels.compiler.dialect import Source, sql_of
 from tocsin.cluster.channels.compiler.near import cell_size_for, spell_out
 from tocsin.cluster.channels.compiler.resolve import Output
 from tocsin.cluster.channels.compiler.sets import SetOriented, payload_query
@@ -98,35 +98,77 @@ class CompiledSelect:
         return template.render(self.parts, names, {}, broadcast=False)
 
 
+@dataclass(slots=True)
+class _Draft:
+    """A channel on its way from text to SQL: what the steps have found so far."""
+
+    channel: Channel
+    datasets: Mapping[str, Dataset]
+    source: Source = field(init=False)
+    tree: exp.Expr = field(init=False)
+    columns: tuple[Output, ...] = ()
+    read: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    parts_for_few: tuple[Part, ...] = ()
+
+
+def _check(draft: _Draft) -> None:
+    """Only what is known to be harmless passes, and each column knows its relation."""
+    channel = draft.channel
+    checked = check_query(channel.body, parameters=channel.parameters, datasets=draft.datasets, channel=True)
+    draft.source, draft.tree, draft.columns = checked.source, checked.tree, checked.columns
+
+
+def _find_datasets(draft: _Draft) -> None:
+    draft.read = _datasets_of(draft.tree)
+    if not draft.read:
+        raise draft.source.error("a channel must read at least one dataset", 0)
+
+
+def _find_windows(draft: _Draft) -> None:
+    """Which relations `is_new` restricts to new rows."""
+    draft.watched = bind_relations(draft.tree)
+    if not draft.watched and draft.channel.kind is ChannelKind.CONTINUOUS:
+        message = "a CONTINUOUS channel runs on new records: say which with is_new(dataset)"
+        raise draft.source.error(message, 0)
+
+
+def _write_for_many(draft: _Draft) -> None:
+    """One query for all subscriptions, whose parameters become columns of a relation."""
+    draft.parts = _written(draft, few_subscriptions=False)
+
+
+def _write_for_few(draft: _Draft) -> None:
+    if any(isinstance(part, CellSize) for part in draft.parts):
+        draft.parts_for_few = _written(draft, few_subscriptions=True)
+
+
+#: From text to SQL, in this order.
+STEPS: tuple[Callable[[_Draft], None], ...] = (_check, _find_datasets, _find_windows, _write_for_many, _write_for_few)
+
+
 def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> CompiledChannel:
     """Raises StatementError, pointing into the body, if the channel can't run for all subscriptions at once."""
-    catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
-    checked = check_query(channel.body, parameters=channel.parameters, datasets=catalogue, channel=True)
-    read = _datasets_of(checked.tree)
-    if not read:
-        raise checked.source.error("a channel must read at least one dataset", 0)
-    watched = bind_relations(checked.tree)
-    if not watched and channel.kind is ChannelKind.CONTINUOUS:
-        message = "a CONTINUOUS channel runs on new records: say which with is_new(dataset)"
-        raise checked.source.error(message, 0)
-
-    def written(*, few_subscriptions: bool) -> tuple[Part, ...]:
-        try:
-            rows = SetOriented(checked.source, catalogue, few_subscriptions).query(checked.tree.copy())
-        except RecursionError:
-            raise checked.source.error("nested too deeply", 0) from None
-        return template.split(payload_query(rows, [output.name for output in checked.columns]))
-
-    parts = written(few_subscriptions=False)
-    has_radii = any(isinstance(part, CellSize) for part in parts)
+    draft = _Draft(channel, {dataset.name.lower(): dataset for dataset in datasets.values()})
+    for step in STEPS:
+        step(draft)
     return CompiledChannel(
-        parts,
-        checked.columns,
-        read,
-        watched or read,
-        full_result=not watched,
-        parts_for_few=written(few_subscriptions=True) if has_radii else (),
+        draft.parts,
+        draft.columns,
+        draft.read,
+        draft.watched or draft.read,
+        full_result=not draft.watched,
+        parts_for_few=draft.parts_for_few,
     )
+
+
+def _written(draft: _Draft, *, few_subscriptions: bool) -> tuple[Part, ...]:
+    try:
+        rows = SetOriented(draft.source, draft.datasets, few_subscriptions).query(draft.tree.copy())
+    except RecursionError:
+        raise draft.source.error("nested too deeply", 0) from None
+    return template.split(payload_query(rows, [output.name for output in draft.columns]))
 
 
 def compile_select(sql: str, datasets: Mapping[str, Dataset]) -> CompiledSelect:

@@ -1,0 +1,33 @@
+"""Results as they travel to brokers: a line of JSON each, or an Arrow stream."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ARROW = "application/vnd.apache.arrow.stream"
+NDJSON = "application/x-ndjson"
+
+
+def encode_results(rows: pa.Table, accept: str) -> tuple[str, bytes]:
+    """Media type and content, for whoever accepts this."""
+    if ARROW not in accept:
+        return NDJSON, _to_ndjson(rows)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return ARROW, sink.getvalue().to_pybytes()
+
+
+def _to_ndjson(rows: pa.Table) -> bytes:
+    """The payload is JSON already and is put in as it stands."""
+    channels = {name: json.dumps(name) for name in pc.unique(rows.column("channel")).to_pylist()}
+    columns = [rows.column(name).to_pylist() for name in ("subscription", "sequence", "channel", "payload")]
+    stamps = rows.column("committed_at").cast(pa.int64()).to_pylist()
+    return "".join(
+        f'{{"subscription":{one},"channel":{channels[channel]},"position":"{one}-{sequence}",'
+        f'"committed_at_us":{stamp},"payload":{payload}}}\n'
+        for one, sequence, channel, payload, stamp in zip(*columns, stamps, strict=True)
+    ).encode()
