@@ -194,13 +194,13 @@ def _ignore_permission(substitute: Substitute) -> None:
 
 def _cursor_too_far(substitute: Substitute) -> None:
     from histories import cluster_side
-    from tocsin.model.position import MAX_ROWS_PER_COMMIT
+    from tocsin.model.position import ROWS_PER_NUMBER
 
     pull = cluster_side.ClusterSide.pull
 
     def hasty(self: Any, broker: str, after: int, limit: int) -> Any:
         pulled = pull(self, broker, after, limit)
-        return replace(pulled, through=max(pulled.through, self.results.last_sequence) + MAX_ROWS_PER_COMMIT)
+        return replace(pulled, through=max(pulled.through, self.results.last_sequence) + 256 * ROWS_PER_NUMBER)
 
     substitute(cluster_side.ClusterSide, "pull", hasty)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from integration.live import Live
+from integration.live_scenario import run_live
 from tocsin.coordinator.load.plan import Plan
-from tocsin.lab.experiments.live import run_live
 from tocsin.simulator.reading import load
 from tocsin.simulator.world import simulate
 

@@ -13,8 +13,6 @@ ROWS_PER_NUMBER = 1 << ROW_BITS
 MAX_NUMBER = (1 << 39) - 1
 MAX_SEQUENCE = (1 << 53) - 1
 MAX_EPOCH = (1 << 53) - 1
-#: What one commit holds at most: its rows are in memory while it is made.
-MAX_ROWS_PER_COMMIT = 1 << 22
 
 _WRITTEN = re.compile(r"([0-9]{1,16})-([0-9]{1,16})")
 

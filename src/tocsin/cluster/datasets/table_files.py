@@ -102,11 +102,6 @@ class TableFiles:
         self._verified: set[str] = set()
 
     @property
-    def synced_version(self) -> int:
-        """The version of the Delta table that would survive a power cut; -1 if none."""
-        return self._state.version
-
-    @property
     def failure(self) -> str:
         """Why nothing can be synced any more before a restart, or empty."""
         return self._failure

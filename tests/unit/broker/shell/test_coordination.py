@@ -13,6 +13,7 @@ from tocsin.broker.shell.coordination import Coordination
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import AlreadyExists, Superseded, TocsinError, Unauthorised, Unavailable
+from tocsin.model.backoff import Backoff
 from tocsin.protocol.coordination import BrokerRegistration, BrokerState, BrokerWelcome, Heartbeat, HeartbeatAnswer
 from tocsin.protocol.incarnations import Holder, take_name
 from tocsin.protocol.ports import CoordinatorPort
@@ -119,7 +120,7 @@ async def test_a_broker_takes_no_name_that_the_cluster_has_not_given_it(
 ) -> None:
     """Who has the name may be cut off from the coordinator alone. It would end when it is back, and this one too, since
     the cluster refuses it."""
-    monkeypatch.setattr("tocsin.broker.shell.coordination._RETRY_S", 0.01)
+    monkeypatch.setattr("tocsin.broker.shell.coordination._BACKOFF", Backoff(0.01, 0.01))
     coordinator = Coordinator(tmp_path)
     coordinator.holder, coordinator.silent_s = Holder("another's", 7, "y"), 3600
     coordination = coordination_with(coordinator, tmp_path)
@@ -137,7 +138,7 @@ async def test_a_broker_that_has_its_name_at_the_cluster_waits_for_the_coordinat
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one ends when the cluster refuses it; if this one ended too, nobody would be left."""
-    monkeypatch.setattr("tocsin.broker.shell.coordination._RETRY_S", 0.01)
+    monkeypatch.setattr("tocsin.broker.shell.coordination._BACKOFF", Backoff(0.01, 0.01))
     coordinator = Coordinator(tmp_path)
     coordination = coordination_with(coordinator, tmp_path)
     coordination.name_given()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
-from tocsin.cluster.channels.compiler.parse import parse_script, parse_statement
-from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset
+from tocsin.cluster.channels.compiler.parse import parse_script
+from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset, Statement
 from tocsin.cluster.channels.compiler.template import Relation
 from tocsin.model.catalogue import Channel
 
@@ -20,6 +20,12 @@ DATASETS = {
     for statement in parse_script(SCHEMA)
     if isinstance(statement, CreateDataset)
 }
+
+
+def parse_statement(text: str) -> Statement:
+    """The one statement that the text holds."""
+    (statement,) = parse_script(text)
+    return statement
 
 
 def channel(text: str) -> Channel:

@@ -42,11 +42,9 @@ class CompiledChannel:
 
     parts: tuple[Part, ...]
     columns: tuple[Output, ...]
-    #: All datasets the body reads, and those whose new rows it runs over.
+    #: All datasets the body reads, and those whose new rows it runs over: all, if the body has no is_new.
     datasets: tuple[str, ...]
     windows: tuple[str, ...]
-    #: The body has no is_new: every run gives its whole result.
-    full_result: bool
     #: The same query, written for few subscriptions; given if a radius is a parameter.
     parts_for_few: tuple[Part, ...] = ()
 
@@ -158,7 +156,6 @@ def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> Compil
         draft.columns,
         draft.read,
         draft.watched or draft.read,
-        full_result=not draft.watched,
         parts_for_few=draft.parts_for_few,
     )
 

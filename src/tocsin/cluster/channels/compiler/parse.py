@@ -119,14 +119,6 @@ def _words(tokens: Iterable[Token]) -> Iterator[Token]:
             yield Token(TokenType.VAR, word, start=token.start, end=token.end if number else token.start)
 
 
-def parse_statement(text: str) -> Statement:
-    """The one statement that the text holds."""
-    found = parse_script(text)
-    if len(found) != 1:
-        raise Source(text).error(f"exactly one statement is expected here, not {len(found)}", 0)
-    return found[0]
-
-
 @dataclass(slots=True)
 class _Reader:
     """Reads the tokens of one statement, front to back."""

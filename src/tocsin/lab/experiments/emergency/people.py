@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
@@ -156,10 +156,6 @@ class People:
         self._people = people
         self._workload = workload
         self._speed_up = speed_up
-
-    def at_brokers(self) -> Counter[str]:
-        """How many are at each broker."""
-        return Counter(person.broker for person in self._people.values() if person.broker)
 
     async def follow(self, interactions: Iterable[Interaction], until: Callable[[float], Awaitable[None]]) -> None:
         """Do what the interactions say; `until` waits for a moment of the city's clock."""

@@ -60,13 +60,11 @@ def test_is_new_narrows_a_relation_only_where_that_means_the_same(body: str, rel
     compiled = compile_body(body)
     assert set(compiled.relations) == relations | {SUBSCRIPTIONS}
     assert compiled.windows == ("EmergencyReports",)
-    assert not compiled.full_result
 
 
 def test_without_is_new_every_run_gives_the_whole_result() -> None:
     """A repetitive channel may do so, and then watches all it reads."""
     compiled = compile_body("SELECT r.id FROM EmergencyReports r JOIN Shelters s ON r.id = s.id")
-    assert compiled.full_result
     assert compiled.windows == compiled.datasets == ("EmergencyReports", "Shelters")
 
 

