@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tocsin.broker.core import connecting, delivery, subscribing
@@ -138,6 +138,7 @@ class Mistake(Exception):
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32))
+@example(632851).via("a mistake while a connection was being given up")
 def test_every_result_once_through_mistakes_of_the_machine(seed: int) -> None:
     """A mistake with what one connection sent, wherever it is made, ends that connection and harms nobody."""
     world = BrokerWorld(random.Random(seed), brokers=2, clients=3)

@@ -57,91 +57,18 @@ from tocsin.broker.core.events import (
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
 from tocsin.broker.core.storing import Keeper
-from tocsin.errors import FilledOtherwise, Unavailable
+from tocsin.errors import Unavailable
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, HistoryGone, Subscribe, Subscribed, Unsubscribed, Welcome
-from tocsin.protocol.ports import BackendHold, Delivery, Kept, KeptSession
+from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
+from tocsin.testing.memory_cluster import MemoryCluster
 
 #: Rounds without anything new after which nothing more will come: a few for calls and answers, the rest to be sure.
 _QUIET_ROUNDS = 20
 #: Its parameter user_id is filled in with the subscriber's own name.
 OWN_CHANNEL = "Own"
-
-
-@dataclass(slots=True)
-class FakeCluster:
-    """Backend subscriptions, who holds them, and all results, in memory."""
-
-    last_id: int = 0
-    sequence: int = 0
-    ids: dict[SubscriptionKey, int] = field(default_factory=dict)
-    keys: dict[int, SubscriptionKey] = field(default_factory=dict)
-    holders: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    results: list[tuple[int, int]] = field(default_factory=list)
-    #: Channels of which parameters are filled in for subscribers.
-    filled: dict[str, dict[str, str]] = field(default_factory=lambda: {OWN_CHANNEL: {"user_id": "USER"}})
-
-    def acquire(
-        self, broker: str, keys: list[SubscriptionKey]
-    ) -> tuple[list[tuple[SubscriptionKey, BackendHold]], list[tuple[SubscriptionKey, FilledOtherwise]]]:
-        """What is held from now on, and what is refused, for its broker knew the channel not, or otherwise."""
-        held: list[tuple[SubscriptionKey, BackendHold]] = []
-        refused: list[tuple[SubscriptionKey, FilledOtherwise]] = []
-        for key in keys:
-            filled = self.filled.get(key.channel, {})
-            if key.filled != tuple(sorted(filled)):
-                refused.append((key, FilledOtherwise("other parameters are filled in", filled)))
-                continue
-            if key not in self.ids:
-                self.last_id += 1
-                self.ids[key] = self.last_id
-                self.keys[self.last_id] = key
-            one = self.ids[key]
-            self.holders[one].add(broker)
-            held.append((key, self._held(one)))
-        return held, refused
-
-    def release(self, broker: str, ids: list[int]) -> None:
-        for one in ids:
-            self.holders[one].discard(broker)
-            if not self.holders[one]:
-                del self.holders[one]
-                self.ids.pop(self.keys.pop(one), None)
-
-    def held(self, broker: str) -> list[BackendHold]:
-        return [self._held(one) for one, holders in self.holders.items() if broker in holders]
-
-    def run(self) -> None:
-        """A run of some channel: one result for every subscription there is."""
-        self.sequence += 1
-        for one in self.ids.values():
-            self.sequence += 1
-            self.results.append((one, self.sequence))
-
-    def pull(self, broker: str, after: int) -> tuple[list[Delivery], int]:
-        return self._select(after, {one for one, holders in self.holders.items() if broker in holders})
-
-    def history(self, after: dict[int, int], limit: int) -> tuple[list[Delivery], int]:
-        found, through = self._select(min(after.values()), set(after))
-        found = [one for one in found if one.sequence > after[one.subscription]]
-        if len(found) > limit:
-            return found[:limit], found[limit - 1].sequence
-        return found, through
-
-    def _select(self, after: int, wanted: set[int]) -> tuple[list[Delivery], int]:
-        found = [
-            Delivery(one, sequence, f"{one}-{sequence}".encode())
-            for one, sequence in self.results
-            if sequence > after and one in wanted
-        ]
-        return found, max(after, self.sequence)
-
-    def _held(self, one: int) -> BackendHold:
-        key = self.keys[one]
-        filled = self.filled.get(key.channel, {})
-        return BackendHold(one, key.channel, key.parameter_values(), key.permission, self.sequence, filled=filled)
 
 
 @dataclass(slots=True)
@@ -265,7 +192,7 @@ class BrokerWorld:
         self.is_from_connection = False
         #: Mistakes that a test has its machines make; any other fails it.
         self.expected_mistakes: tuple[type[Exception], ...] = ()
-        self.cluster = FakeCluster()
+        self.cluster = MemoryCluster({OWN_CHANNEL: {"user_id": "USER"}})
         self.coordinator = FakeCoordinator()
         self._cache_max_bytes = cache_max_bytes
         self._connections = 0
@@ -371,7 +298,10 @@ class BrokerWorld:
             return
         match broker.calls.pop(self.rng.randrange(len(broker.calls))):
             case Acquire(keys):
-                held, refused = self.cluster.acquire(broker.name, list(keys))
+                wrong = self.cluster.refusals(keys)
+                right = [key for at, key in enumerate(keys) if at not in wrong]
+                held = list(zip(right, self.cluster.acquire(broker.name, right), strict=True))
+                refused = [(keys[at], error) for at, error in wrong.items()]
                 # A pull may have been looked up before and not have come back yet.
                 self._tell(broker, BackendsAcquired(held, refused, broker.pulls + 1, self.now_s))
             case Release(ids):

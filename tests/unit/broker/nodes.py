@@ -19,35 +19,11 @@ from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import Unavailable
 from tocsin.protocol.coordination import BrokerRegistration
 from tocsin.protocol.messages import FromBroker, encode
-from tocsin.protocol.ports import BackendHold, ClusterPort, CoordinatorPort, Delivery, KeptSession
-from tocsin.protocol.subscription_keys import SubscriptionKey
+from tocsin.protocol.ports import CoordinatorPort, KeptSession
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.tokens import Identity
 from tocsin.settings import BrokerSettings
-
-
-class Cluster:
-    """Holds whatever it is asked to, and has no results."""
-
-    def __init__(self) -> None:
-        self.ids: dict[SubscriptionKey, int] = {}
-
-    async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
-        return [
-            BackendHold(
-                self.ids.setdefault(key, len(self.ids) + 1), key.channel, key.parameter_values(), key.permission, 100
-            )
-            for key in keys
-        ]
-
-    async def release(self, ids: Sequence[int]) -> None:
-        pass
-
-    async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
-        return [], max(100, *after.values())
-
-    async def close(self) -> None:
-        pass
+from tocsin.testing.memory_cluster import MemoryCluster
 
 
 class Coordinator:
@@ -129,12 +105,14 @@ class Broker:
         coordination = Standing(
             cast(CoordinatorPort, Coordinator()), self.store, BrokerRegistration(url="http://b"), clock, self.metrics
         )
+        cluster = MemoryCluster()
+        cluster.sequence = 100
         self.state = BrokerState("b", limits or Limits(), random.Random(0))
         self.node = BrokerNode(
             BrokerSettings(data_dir=folder),
             self.state,
             self.store,
-            cast(ClusterPort, Cluster()),
+            cluster.link("b"),
             coordination,
             clock,
             self.metrics,

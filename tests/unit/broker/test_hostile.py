@@ -23,7 +23,8 @@ from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_FAILED, CLOSE_IDLE, Error, Pong, Subscribed, Welcome
 from tocsin.protocol.ports import Delivery, Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
-from unit.broker.nodes import Broker, Cluster, Coordinator, Line
+from tocsin.testing.memory_cluster import MemoryClusterLink
+from unit.broker.nodes import Broker, Coordinator, Line
 
 _SUBSCRIBE = '{"type":"subscribe","channel":"C","request":3}'
 
@@ -93,7 +94,7 @@ async def test_whatever_a_subscriber_asks_for_can_be_reported(broker: Broker) ->
     """What the coordinator would not take as a channel is refused; else no heartbeat could be made any more."""
     eve = await broker.line("eve")
     broker.node.happened(Claimed({"eve/d": 1}))
-    with patch.object(Cluster, "acquire", side_effect=Unavailable("starting", retry_after_s=1)):
+    with patch.object(MemoryClusterLink, "acquire", side_effect=Unavailable("starting", retry_after_s=1)):
         await broker.say(eve, json.dumps({"type": "subscribe", "channel": "C" * 256, "position": "1-90", "request": 3}))
         for session in broker.state.kept():
             to_wire(session, connected=True)

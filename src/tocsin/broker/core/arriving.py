@@ -23,6 +23,8 @@ class Arrivals:
         self._quotas = quotas
         #: Whom the answer lets in that is being looked at.
         self._let_in: ConnectionId | None = None
+        #: Whose connection was lost last: it is not among the connections any more if something fails then.
+        self._lost: Session | None = None
 
     def arrived(self, event: SubscriberArrived) -> None:
         subscriber = f"{event.user}/{event.device}"
@@ -78,7 +80,8 @@ class Arrivals:
             self._claims.claim_when_whole(session)
 
     def lost(self, event: ConnectionLost) -> None:
-        if (session := self._connections.get(event.connection)) is not None:
+        self._lost = session = self._connections.get(event.connection)
+        if session is not None:
             self._connections.lose(session)
         else:
             self._admission.lose(event.connection)
@@ -93,6 +96,8 @@ class Arrivals:
             session = self._claims.sessions.get(f"{event.user}/{event.device}")
         elif session is None and isinstance(event, SessionFetched):
             session = self._claims.sessions.get(event.subscriber)
+        elif session is None and isinstance(event, ConnectionLost) and self._lost is not None:
+            session = self._claims.sessions.get(self._lost.subscriber)
         return connection, session
 
 
