@@ -59,6 +59,11 @@ def is_listening(pid: int, port: int) -> bool:
     return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections)
 
 
+def in_words(process: psutil.Process) -> str:
+    """A process as people know it, in one line: what was typed may have several. Raises psutil.Error if it is gone."""
+    return f"process {process.pid} ({' '.join(' '.join(process.cmdline()).split())[:80]})"
+
+
 def _listener(port: int) -> str:
     """Who listens on a port, as far as this user may know."""
     try:
@@ -68,7 +73,7 @@ def _listener(port: int) -> str:
             if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid
         ]
         if pids:
-            return f"process {pids[0]} ({' '.join(psutil.Process(pids[0]).cmdline())[:80]})"
+            return in_words(psutil.Process(pids[0]))
     except psutil.Error:
         pass
     return "another process"

@@ -10,6 +10,7 @@ import msgspec
 import psutil
 
 from tocsin.runtime.folders import LOCK_FILE, is_locked
+from tocsin.runtime.ports import in_words
 from tocsin.variables import RUN
 
 _FILE = "up.json"
@@ -73,7 +74,7 @@ def holder_of(folder: Path) -> str:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid != os.getpid() and any(one.path == lock for one in process.open_files()):
-                return f"process {process.pid} ({' '.join(process.cmdline())[:80]})"
+                return in_words(process)
     return "another process"
 
 

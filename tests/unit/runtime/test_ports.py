@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,6 +29,20 @@ def test_a_busy_port_is_refused_with_who_has_it(busy: int) -> None:
     answer = rf"the broker: port {busy} is in use by process {os.getpid()} \(.*\); give another with --port"
     with pytest.raises(InvalidValue, match=answer):
         check_port("127.0.0.1", busy, "the broker")
+
+
+def test_who_has_a_port_is_said_in_one_line() -> None:
+    """Though what was typed to start it has several."""
+    program = "import socket, sys\nserver = socket.create_server(('127.0.0.1', 0))\n"
+    program += "print(server.getsockname()[1], flush=True)\nsys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        port = int(other.stdout.readline())
+        with pytest.raises(InvalidValue) as refused:
+            check_port("127.0.0.1", port, "the broker")
+        other.communicate()
+    assert f"process {other.pid} ({sys.executable} -c import socket" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_free_port_passes_and_stays_free(busy: int) -> None:
