@@ -39,10 +39,14 @@ def run_forget(
     """
     # The coordinator first: brokers then let nobody in by that name any more who could tell something new.
     with coordinating(coordinator_url, coordinator_token) as coordinator:
-        people = coordinator.forget(name)
+        before = coordinator.forget(name)
     quoted = name.replace("\\", r"\\").replace("'", "''")
     with connected(url, token) as cluster:
         (answer,) = cluster.sql(f"FORGET PERSON '{quoted}'")
+    # Once more: until now brokers could still get results from the cluster that name the person.
+    with coordinating(coordinator_url, coordinator_token) as coordinator:
+        after = coordinator.forget(name)
+    people = {**after, "user": before["user"] or after["user"], "sessions": before["sessions"] + after["sessions"]}
     if as_json:
         print_json({**people, "cluster": answer["message"]})
     else:

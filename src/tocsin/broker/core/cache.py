@@ -126,6 +126,11 @@ class ResultCache:
         for shelf in self._shelves.values():
             self._take(shelf, bisect_right(shelf.times_s, now_s - self._ttl_s))
 
+    def empty(self) -> None:
+        """Let go of everything: whoever needs it gets it from the cluster, as it is there by now."""
+        for shelf in self._shelves.values():
+            self._take(shelf, len(shelf.deliveries))
+
     def _make_room(self) -> None:
         wanted_bytes = int(self._max_bytes * (1 - _SLACK))
         for subscription in self._policy(self._shelves, self._left):

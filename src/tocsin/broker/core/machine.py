@@ -364,7 +364,11 @@ class BrokerState:
             self._forget(event.forgotten)
 
     def _forget(self, people: Mapping[str, int]) -> None:
-        """Keep nothing that names these people: neither their sessions nor what others follow with the name."""
+        """Keep nothing that names these people: no session of theirs, no subscription that others made with the name.
+
+        All results in memory go too: the broker does not know whom a result names.
+        """
+        self.cache.empty()
         for session in list(self._claims.sessions.values()):
             if fingerprint(session.user) not in people:
                 self._subscriptions.forget_people(session, people, self._now_s)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tocsin.broker.core.events import Report
+from tocsin.broker.core.events import Delivery, Report, ResultsPulled
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.people import fingerprint
 from tocsin.protocol.coordination import BrokerState, Heartbeat, HeartbeatAnswer
-from tocsin.protocol.messages import Failed
+from tocsin.protocol.messages import Failed, Subscribed
 from unit.broker.nodes import Broker, Line
 
 _NAME = "zoe.okonkwo"
@@ -81,6 +81,21 @@ async def test_nothing_names_a_forgotten_person(tmp_path: Path) -> None:
     again = Broker(tmp_path)
     assert [one.subscriber for one in again.store.sessions()] == ["bob/d"]
     again.store.close()
+
+
+async def test_results_in_memory_go_too(tmp_path: Path) -> None:
+    """Whom they name is known to the cluster alone, so that whoever has missed them gets from there what is left."""
+    broker, _, bob = await _made(tmp_path)
+    (kept,) = [one for one in bob.sent if isinstance(one, Subscribed) and one.parameters == {"who": "bob"}]
+    one = Delivery(kept.subscription, 300, b'{"who":"bob","seen_with":"zoe.okonkwo"}')
+    broker.node.happened(ResultsPulled(1 << 30, [], 200, 9.0))
+    broker.node.happened(ResultsPulled(1 << 30, [one], 300, 10.0))
+    assert broker.state.cache.size_bytes
+    await _Heartbeats(broker, fingerprint(_NAME)).report_once()
+    assert broker.state.cache.size_bytes == 0
+    assert broker.state.cache.after(kept.subscription, 200) is None
+    assert broker.state.cache.after(kept.subscription, 300) == []
+    broker.store.close()
 
 
 async def test_what_could_not_be_removed_from_files_is_not_said_to_be(
