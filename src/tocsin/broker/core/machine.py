@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tocsin.broker.core import events as ev
 from tocsin.broker.core.admission import Admission
 from tocsin.broker.core.arriving import Arrivals
 from tocsin.broker.core.backend_holds import Holdings
@@ -16,45 +17,6 @@ from tocsin.broker.core.cache import ResultCache
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.connecting import Connections
 from tocsin.broker.core.delivery import Delivering
-from tocsin.broker.core.events import (
-    Acknowledged,
-    BackendsAcquired,
-    BackendsReleased,
-    Claimed,
-    Close,
-    ConnectionCongested,
-    ConnectionFlushed,
-    ConnectionId,
-    ConnectionLost,
-    CursorLost,
-    DrainEnded,
-    DrainStarted,
-    Event,
-    HistoryLost,
-    HistoryPulled,
-    Instruction,
-    LocationsPublished,
-    LocationTold,
-    MovesPlaced,
-    NoteFailure,
-    NotStored,
-    Ordered,
-    RecallSession,
-    ReportDue,
-    Reported,
-    RequestMoves,
-    ResultsPulled,
-    Send,
-    SessionFetched,
-    SessionRecalled,
-    Started,
-    StoreChecked,
-    StorePositions,
-    SubscribeAsked,
-    SubscriberArrived,
-    Ticked,
-    UnsubscribeAsked,
-)
 from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.limits import Limits, Quotas
 from tocsin.broker.core.locations import LocationReports
@@ -74,7 +36,9 @@ _SWEEP_EVERY_S = 5.0
 #: When draining, moves are spread over this part of the time there is.
 _MOVE_SPREAD = 0.5
 #: They happen all the time: what led to something strange would be pushed out of the story by them.
-_UNREMARKABLE = frozenset({Acknowledged, ConnectionFlushed, HistoryPulled, ReportDue, Reported, ResultsPulled, Ticked})
+_UNREMARKABLE = frozenset(
+    {ev.Acknowledged, ev.ConnectionFlushed, ev.HistoryPulled, ev.ReportDue, ev.Reported, ev.ResultsPulled, ev.Ticked}
+)
 #: Events that an error tells of.
 _TOLD_EVENTS = 20
 _FAILED = "something failed here; come back and carry on from your position"
@@ -99,7 +63,7 @@ class BrokerState:
         self._limits = limits
         self._chance = chance
         self._drain_timeout_s = drain_timeout_s
-        self._out: list[Instruction] = []
+        self._out: list[ev.Instruction] = []
         self._story = Story()
         self.cache = ResultCache(cache_policy, max_bytes=cache_max_bytes, ttl_s=cache_ttl_s, left=self._behind)
         self._holdings = Holdings(self._out)
@@ -140,38 +104,38 @@ class BrokerState:
         self._arrivals = Arrivals(self._admission, self._claims, self._connections, self._subscriptions, self._quotas)
         self._next_sweep_s = 0.0
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            Started: self._started,
-            SubscriberArrived: self._arrivals.arrived,
-            SessionFetched: self._arrivals.session_fetched,
-            SubscribeAsked: self._connections.subscribe_asked,
-            UnsubscribeAsked: self._connections.unsubscribe_asked,
-            Acknowledged: self._connections.acknowledged,
-            LocationTold: self._connections.location_told,
-            LocationsPublished: lambda event: self._locations.published(is_done=event.is_done),
-            ConnectionLost: self._arrivals.lost,
-            ConnectionCongested: self._connections.congested,
-            ConnectionFlushed: self._connections.flushed,
-            BackendsAcquired: self._backends_acquired,
-            BackendsReleased: lambda _: self._holdings.released(),
-            ResultsPulled: self._deliveries.take,
-            CursorLost: self._cursor_lost,
-            HistoryPulled: lambda event: self._deliveries.take_history(event, self._now_s),
-            HistoryLost: self._history_lost,
-            ReportDue: self._report_due,
-            Claimed: self._claims.claimed,
-            Reported: self._reported,
-            Ordered: self._ordered,
-            DrainStarted: self._drain_started,
-            DrainEnded: lambda _: self._admission.stop_draining(),
-            MovesPlaced: self._moves_placed,
-            NotStored: self._not_stored,
-            StoreChecked: self._store_checked,
-            SessionRecalled: self._session_recalled,
-            Ticked: self._ticked,
+            ev.Started: self._started,
+            ev.SubscriberArrived: self._arrivals.arrived,
+            ev.SessionFetched: self._arrivals.session_fetched,
+            ev.SubscribeAsked: self._connections.subscribe_asked,
+            ev.UnsubscribeAsked: self._connections.unsubscribe_asked,
+            ev.Acknowledged: self._connections.acknowledged,
+            ev.LocationTold: self._connections.location_told,
+            ev.LocationsPublished: lambda event: self._locations.published(is_done=event.is_done),
+            ev.ConnectionLost: self._arrivals.lost,
+            ev.ConnectionCongested: self._connections.congested,
+            ev.ConnectionFlushed: self._connections.flushed,
+            ev.BackendsAcquired: self._backends_acquired,
+            ev.BackendsReleased: lambda _: self._holdings.released(),
+            ev.ResultsPulled: self._deliveries.take,
+            ev.CursorLost: self._cursor_lost,
+            ev.HistoryPulled: lambda event: self._deliveries.take_history(event, self._now_s),
+            ev.HistoryLost: self._history_lost,
+            ev.ReportDue: self._report_due,
+            ev.Claimed: self._claims.claimed,
+            ev.Reported: self._reported,
+            ev.Ordered: self._ordered,
+            ev.DrainStarted: self._drain_started,
+            ev.DrainEnded: lambda _: self._admission.stop_draining(),
+            ev.MovesPlaced: self._moves_placed,
+            ev.NotStored: self._not_stored,
+            ev.StoreChecked: self._store_checked,
+            ev.SessionRecalled: self._session_recalled,
+            ev.Ticked: self._ticked,
         }
         self._now_s = 0.0
 
-    def handle(self, event: Event) -> list[Instruction]:
+    def handle(self, event: ev.Event) -> list[ev.Instruction]:
         """Take note of what happened; returns what to do about it, in this order."""
         self._now_s = self._story.now_s = getattr(event, "now_s", self._now_s)
         if type(event) not in _UNREMARKABLE:
@@ -188,7 +152,7 @@ class BrokerState:
         self._out.clear()
         return instructions
 
-    def _set_back_who_failed(self, event: Event, error: Exception) -> None:
+    def _set_back_who_failed(self, event: ev.Event, error: Exception) -> None:
         """We made a mistake with what one connection sent: it is closed, and its session goes on from the store.
 
         Nothing of what was begun is done: all of it is that session's. An error that is nobody's is raised again.
@@ -198,14 +162,14 @@ class BrokerState:
             raise error
         self._undo(connection, session, error, 0)
 
-    def _undo(self, connection: ConnectionId, session: Session | None, error: Exception, begin: int) -> None:
+    def _undo(self, connection: ev.ConnectionId, session: Session | None, error: Exception, begin: int) -> None:
         """Do nothing of what is to be done from `begin` on, and set back whose it is."""
         # Those that it replaces are forgotten already, and have to be closed.
         self._out[begin:] = [
-            one for one in self._out[begin:] if isinstance(one, Close) and one.connection != connection
+            one for one in self._out[begin:] if isinstance(one, ev.Close) and one.connection != connection
         ]
-        self._out.append(NoteFailure(connection, error))
-        self._out.append(Close(connection, CLOSE_FAILED, _FAILED))
+        self._out.append(ev.NoteFailure(connection, error))
+        self._out.append(ev.Close(connection, CLOSE_FAILED, _FAILED))
         self._admission.lose(connection)
         if session is not None:
             self._set_back(session, _FAILED)
@@ -213,10 +177,10 @@ class BrokerState:
     def _set_back(self, session: Session, reason: str) -> None:
         """Forget what we made of a session, and go on with what the store has of it."""
         if session.connection is not None:
-            self._out.append(Close(session.connection, CLOSE_FAILED, reason))
+            self._out.append(ev.Close(session.connection, CLOSE_FAILED, reason))
             self._connections.disconnect(session)
         self._claims.drop(session, lingers=True)
-        self._out.append(RecallSession(session.subscriber))
+        self._out.append(ev.RecallSession(session.subscriber))
 
     def validate(self) -> None:
         """Raises InvalidState if what the parts know does not agree. It looks at everything: this is for tests."""
@@ -276,7 +240,7 @@ class BrokerState:
         """What the store holds, once everything has been stored that was asked for."""
         return [session.kept() for session in self._claims.sessions.values()]
 
-    def connection_of(self, subscriber: SubscriberId) -> ConnectionId | None:
+    def connection_of(self, subscriber: SubscriberId) -> ev.ConnectionId | None:
         session = self._claims.sessions.get(subscriber)
         return None if session is None else session.connection
 
@@ -286,7 +250,7 @@ class BrokerState:
 
     # Starting
 
-    def _started(self, event: Started) -> None:
+    def _started(self, event: ev.Started) -> None:
         self._admission.is_started = True
         self._deliveries.start(event.cursor)
         for held in event.held:
@@ -296,11 +260,11 @@ class BrokerState:
 
     # Storing
 
-    def _not_stored(self, event: NotStored) -> None:
+    def _not_stored(self, event: ev.NotStored) -> None:
         for subscriber in event.subscribers:
             if (session := self._claims.sessions.get(subscriber)) is not None:
                 if session.connection is not None:
-                    self._out.append(Send(session.connection, error_message(event.error, event.request)))
+                    self._out.append(ev.Send(session.connection, error_message(event.error, event.request)))
                 self._set_back(session, event.error.message)
         for subscriber, key, position in event.positions:
             known = self._claims.sessions.get(subscriber)
@@ -309,17 +273,17 @@ class BrokerState:
                 self._acked[frontend] = None
         self._claims.not_stored(event.presence)
 
-    def _session_recalled(self, event: SessionRecalled) -> None:
+    def _session_recalled(self, event: ev.SessionRecalled) -> None:
         # Who has come meanwhile waits for the coordinator's word, as everybody does.
         if event.session is not None and event.subscriber not in self._claims.sessions:
             self._claims.take_from_store(event.session)
 
-    def _store_checked(self, event: StoreChecked) -> None:
+    def _store_checked(self, event: ev.StoreChecked) -> None:
         self._subscriptions.unwritable = event.reason
 
     # The cluster
 
-    def _backends_acquired(self, event: BackendsAcquired) -> None:
+    def _backends_acquired(self, event: ev.BackendsAcquired) -> None:
         woken = self._subscriptions.acquired(event)
         self._moves.acquired(event)
         for session in woken:
@@ -335,22 +299,22 @@ class BrokerState:
                 self._deliveries.bring_forward(session)
                 self._claims.claim_when_whole(session)
 
-    def _history_lost(self, event: HistoryLost) -> None:
+    def _history_lost(self, event: ev.HistoryLost) -> None:
         for frontend in self._deliveries.lose_history(event):
             self._acked[frontend] = None
 
-    def _cursor_lost(self, event: CursorLost) -> None:
+    def _cursor_lost(self, event: ev.CursorLost) -> None:
         for frontend in self._deliveries.lose_cursor(event):
             self._acked[frontend] = None
 
     # The coordinator
 
-    def _report_due(self, _event: ReportDue) -> None:
+    def _report_due(self, _event: ev.ReportDue) -> None:
         self._claims.ask()
         pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._moves.prepared()
         self._out.append(self._reports.next_report(pulled_bytes, prepared, self._locations.unreported()))
 
-    def _reported(self, event: Reported) -> None:
+    def _reported(self, event: ev.Reported) -> None:
         self._reports.reported(event.subscribers, event.ended, frozenset(event.lost))
         self._moves.reported(event.prepared)
         self._locations.reported(event.locations)
@@ -376,7 +340,7 @@ class BrokerState:
                 self._locations.forget_user(session)
                 self._claims.expire(session)
 
-    def _ordered(self, event: Ordered) -> None:
+    def _ordered(self, event: ev.Ordered) -> None:
         for subscriber, keys in event.prepare.items():
             self._moves.prepare(subscriber, keys, event.now_s)
         self._claims.adopt(event.adopt)
@@ -386,20 +350,20 @@ class BrokerState:
 
     # Leaving
 
-    def _drain_started(self, event: DrainStarted) -> None:
+    def _drain_started(self, event: ev.DrainStarted) -> None:
         self._admission.drain(is_ending=event.is_ending)
         if self._connections and event.is_ending:
             # When operators want it, the coordinator has it done by a plan.
-            self._out.append(RequestMoves(self._connections.subscribers()))
+            self._out.append(ev.RequestMoves(self._connections.subscribers()))
 
-    def _moves_placed(self, event: MovesPlaced) -> None:
+    def _moves_placed(self, event: ev.MovesPlaced) -> None:
         within_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
         is_ending = self._admission.is_ending
         self._connections.send_elsewhere(event.placements, self._chance, within_ms, is_ending=is_ending)
 
     # Time
 
-    def _ticked(self, event: Ticked) -> None:
+    def _ticked(self, event: ev.Ticked) -> None:
         self._locations.publish_if_due(event.now_s)
         if self._acked:
             acked = list(self._acked)
@@ -407,7 +371,7 @@ class BrokerState:
             for frontend in acked:
                 self._reports.moved_on(frontend.session)
             self._out.append(
-                StorePositions(
+                ev.StorePositions(
                     [(one.session.subscriber, one.key, Position(one.backend.id, one.acked)) for one in acked]
                 )
             )
