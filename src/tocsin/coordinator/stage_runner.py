@@ -8,15 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import msgspec
 import structlog
 
 from tocsin.balancing.plugins import policy_named, with_plugins
 from tocsin.coordinator.load.stages import BalancingSettings, Stage
-from tocsin.coordinator.moves.table import MoveRecord, PlanRun
+from tocsin.coordinator.moves.table import PlanRun
 from tocsin.coordinator.registry.events import Event, PlanBegun, PlanStopped
 from tocsin.coordinator.registry.instructions import Instruction
 from tocsin.coordinator.registry.machine import CoordinatorState
@@ -211,17 +210,9 @@ class Balancer:
         return self._made_controller
 
     async def _begin(self, plan_id: str, plan: Plan, reason: str, by: str) -> PlanRun:
-        moves = await asyncio.to_thread(_records, plan_id, plan)
-        figures = {"before": _figures(plan.before), "after": _figures(plan.after), "lower_bound": plan.lower_bound}
-        run = PlanRun(
-            plan_id,
-            str(plan.stage),
-            plan.policy,
-            reason,
-            by,
-            len(moves),
-            msgspec.json.encode(figures).decode(),
-        )
+        from tocsin.coordinator.load.plan import to_run
+
+        run, moves = await asyncio.to_thread(to_run, plan, plan_id, reason, by)
         await self._happened(PlanBegun(run, moves))
         self._was_running = True
         return run
@@ -229,14 +220,3 @@ class Balancer:
 
 def _new_id() -> str:
     return f"plan-{secrets.token_hex(4)}"
-
-
-def _records(plan_id: str, plan: Plan) -> Sequence[MoveRecord]:
-    return [
-        MoveRecord(plan_id, number, move.subscriber, move.source, move.destination, move.load, move.reason)
-        for number, move in enumerate(plan.moves())
-    ]
-
-
-def _figures(balance: object) -> dict[str, float]:
-    return {name: float(getattr(balance, name)) for name in ("cov", "max", "mean", "total")}

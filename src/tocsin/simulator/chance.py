@@ -20,5 +20,5 @@ class Dice:
     def randrange(self, stop: int, /) -> int:
         return int(self._stream.integers(stop))
 
-    def up_to(self, seconds: float) -> float:
-        return float(self._stream.random() * seconds)
+    def random(self) -> float:
+        return float(self._stream.random())

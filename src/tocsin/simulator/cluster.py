@@ -64,7 +64,7 @@ class Cluster:
                 self.key_texts.append(key_text(channel.name, parameters, ""))
                 self.subscribes.append(Subscribe(channel.name, parameters, "", int(first) + value + 1))
         self._backend_of_key = {key: number for number, key in enumerate(self.keys)}
-        self.backend_of_text = {text: number for number, text in enumerate(self.key_texts)}
+        self._key_of_text = dict(zip(self.key_texts, self.keys, strict=True))
 
     # What brokers ask for
 
@@ -93,6 +93,9 @@ class Cluster:
 
     def held_by(self, broker: int) -> list[BackendHold]:
         return [self._held(int(backend)) for backend in np.flatnonzero(self.held[broker])]
+
+    def key_of(self, text: KeyText) -> SubscriptionKey:
+        return self._key_of_text[text]
 
     def backend_of(self, subscription: int) -> int:
         return self._backend_of_id[subscription]

@@ -11,24 +11,31 @@ import numpy as np
 from tocsin.balancing.placement import PlacementPolicy
 from tocsin.broker.core.events import Report
 from tocsin.coordinator.load.controller import StageController
-from tocsin.coordinator.load.plan import Plan
+from tocsin.coordinator.load.plan import Plan, to_run
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.load.stages import StageSettings
+from tocsin.coordinator.moves.execution import Execution, MoveLimits
+from tocsin.coordinator.moves.table import Step
 from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
     HeartbeatReceived,
-    MovesAsked,
     PlacementAsked,
+    PlanBegun,
     ReportedSession,
     SubscribersClaimed,
     TimePassed,
     Traffic,
 )
-from tocsin.coordinator.registry.instructions import AnswerClaim, AnswerHeartbeat, AnswerMoves, AnswerPlacement
+from tocsin.coordinator.registry.instructions import (
+    AnswerClaim,
+    AnswerHeartbeat,
+    AnswerPlacement,
+    Instruction,
+    MoveEnded,
+)
 from tocsin.coordinator.registry.machine import BrokerReport, CoordinatorState, Limits
 from tocsin.coordinator.registry.records import SessionSubscription
-from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.simulator.chance import Dice
@@ -41,7 +48,7 @@ from tocsin.simulator.timeline import PlanRecord
 
 #: Rates are averaged over so many buckets.
 _BUCKETS = 12
-_Answer = TypeVar("_Answer", AnswerClaim, AnswerMoves, AnswerHeartbeat, AnswerPlacement)
+_Answer = TypeVar("_Answer", AnswerClaim, AnswerHeartbeat, AnswerPlacement)
 
 
 class Coordination:
@@ -59,7 +66,6 @@ class Coordination:
         self._cluster = cluster
         self._tally = tally
         self._balancing = balancing
-        self._number_of = {name: number for number, name in enumerate(scenario.broker_names)}
         self._bucket_s = balancing.rates_window_s / _BUCKETS
         self._state = CoordinatorState(
             0.0,
@@ -68,13 +74,13 @@ class Coordination:
             balancing.placement,
             Dice(seed, "coordinator"),
             rates=Rates(balancing.rates_window_s, self._bucket_s),
+            execution=Execution(0.0, MoveLimits(balancing.moves_in_flight, balancing.moves_per_s)),
         )
         self._controller = StageController(_settings(balancing), migrations(), shuffles())
         self._watch_every_s = min(network.heartbeat_every_s, network.dead_after_s / 4)
         self.plans: list[PlanRecord] = []
         self.on_plan: Callable[[Plan], None] = lambda _: None
-        #: Moves a broker's subscribers: the number of the broker, and where each goes.
-        self.move_away: Callable[[int, dict[str, tuple[str, str]]], None] = lambda *_: None
+        self._was_running = False
         #: One object for each subscription: positions are all the same while deliveries are summed.
         self._held_at: dict[int, SessionSubscription] = {}
         self._kept_at: dict[str, Kept] = {}
@@ -90,20 +96,13 @@ class Coordination:
 
     # What subscribers and brokers ask
 
-    def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> int | None:
-        try:
-            answer = self._ask(PlacementAsked(self._kernel.now_s, user, device, at, avoid), AnswerPlacement)
-        except Unavailable:
-            return None
-        return self._number_of[answer.placed.broker]
-
-    def request_moves(self, broker: str, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
-        answer = self._ask(MovesAsked(self._kernel.now_s, broker, tuple(subscribers)), AnswerMoves)
-        return {subscriber: (placed.broker, placed.url) for subscriber, placed in answer.placements.items()}
+    def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> tuple[str, str]:
+        placed = self._ask(PlacementAsked(self._kernel.now_s, user, device, at, avoid), AnswerPlacement).placed
+        return placed.broker, placed.url
 
     def register(self, broker: Broker) -> None:
-        self._state.handle(
-            BrokerRegistered(self._kernel.now_s, broker.name, _url(broker.name), broker.location, broker.capacity)
+        self._happened(
+            BrokerRegistered(self._kernel.now_s, broker.name, url_of(broker.name), broker.location, broker.capacity)
         )
 
     def session(self, subscriber: str) -> KeptSession | None:
@@ -115,8 +114,7 @@ class Coordination:
     def claim(self, broker: str, subscribers: Sequence[str]) -> Mapping[str, int]:
         return self._ask(SubscribersClaimed(broker, tuple(subscribers)), AnswerClaim).generations
 
-    def heartbeat(self, broker: str, connections: int, report: Report) -> Sequence[str]:
-        """Returns those whom the broker has lost to another."""
+    def heartbeat(self, broker: str, connections: int, report: Report) -> AnswerHeartbeat:
         changed = tuple(
             ReportedSession(
                 subscriber,
@@ -126,8 +124,9 @@ class Coordination:
             )
             for subscriber, (_, connected, session) in report.changed.items()
         )
-        event = HeartbeatReceived(self._kernel.now_s, broker, Traffic(connections), changed, tuple(report.ended))
-        return self._ask(event, AnswerHeartbeat).lost
+        traffic, ended, prepared = Traffic(connections), tuple(report.ended), tuple(report.prepared)
+        event = HeartbeatReceived(self._kernel.now_s, broker, traffic, changed, ended, prepared=prepared)
+        return self._ask(event, AnswerHeartbeat)
 
     # What it learns of rates
 
@@ -145,7 +144,7 @@ class Coordination:
     # Time
 
     def _watch(self) -> None:
-        self._state.handle(TimePassed(self._kernel.now_s))
+        self._happened(TimePassed(self._kernel.now_s))
         self._kernel.after(self._watch_every_s, self._watch)
 
     def _average(self) -> None:
@@ -155,19 +154,25 @@ class Coordination:
     # Plans
 
     def _look(self) -> None:
+        """As `coordinator.stage_runner` does, without its thread."""
         now_s = self._kernel.now_s
+        is_running = bool(self._state.execution.runs)
+        if self._was_running and not is_running:
+            self._controller.ended(now_s)
+        self._was_running = is_running
         balance = self._state.balance()
-        if balance.loads:
+        if not is_running and balance.loads and not self._state.unheard(now_s):
             verdict = self._controller.look(now_s, balance)
             if verdict.stage is not None:
                 view = self._state.assignment(self._controller.resting(now_s))
                 plan = self._controller.plan(view, verdict)
                 self._controller.begun(now_s, plan)
                 if plan.migrations:
-                    self._carry_out(plan, verdict.reason)
+                    self._begin(plan, verdict.reason)
         self._kernel.after(self._balancing.every_s, self._look)
 
-    def _carry_out(self, plan: Plan, reason: str) -> None:
+    def _begin(self, plan: Plan, reason: str) -> None:
+        """Have the coordinator's machine carry it out, with the answers to heartbeats."""
         self._tally.plans += 1
         self.on_plan(plan)
         self.plans.append(
@@ -184,16 +189,20 @@ class Coordination:
                 float(plan.gap),
             )
         )
-        moves_by_source: dict[str, dict[str, tuple[str, str]]] = {}
-        for move in plan.moves():
-            moves_by_source.setdefault(move.source, {})[move.subscriber] = (move.destination, _url(move.destination))
-        for source, placements in sorted(moves_by_source.items()):
-            self.move_away(self._number_of[source], placements)
+        self._happened(PlanBegun(*to_run(plan, f"plan-{self._tally.plans}", reason, "automatic")))
+        self._was_running = True
 
     # Parts
 
+    def _happened(self, event: Event) -> list[Instruction]:
+        instructions = self._state.handle(event)
+        for one in instructions:
+            if isinstance(one, MoveEnded) and one.step is Step.DONE:
+                self._tally.migrations += 1
+        return instructions
+
     def _ask(self, event: Event, kind: type[_Answer]) -> _Answer:
-        return next(one for one in reversed(self._state.handle(event)) if isinstance(one, kind))
+        return next(one for one in reversed(self._happened(event)) if isinstance(one, kind))
 
     def _held(self, position: Position) -> SessionSubscription:
         held = None if position.sequence else self._held_at.get(position.epoch)
@@ -206,7 +215,7 @@ class Coordination:
     def _kept(self, held: SessionSubscription) -> Kept:
         kept = self._kept_at.get(held.position)
         if kept is None:
-            kept = Kept(self._cluster.keys[self._cluster.backend_of_text[held.key]], Position.parse(held.position))
+            kept = Kept(self._cluster.key_of(held.key), Position.parse(held.position))
             if not kept.position.sequence:
                 self._kept_at[held.position] = kept
         return kept
@@ -217,5 +226,5 @@ def _settings(balancing: Balancing) -> StageSettings:
     return StageSettings(**{one.name: getattr(balancing, one.name) for one in fields(StageSettings)})
 
 
-def _url(broker: str) -> str:
+def url_of(broker: str) -> str:
     return f"http://{broker}"

@@ -3,12 +3,15 @@
 Both count the same. When deliveries are summed, the brokers' machines are told of no results: how many connected
 subscribers hold what is known from the machines' own answers, a run is a product of that with the results' sizes, and
 whoever comes back is owed what has come since. Message by message, the machines are told of every pull, and deliver and
-catch up as they do over sockets.
+catch up as they do over sockets, and sessions drop what they have got already.
+
+Counted is what a broker sends over a connection after the position that it was asked for there. Who moves is sent the
+same by two brokers for a moment, and both count it: that is what make-before-break costs.
 
 To agree to the byte, brokers pull at the very moment of a run, history is fetched without delay, and nothing is
-acknowledged: subscribers bring their positions along whenever they connect, and acknowledgements would only add to what
-brokers report. What a broker fetches from history for those who come back is not counted as incoming: how much that is
-depends on its cache.
+acknowledged to brokers: subscribers bring their positions along whenever they connect, and acknowledgements would only
+add to what brokers report. What a broker fetches from history for those who come back is not counted as incoming: how
+much that is depends on its cache.
 """
 
 from __future__ import annotations
@@ -26,6 +29,10 @@ from tocsin.simulator.cluster import ChannelRun, Cluster
 Wide = NDArray[np.int64]
 
 
+#: A place in a slot's history, as those see it who gave it out.
+Mark = tuple[int, int]
+
+
 class Deliveries(Protocol):
     """A slot is one subscriber's place for a subscription: see `Workload.holds`."""
 
@@ -37,12 +44,19 @@ class Deliveries(Protocol):
         """The sequence up to which this slot's subscriber has everything."""
         ...
 
-    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: str) -> None:
-        """From now on the slot's subscriber is sent what comes, and if it is `carried_on`, what it has missed."""
+    def mark(self, slot: int, backend: int) -> Mark:
+        """How far the slot's subscriber is, who is being sent what comes."""
         ...
 
-    def leave(self, broker: int, slots: NDArray[np.int64], backends: NDArray[np.int32]) -> None:
-        """Their subscriber has gone, or does not want them any more."""
+    def join(
+        self, broker: int, connection: int, slot: int, backend: int, position: str, after: Mark | None, carried_on: bool
+    ) -> None:
+        """From now on the slot's subscriber is sent what comes after `position`, and if it is `carried_on`, what came
+        since the mark `after`, or since it left."""
+        ...
+
+    def leave(self, broker: int, connection: int, slots: Sequence[int], backends: NDArray[np.int32]) -> None:
+        """The connection is gone, or these are not wanted any more."""
         ...
 
     def run(self, run: ChannelRun) -> None: ...
@@ -62,13 +76,26 @@ class SummedDeliveries:
     def position(self, slot: int) -> int:  # noqa: ARG002 - nobody has got anywhere
         return 0
 
-    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: str) -> None:  # noqa: ARG002
+    def mark(self, slot: int, backend: int) -> Mark:  # noqa: ARG002
+        return int(self._cluster.counts[backend]), int(self._cluster.bytes[backend])
+
+    def join(
+        self,
+        broker: int,
+        connection: int,  # noqa: ARG002
+        slot: int,
+        backend: int,
+        position: str,  # noqa: ARG002
+        after: Mark | None,
+        carried_on: bool,
+    ) -> None:
         self.holders[broker, backend] += 1
         if carried_on:
-            self.counts[broker] += self._cluster.counts[backend] - self._counts_left[slot]
-            self.bytes[broker] += self._cluster.bytes[backend] - self._bytes_left[slot]
+            count, size_bytes = after or (self._counts_left[slot], self._bytes_left[slot])
+            self.counts[broker] += self._cluster.counts[backend] - count
+            self.bytes[broker] += self._cluster.bytes[backend] - size_bytes
 
-    def leave(self, broker: int, slots: NDArray[np.int64], backends: NDArray[np.int32]) -> None:
+    def leave(self, broker: int, connection: int, slots: Sequence[int], backends: NDArray[np.int32]) -> None:  # noqa: ARG002
         self.holders[broker, backends] -= 1
         self._counts_left[slots] = self._cluster.counts[backends]
         self._bytes_left[slots] = self._cluster.bytes[backends]
@@ -87,18 +114,35 @@ class SingleDeliveries:
         self.counts: Wide = np.zeros(brokers, np.int64)
         self.bytes: Wide = np.zeros(brokers, np.int64)
         self._positions: Wide = np.zeros(slots, np.int64)
+        #: By connection and slot: up to where it has been sent everything, or asked for nothing.
+        self._sent: dict[tuple[int, int], int] = {}
         self._history: list[Delivery] = []
         self.pull: Callable[[Sequence[Delivery]], None] = lambda _: None
 
     def position(self, slot: int) -> int:
         return int(self._positions[slot])
 
-    def join(self, broker: int, slot: int, backend: int, *, carried_on: bool, position: str) -> None:  # noqa: ARG002
+    def mark(self, slot: int, backend: int) -> Mark:  # noqa: ARG002
+        return self.position(slot), 0
+
+    def join(
+        self,
+        broker: int,  # noqa: ARG002
+        connection: int,
+        slot: int,
+        backend: int,
+        position: str,
+        after: Mark | None,
+        carried_on: bool,
+    ) -> None:
         if not carried_on:
             self._positions[slot] = Position.parse(position).sequence
+        sent, _ = after if carried_on and after else self.mark(slot, backend)
+        self._sent[connection, slot] = sent
 
-    def leave(self, broker: int, slots: NDArray[np.int64], backends: NDArray[np.int32]) -> None:
-        """The machine has been told."""
+    def leave(self, broker: int, connection: int, slots: Sequence[int], backends: NDArray[np.int32]) -> None:  # noqa: ARG002
+        for slot in slots:
+            del self._sent[connection, slot]
 
     def run(self, run: ChannelRun) -> None:
         found = []
@@ -114,9 +158,10 @@ class SingleDeliveries:
         """The results of these subscriptions, each after its sequence."""
         return [one for one in self._history if one.sequence > after.get(one.subscription, self._cluster.sequence)]
 
-    def delivered(self, broker: int, slot: int, sequence: int, size_bytes: int) -> None:
-        """A broker that has just begun again may repeat what it finds in an old report: subscribers drop repeats."""
-        if sequence > self._positions[slot]:
-            self._positions[slot] = sequence
+    def delivered(self, broker: int, connection: int, slot: int, sequence: int, size_bytes: int) -> None:
+        """A broker that has just begun again may repeat what it finds in an old report: that does not count."""
+        if sequence > self._sent[connection, slot]:
+            self._sent[connection, slot] = sequence
+            self._positions[slot] = max(self._positions[slot], sequence)
             self.counts[broker] += 1
             self.bytes[broker] += size_bytes

@@ -23,13 +23,12 @@ from tocsin.broker.core.events import (
     ForgetSession,
     ForgetSubscription,
     HistoryPulled,
-    MovesPlaced,
     NoteFailure,
+    Ordered,
     Release,
     Report,
     ReportDue,
     Reported,
-    RequestMoves,
     ResultsPulled,
     Send,
     SessionFetched,
@@ -46,17 +45,15 @@ from tocsin.protocol.ports import Delivery
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.clients import Clients
 from tocsin.simulator.cluster import Cluster
-from tocsin.simulator.coordination import Coordination
+from tocsin.simulator.coordination import Coordination, url_of
 from tocsin.simulator.deliveries import SingleDeliveries
 from tocsin.simulator.kernel import Kernel
 from tocsin.simulator.scenario import Broker, Scenario
 from tocsin.simulator.tally import Tally
 
 #: Machines look for what has run out of time when they are told the time. Nothing does in a run but what lingers for
-#: half a minute after a move.
+#: half a minute after a move, or for a minute after it was prepared for one who did not come.
 _TICK_EVERY_S = 30.0
-#: A broker spreads moves over half of its time to drain.
-_DRAIN_PER_MOVE = 2.0
 #: A simulated broker is asked to carry whatever comes, so that policies show what they do.
 _NO_LIMIT = 1 << 40
 
@@ -77,6 +74,7 @@ class BrokerNode:
     ) -> None:
         self.number = number
         self.name = broker.name
+        self.url = url_of(broker.name)
         self.is_up = False
         self._broker = broker
         self._scenario = scenario
@@ -92,20 +90,19 @@ class BrokerNode:
         self._life = 0
         self._pulls = 0
         self._now_s = 0.0
-        self._is_reporting = False
+        self._beaten_s = 0.0
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._perform: dict[type[Any], Callable[[Any], None]] = {
-            Send: lambda one: clients.heard(number, one.connection, one.message),
+            Send: lambda one: clients.heard(one.connection, one.message),
             Deliver: self._deliver,
-            Close: lambda one: clients.closed(number, one.connection, one.code),
+            Close: lambda one: clients.closed(one.connection, one.code, one.reason),
             Acquire: lambda one: self._call(self._cluster_s, self._acquired, one),
             Release: lambda one: self._call(self._cluster_s, self._released, one),
             FetchHistory: self._fetch_history,
             FetchSession: lambda one: self._call(self._coordinator_s, self._session_fetched, one),
             NoteFailure: _raise,
             Report: self._report,
-            RequestMoves: lambda one: self._call(self._coordinator_s, self._request_moves, one),
             **dict.fromkeys(
                 (StoreSession, ForgetSession, StoreSubscription, ForgetSubscription, StorePositions, StorePresence),
                 _stored,
@@ -121,7 +118,6 @@ class BrokerNode:
         kept = self.state.kept()
         self.state = self._machine()
         self._life += 1
-        self._is_reporting = False
         self.is_up = True
         self._tally.messages += 2
         self._coordination.register(self._broker)
@@ -158,9 +154,6 @@ class BrokerNode:
             # Time must not pass for it by pulling: it would let go of what lingers earlier than when runs are summed.
             self.tell(ResultsPulled(self._pulls, mine, self._cluster.sequence, self._now_s))
 
-    def move_away(self, placements: dict[str, tuple[str, str]]) -> None:
-        self.tell(MovesPlaced(placements))
-
     # Calls
 
     def _call(self, seconds: float, answer: Callable[[Any], None], asked: object) -> None:
@@ -184,13 +177,9 @@ class BrokerNode:
         session = self._coordination.session(asked.subscriber)
         self.tell(SessionFetched(asked.subscriber, session, True, self._kernel.now_s))
 
-    def _request_moves(self, asked: RequestMoves) -> None:
-        self.tell(MovesPlaced(self._coordination.request_moves(self.name, asked.subscribers)))
-
     # Reports: first the claims, then the rest, as over HTTP
 
     def _report(self, report: Report) -> None:
-        self._is_reporting = True
         self._call(self._coordinator_s, self._claim if report.claims else self._heartbeat, report)
 
     def _claim(self, report: Report) -> None:
@@ -200,16 +189,22 @@ class BrokerNode:
         self._call(self._coordinator_s, self._heartbeat, report)
 
     def _heartbeat(self, report: Report) -> None:
-        lost = self._coordination.heartbeat(self.name, self.state.connections, report)
-        self._is_reporting = False
+        answer = self._coordination.heartbeat(self.name, self.state.connections, report)
         known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
-        self.tell(Reported(known, report.ended, lost, {}, self._kernel.now_s))
+        now_s = self._kernel.now_s
+        self.tell(Reported(known, report.ended, answer.lost, {}, now_s, report.prepared))
+        orders = answer.orders
+        if orders.prepare or orders.adopt or orders.move:
+            prepare = {one: [self._cluster.key_of(text) for text in texts] for one, texts in orders.prepare.items()}
+            move = {one: (placed.broker, placed.url) for one, placed in orders.move.items()}
+            self.tell(Ordered(prepare, orders.adopt, move, now_s))
+        self._kernel.at(max(now_s, self._beaten_s + answer.next_in_s), self._beat, self._life)
 
     def _beat(self, life: int) -> None:
+        """Report; when to report next is said in the answer."""
         if self._life == life:
-            if not self._is_reporting:
-                self.tell(ReportDue())
-            self._kernel.after(self._scenario.network.heartbeat_every_s, self._beat, life)
+            self._beaten_s = self._kernel.now_s
+            self.tell(ReportDue())
 
     def _tick(self, life: int) -> None:
         if self._life == life:
@@ -219,7 +214,7 @@ class BrokerNode:
     # Deliveries, message by message
 
     def _deliver(self, instruction: Deliver) -> None:
-        self._clients.delivered(self.number, instruction.connection, instruction.wires)
+        self._clients.delivered(instruction.connection, instruction.wires)
         if instruction.confirm:
             self.tell(ConnectionFlushed(instruction.connection))
 
@@ -232,8 +227,7 @@ class BrokerNode:
 
     def _machine(self) -> BrokerState:
         limits = Limits(max_connections=_NO_LIMIT, max_subscriptions_per_user=_NO_LIMIT)
-        moves_within_s = self._scenario.balancing.moves_within_s
-        return BrokerState(self.name, limits, self._dice, drain_timeout_s=_DRAIN_PER_MOVE * moves_within_s)
+        return BrokerState(self.name, limits, self._dice)
 
 
 def _raise(failure: NoteFailure) -> None:

@@ -91,8 +91,8 @@ def bars_picture(title: str, groups: Mapping[str, Mapping[str, float]], y_label:
         handles = []
         for number, name in enumerate(names):
             at = [
-                number + (number - (len(names) - 1) / 2) * width
-                for number, bars in enumerate(groups.values())
+                group + (number - (len(names) - 1) / 2) * width
+                for group, bars in enumerate(groups.values())
                 if name in bars
             ]
             drawn = axes.bar(

@@ -164,8 +164,9 @@ class Balancing(_Section, frozen=True, kw_only=True):
     every_s: _SomeSeconds = 10.0
     begins_at_s: _Seconds = 0.0
     rates_window_s: _SomeSeconds = 60.0
-    moves_within_s: _Seconds = 10.0
-    """Those whom a plan moves go one by one within this time."""
+    moves_in_flight: _Some = 100
+    moves_per_s: _Positive = 50.0
+    """So many moves are under way, and begin each second, for each source and each destination."""
 
 
 class Scenario(_Section, frozen=True, kw_only=True):

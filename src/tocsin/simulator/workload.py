@@ -171,7 +171,8 @@ def _rate_steps(fluctuation: Fluctuation, duration_s: float, backends: int, seed
 
 
 def _locations(count: int, crowds: tuple[Crowd, ...], size_m: Floats, seed: int) -> Floats:
-    chance = stream(seed, "locations")
+    # Another name would draw other locations: what was published rests on these.
+    chance = stream(seed, "places")
     anywhere = chance.random((count, 2)) * size_m
     offsets = chance.normal(size=(count, 2))
     which = chance.random(count)

@@ -107,9 +107,8 @@ class World:
             )
             for number, broker in enumerate(workload.brokers)
         ]
-        self.clients.nodes = self.nodes
-        self.clients.locations = self.coordination
-        self.coordination.move_away = lambda number, placements: self.nodes[number].move_away(placements)
+        self.clients.reach(self.nodes)
+        self.clients.placements = self.coordination
         if single is not None:
             single.pull = self._pull
         self._samples: list[Sample] = []

@@ -46,7 +46,6 @@ BUSY = {
     "balancing.hits": "1",
     "balancing.settle_s": "10",
     "balancing.rest_s": "20",
-    "balancing.moves_within_s": "5",
 }
 
 

@@ -103,18 +103,11 @@ def test_moves_take_everybody_where_the_plan_said_and_lose_nothing() -> None:
         balancing__begins_at_s="100",
         balancing__shuffle_hits="1",
         balancing__settle_s="1000",
-        balancing__moves_within_s="5",
         balancing__gamma="0.3",
     )
     world, still = World(scenario, 1, "single"), World(small(), 1, "single")
     moved: dict[str, str] = {}
-    carry_out = world.coordination.move_away
-
-    def watched(broker: int, placements: dict[str, tuple[str, str]]) -> None:
-        moved.update({subscriber: destination for subscriber, (destination, _) in placements.items()})
-        carry_out(broker, placements)
-
-    world.coordination.move_away = watched
+    world.coordination.on_plan = lambda plan: moved.update({one.subscriber: one.destination for one in plan.moves()})
     for one in (world, still):
         one.run(lambda _: None)
     assert len(moved) > 30
@@ -124,8 +117,8 @@ def test_moves_take_everybody_where_the_plan_said_and_lose_nothing() -> None:
         expected = still.nodes[still.clients.broker_of(subscriber)].name
         assert at == moved.get(f"s{subscriber:07d}/d", expected)
         assert world.clients.held_by(subscriber) == still.clients.held_by(subscriber)
-    assert world.deliveries.counts.sum() == still.deliveries.counts.sum(), "each result once, moved or not"
-    assert world.deliveries.bytes.sum() == still.deliveries.bytes.sum()
+    assert world.clients.notifications == still.clients.notifications, "each result once, moved or not"
+    assert world.deliveries.counts.sum() >= still.deliveries.counts.sum(), "both brokers send while somebody moves"
     plan = world.result().plans[0]
     assert (plan.stage, plan.policy, plan.moves) == ("shuffle", "gsh", len(moved))
     assert plan.cov_after < plan.cov_before

@@ -45,8 +45,13 @@ class ClientSubscription:
         is_same = channel == self.channel and parameters == self.parameters
         self.answered = None if is_same else SubscriptionKey.folded(channel, parameters)
 
-    def is_called(self, key: SubscriptionKey) -> bool:
-        return self.channel.lower() == key.channel and key in self.keys
+    def is_called(self, channel: str, parameters: Mapping[str, ParameterValue]) -> bool:
+        """Whether these stand for it, whatever way they are written."""
+        if self.channel.lower() != channel.lower():
+            return False
+        if self.answered is None and parameters != self.parameters and parameters.keys() == self.parameters.keys():
+            return False  # Nearly always. What is told below takes some time.
+        return SubscriptionKey.folded(channel, parameters) in self.keys
 
     def take(self, position: Position) -> bool:
         """Whether a notification is new. Of another epoch than agreed on, it is a straggler of an old history."""

@@ -41,8 +41,7 @@ class Ledger:
 
     def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
         """`link` is asked now; without one, the next link will be."""
-        key = SubscriptionKey.folded(asked.channel, asked.parameters)
-        if any(held.is_called(key) for held in self._held.values()):
+        if any(held.is_called(asked.channel, asked.parameters) for held in self._held.values()):
             self._out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
             return
         held = ClientSubscription(asked.request, asked.channel, asked.parameters)
@@ -53,10 +52,10 @@ class Ledger:
                 self._out.append(ev.TellRefused(asked.request, error))
                 return
         elif link is not None:
-            same = [kept for kept in link.kept.values() if SubscriptionKey.folded(kept.channel, kept.parameters) == key]
+            same = [kept for kept in link.kept.values() if held.is_called(kept.channel, kept.parameters)]
             if same:
                 held.received = held.acked = messages.parse_position(same[0].position)
-        for request in [request for request, left in self._leaving.items() if key in left]:
+        for request in [request for request, left in self._leaving.items() if not left.isdisjoint(held.keys)]:
             self._left(request)
         self._held[asked.request] = held
         if link is not None and link.state is LinkState.LIVE:

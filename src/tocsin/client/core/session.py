@@ -176,23 +176,24 @@ class Session:
 
     def _decide(self, event: ev.Event) -> None:
         match event:
-            case ev.Opened() | ev.OpenFailed() | ev.Closed() | ev.Received():
-                link = next((link for link in self._links() if link.number == event.link), None)
+            case ev.Received() | ev.Opened() | ev.OpenFailed() | ev.Closed():
                 # What a link that was given up still brings is of no interest.
-                if link is not None:
-                    self._link_said(link, event)
+                for link in (self._current, self._candidate):
+                    if link is not None and link.number == event.link:
+                        self._link_said(link, event)
+                        break
+            case ev.Acknowledged(request, position):
+                self._ledger.acknowledge(request, position, self._now_s)
+            case ev.SubscribeAsked():
+                self._ledger.subscribe(event, self._next_link())
             case ev.Started():
                 self._seek()
             case ev.Placed() | ev.PlacementFailed() | ev.TokenGiven() | ev.TokenFailed():
                 self._asking = False
                 self._coordinator_said(event)
-            case ev.SubscribeAsked():
-                self._ledger.subscribe(event, self._next_link())
             case ev.UnsubscribeAsked(request):
                 self._ledger.unsubscribe(request, self._links())
                 self._ledger.confirm_left(self._links())
-            case ev.Acknowledged(request, position):
-                self._ledger.acknowledge(request, position, self._now_s)
             case ev.LocationTold(x, y):
                 self._tell_location((x, y))
             case ev.TimePassed():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,7 @@ from tocsin.balancing.evenness import Balance
 from tocsin.balancing.load_table import LoadTable
 from tocsin.balancing.proposal import Proposal
 from tocsin.coordinator.load.stages import Stage
+from tocsin.coordinator.moves.table import MoveRecord, PlanRun
 
 #: Loads are sums of many floats, made in different orders.
 _TOLERANCE = 1e-6
@@ -182,3 +184,18 @@ def _balance_faults(when: str, stated: Balance, loads: Floats) -> list[str]:
         for name, true, said in zip(stated.brokers, loads.tolist(), stated.loads, strict=True)
         if abs(true - said) > _TOLERANCE * max(1.0, abs(true))
     ]
+
+
+def to_run(plan: Plan, plan_id: str, reason: str, by: str) -> tuple[PlanRun, list[MoveRecord]]:
+    """A plan as it is carried out; none of its moves has begun."""
+    moves = [
+        MoveRecord(plan_id, number, move.subscriber, move.source, move.destination, move.load, move.reason)
+        for number, move in enumerate(plan.moves())
+    ]
+    figures = {"before": _figures(plan.before), "after": _figures(plan.after), "lower_bound": plan.lower_bound}
+    text = msgspec.json.encode(figures).decode()
+    return PlanRun(plan_id, str(plan.stage), plan.policy, reason, by, len(moves), text), moves
+
+
+def _figures(balance: Balance) -> dict[str, float]:
+    return {name: float(getattr(balance, name)) for name in ("cov", "max", "mean", "total")}

@@ -1,0 +1,137 @@
+"""What subscribers' programs want, how far they got, and over which connection they are being sent it.
+
+A slot is one subscriber's place for a subscription: see `Workload`. What a million programs remember is in arrays.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tocsin.client.core.events import SubscribeAsked, UnsubscribeAsked
+from tocsin.model.position import Position
+from tocsin.protocol.messages import Subscribed
+from tocsin.simulator.cluster import Cluster
+from tocsin.simulator.deliveries import Deliveries, Mark, SingleDeliveries
+from tocsin.simulator.tally import Tally
+from tocsin.simulator.workload import Workload
+
+
+class Slots:
+    """`broker_at` says which broker's each open connection is."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        deliveries: Deliveries,
+        tally: Tally,
+        broker_at: Mapping[int, int],
+    ) -> None:
+        self._cluster = cluster
+        self._deliveries = deliveries
+        self._tally = tally
+        self._broker_at = broker_at
+        self._offsets = workload.offsets.tolist()
+        self._holds = array("i", workload.holds.tobytes())
+        #: The id that the subscription in each slot had last; 0 until it is subscribed to.
+        self._ids = array("q", bytes(8 * len(self._holds)))
+        #: The connection over which each slot is being sent what comes, and another one while its subscriber moves.
+        self._live_at = array("q", bytes(8 * len(self._holds)))
+        self._live_too: dict[int, int] = {}
+        #: By connection: where the slots were when they were asked for that were live over another one.
+        self._marks: dict[int, dict[int, Mark]] = {}
+        self._given_up: dict[int, set[int]] = {}
+
+    def held_by(self, subscriber: int) -> list[int]:
+        """The backend subscriptions that it is being sent."""
+        return sorted(self._holds[slot] for slot in self._of(subscriber) if self._live_at[slot])
+
+    # What programs want
+
+    def wanted(self, subscriber: int) -> list[SubscribeAsked]:
+        return [self._ask(slot) for slot in self._of(subscriber)]
+
+    def exchange(self, subscriber: int, part: float, wanted: int) -> tuple[UnsubscribeAsked, SubscribeAsked] | None:
+        """Give up one subscription for another, if it is there. Nobody takes up again what it has given up: a request
+        is never used again."""
+        slots = self._of(subscriber)
+        if not slots or not self._live_at[slot := slots[int(part * len(slots))]]:
+            return None
+        given_up = self._given_up.setdefault(subscriber, set())
+        if wanted in given_up or self._slot(subscriber, wanted) is not None:
+            return None
+        while self._live_at[slot]:
+            self._leave(self._live_at[slot], [slot])
+        backend = self._holds[slot]
+        given_up.add(backend)
+        self._ids[slot] = 0
+        self._holds[slot] = wanted
+        self._tally.unsubscribes += 1
+        return UnsubscribeAsked(backend + 1), self._ask(slot)
+
+    # What brokers send
+
+    def greet(self, subscriber: int, connection: int) -> None:
+        """A broker is asked for everything, each after how far its program got. Who moves goes on being sent what comes
+        where it is, and may be ahead of that soon."""
+        if live := [slot for slot in self._of(subscriber) if self._live_at[slot]]:
+            self._marks[connection] = {slot: self._deliveries.mark(slot, self._holds[slot]) for slot in live}
+
+    def join(self, subscriber: int, connection: int, message: Subscribed) -> None:
+        """A broker has taken what was asked for, and sends it from now on."""
+        backend = message.request - 1
+        slot = self._slot(subscriber, backend)
+        if slot is None or connection in (self._live_at[slot], self._live_too.get(slot)):
+            return
+        if self._live_at[slot]:
+            self._live_too[slot] = connection
+        else:
+            self._live_at[slot] = connection
+        broker, is_carried_on = self._broker_at[connection], self._ids[slot] == message.subscription
+        mark = self._marks[connection].get(slot) if connection in self._marks else None
+        self._deliveries.join(broker, connection, slot, backend, message.position, mark, is_carried_on)
+        self._tally.subscribes += not self._ids[slot]
+        self._ids[slot] = message.subscription
+
+    def delivered(self, subscriber: int, connection: int, at: Position, size_bytes: int) -> None:
+        assert isinstance(self._deliveries, SingleDeliveries)
+        slot = self._slot(subscriber, self._cluster.backend_of(at.epoch))
+        if slot is not None:
+            self._deliveries.delivered(self._broker_at[connection], connection, slot, at.sequence, size_bytes)
+
+    def end(self, subscriber: int, connection: int) -> None:
+        """The connection is about to end: what comes from now on does not come over it."""
+        self._marks.pop(connection, None)
+        slots = self._of(subscriber)
+        if live := [slot for slot in slots if connection in (self._live_at[slot], self._live_too.get(slot))]:
+            self._leave(connection, live)
+
+    # Parts
+
+    def _leave(self, connection: int, slots: Sequence[int]) -> None:
+        for slot in slots:
+            if self._live_at[slot] == connection:
+                self._live_at[slot] = self._live_too.pop(slot, 0)
+            else:
+                del self._live_too[slot]
+        backends = np.array([self._holds[slot] for slot in slots], np.int32)
+        self._deliveries.leave(self._broker_at[connection], connection, slots, backends)
+
+    def _ask(self, slot: int) -> SubscribeAsked:
+        """The request is the backend subscription's number, from 1."""
+        backend = self._holds[slot]
+        plain, subscription = self._cluster.subscribes[backend], self._ids[slot]
+        position = f"{subscription}-{self._deliveries.position(slot)}" if subscription else ""
+        return SubscribeAsked(backend + 1, plain.channel, plain.parameters, position)
+
+    def _of(self, subscriber: int) -> range:
+        return range(self._offsets[subscriber], self._offsets[subscriber + 1])
+
+    def _slot(self, subscriber: int, backend: int) -> int | None:
+        try:
+            return self._holds.index(backend, self._offsets[subscriber], self._offsets[subscriber + 1])
+        except ValueError:
+            return None
