@@ -1,1 +1,1 @@
-"""Channels: statements are parsed, checked and compiled (pure), then scheduled and run on Spark."""
+"""Channels: parses, checks and compiles statements (pure), then schedules and runs channels on Spark."""

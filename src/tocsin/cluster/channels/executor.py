@@ -2,11 +2,11 @@
 
 A run takes a window, the commits `(bound, now]` of each dataset that the channel watches, joins it with all
 subscriptions in one Spark job, and commits results and bounds together. A repetitive channel runs when it is due, a
-continuous one in the micro-batch that brought new rows; both find their window in the same way, so a crash, an
-overrun or a late start are nothing special: the next window is larger.
+continuous one in the micro-batch that brought new rows. Both find their window in the same way, so a crash, an overrun
+or a late start needs no special handling: the next window is larger.
 
-A channel in trouble bothers nobody else. One that fails is run over smaller windows, and in the end in parts, in a
-thread of its own (`recovery`); one that takes long is left behind by whoever waited for it, and catches up by itself.
+A channel in trouble slows no other. A channel that fails is run over smaller windows, and in the end in parts, in a
+thread of its own (`recovery`). The caller does not wait for a channel that takes long; it catches up by itself.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = ["ChannelExecutor", "ChannelState", "RunLimits", "Window"]
 
 #: How long ingestion, or a statement, waits for runs before it goes on without them.
 PATIENCE_S = 5.0
-#: Channels that recover at the same time; more wait, since the others need the cores.
+#: Channels that recover at the same time; others wait, because healthy channels need the cores.
 _RECOVERIES = 2
-#: After trouble that is not of the channel's own making, such as a full disk.
+#: After trouble that the channel did not cause, such as a full disk.
 _RETRY_S = 10.0
 
 
@@ -71,7 +71,7 @@ class ChannelExecutor:
         on_failed: Callable[[ChannelState, int, str], None],
         on_given_up: Callable[[ChannelState, str], None],
     ) -> None:
-        """`on_failed` hears which subscription can't be run, `on_given_up` which channel; both with the reason."""
+        """Calls `on_failed` for a subscription that can't be run, `on_given_up` for a channel; both with the reason."""
         self._spark = spark
         self._store = store
         self._results = results
@@ -98,7 +98,7 @@ class ChannelExecutor:
         self._is_closing = False
         self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="channel")
         self._recoveries = ThreadPoolExecutor(max_workers=_RECOVERIES, thread_name_prefix="recovery")
-        #: Has channels run that were asked for while they ran.
+        #: Runs channels again for which a run was requested while they ran.
         self._again = ThreadPoolExecutor(max_workers=1, thread_name_prefix="again")
         self._merging = SubscriptionMerging(spark, clock, lambda: list(self._states.values()), self._between_runs)
 
@@ -108,7 +108,7 @@ class ChannelExecutor:
         return self._states
 
     def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
-        """Put a channel to work; a new one begins at what its datasets hold now."""
+        """Put a channel to work; a new one begins at the current commits of its datasets."""
         bounds = {
             (channel.name, name): self._store[name].sequence
             for name in compiled.windows
@@ -124,17 +124,17 @@ class ChannelExecutor:
         return state
 
     def set_paused(self, state: ChannelState, is_paused: bool, reason: str = "") -> None:
-        """From now on no run of the channel begins, or they do again; one that is under way ends as it would have."""
+        """From now on no run of the channel begins, or they begin again. A run under way ends as usual."""
         state.is_resumed = state.is_resumed or (not is_paused and bool(state.pause_reason))
         state.is_paused = is_paused
         state.pause_reason = reason
-        # Whoever resumes it has looked: what is set aside from then on is counted anew.
+        # The person who resumes it has looked at the failures, so counting begins anew.
         state.set_aside_in_a_row = 0
         self._metrics.paused(state.channel.name, is_paused)
 
     def await_idle(self, state: ChannelState) -> None:
-        """Return when no run of a paused channel is under way. One that takes too long is cancelled, and what it would
-        have done is done when the channel is resumed."""
+        """Return when no run of a paused channel is under way. Cancels a run that takes too long; its window is run
+        over again when the channel is resumed."""
         if state.lock.acquire(timeout=PATIENCE_S):
             self._release(state)
         else:
@@ -151,16 +151,16 @@ class ChannelExecutor:
             self._release(state)
 
     def begin_anew(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
-        """Put a newly created channel to work: whatever a former one of that name had done is past."""
+        """Put a newly created channel to work, with none of the bounds of a former channel of that name."""
         self._results.set_bounds({(channel.name, name): self._store[name].sequence for name in compiled.windows})
         return self.add(channel, compiled)
 
     def recompile(self, name: str, compiled: CompiledChannel) -> None:
-        """The next run is of this; one that is under way ends as it began."""
+        """The next run uses `compiled`; a run under way ends with the former query."""
         self._states[name.lower()].compiled = compiled
 
     def withdraw(self, name: str) -> ChannelState | None:
-        """From now on nobody finds the channel, no run of it begins and nothing is committed for it. None if there is
+        """From now on the channel can't be found, no run of it begins and nothing is committed for it. None if there is
         no such channel."""
         state = self._states.get(name.lower())
         if state is not None:
@@ -170,14 +170,14 @@ class ChannelExecutor:
         return state
 
     def release(self, state: ChannelState) -> None:
-        """Let go of what a withdrawn channel has. A run that is under way is cancelled, and lets go when it ends."""
+        """Release a withdrawn channel's resources. Cancels a run under way, which releases them when it ends."""
         self._runs.cancel(state)
         if state.lock.acquire(blocking=False):
             self._release(state)
         self._metrics.forget_channel(state.channel.name)
 
     def close(self) -> None:
-        """Cancel recoveries, and wait for what else is under way."""
+        """Cancel recoveries, and wait for everything else under way."""
         self._is_closing = True
         for state in self._states.values():
             state.is_stopping = True
@@ -202,17 +202,17 @@ class ChannelExecutor:
         self.run(states)
 
     def within_limits(self, sql: str) -> str:
-        """What is run for a channel's query."""
+        """The SQL that is run for a channel's query."""
         return self._runs.within_limits(sql)
 
     def run(self, states: list[ChannelState], *, is_patient: bool = False) -> None:
-        """Run channels over what they have not seen yet. Those in trouble, and for callers who are not patient those
-        that take long, go on without the caller; nothing of them is lost."""
+        """Run channels over everything they have not run over yet. Does not wait for channels in trouble nor, unless
+        the caller is patient, for channels that take long; they go on by themselves and lose nothing."""
         due: dict[Future[_Output | None], ChannelState] = {}
         for state in states:
             state.is_due = True
             if not state.lock.acquire(blocking=False):
-                continue  # Whoever runs it sees that it is due.
+                continue  # The thread that runs it sees that it is due.
             try:
                 window = self._take_window(state)
             except Exception as exc:  # noqa: BLE001 - whatever it is, the others must run
@@ -230,7 +230,7 @@ class ChannelExecutor:
         self._merging.wake()
 
     def window(self, state: ChannelState) -> Window:
-        """What the channel has not run over yet."""
+        """The commits that the channel has not run over yet."""
         after, through = {}, {}
         for name in state.compiled.windows:
             through[name] = self._store[name].sequence
@@ -241,20 +241,20 @@ class ChannelExecutor:
         return window
 
     def _take_window(self, state: ChannelState) -> Window | None:
-        """What to run over now; the caller holds the lock."""
+        """The window to run over now; the caller holds the lock."""
         state.is_due = False
-        # One that was dropped while it waited for its turn must not move the bounds of a successor.
+        # A channel that was dropped while it waited must not move the bounds of its successor.
         if not self._is_at_work(state):
             return None
-        # Of paused ones too, since that is what tells how far they are behind.
+        # For paused channels too: the window tells how far they are behind.
         window = self.window(state)
         if window.empty or state.is_paused or self._is_closing:
             return None
         return self._begun_in_parts(state, window) or window
 
     def _begun_in_parts(self, state: ChannelState, window: Window) -> Window | None:
-        """The commit that some subscriptions have their results of already; None if there is none. It can be ended only
-        in parts, by a recovery: a run over all of the window would give them their results again."""
+        """The commit of which some subscriptions have their results already; None if there is none. Only a recovery can
+        finish it, in parts: a run over the whole window would give those subscriptions their results again."""
         for name in window.changed:
             begun = window.first_commit(name)
             if self._results.part_done(state.channel.name, name, begun.through[name]):
@@ -265,16 +265,16 @@ class ChannelExecutor:
         return self._states.get(state.channel.name.lower()) is state
 
     def _release(self, state: ChannelState) -> None:
-        """Let go of the lock. If somebody asked for a run meanwhile, it follows."""
+        """Release the lock. If a run was requested meanwhile, it follows."""
         if not self._is_at_work(state):
             state.subscriptions.close()
         state.lock.release()
         if state.is_due and self._is_at_work(state) and not self._is_closing:
-            with suppress(RuntimeError):  # The cluster stops this moment.
+            with suppress(RuntimeError):  # The cluster is stopping just now.
                 self._again.submit(self.run, [state])
 
     def _run(self, state: ChannelState, window: Window) -> _Output | None:
-        """A run over a whole window; None if it has to be smaller."""
+        """A run over a whole window; None if the window must be smaller."""
         if self._begun_in_parts(state, window) is not None:
             return None
         begin_s = self._clock.monotonic_s()
@@ -292,7 +292,7 @@ class ChannelExecutor:
         log.warning("a channel run failed; trying smaller parts", channel=state.channel.name, reason=state.last_error)
 
     def _end(self, ended: list[tuple[ChannelState, Future[_Output | None]]]) -> None:
-        """Commit what was run, and have the rest recover. The locks are let go, now or when that is done."""
+        """Commit the results of successful runs, recover the others, and release the locks once that is done."""
         outputs: list[_Output] = []
         for state, future in ended:
             if (exc := future.exception()) is not None:
@@ -314,7 +314,7 @@ class ChannelExecutor:
                 self._release(state)
 
     def _note_trouble(self, state: ChannelState, exc: BaseException) -> None:
-        """Neither records nor the channel are to blame: the next run, of the same window or a larger one, may do."""
+        """Neither records nor the channel are to blame: the next run, of this window or a larger one, may succeed."""
         if isinstance(exc, RunCancelled):
             return
         state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
@@ -323,7 +323,7 @@ class ChannelExecutor:
         self._retry_later(state)
 
     def _retry_later(self, state: ChannelState) -> None:
-        """Nothing new may come that would have the channel run."""
+        """Perhaps no new record comes that would make the channel run."""
         timer = threading.Timer(_RETRY_S, self._retry, [state])
         timer.daemon = True
         timer.start()
@@ -333,8 +333,8 @@ class ChannelExecutor:
             self.run([state])
 
     def _recover(self, state: ChannelState) -> None:
-        """Run a channel over what it could not be run over as a whole, and then over all that has come meanwhile. The
-        caller has taken the lock; it is let go here."""
+        """Run a channel in smaller parts over a window that failed as a whole, and then over everything that has come
+        meanwhile. The caller has taken the lock; this method releases it."""
         try:
             window, has_failed = self._take_window(state), True
             while window is not None:

@@ -1,7 +1,7 @@
 """Merging subscriptions in the background: one thread, one merge at a time, for all channels.
 
-So at most one channel has tiers twice in memory, and a run is held up only for the moment in which the new tier takes
-the place of the old ones.
+So at most one channel has tiers twice in memory, and a run waits only for the moment in which the new tier replaces the
+old ones.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-#: A merge that failed is not tried again at once: it may be a large one, and what it needs, memory or room for files,
-#: may be what is missing.
+#: A merge that failed is not tried again at once: it may be a large one, and memory or disk space may be short.
 _RETRY_AFTER_S = 60.0
-#: Spark's scheduler shares the cores between pools; without a pool of their own, runs would wait for all of a merge.
+#: Spark's scheduler shares the cores between pools; without a pool of their own, runs would wait for a whole merge.
 _POOL = "merging"
 
 
@@ -41,7 +40,7 @@ _Channel = TypeVar("_Channel", bound=MergingChannel)
 
 
 class SubscriptionMerging(Generic[_Channel]):
-    """`between_runs` keeps runs of a channel from beginning, and raises if one does not end."""
+    """`between_runs` keeps runs of a channel from beginning, and raises if one under way does not end."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class SubscriptionMerging(Generic[_Channel]):
         self._is_wanted.set()
 
     def stop(self) -> None:
-        """Wait for a merge that is under way, and begin no more."""
+        """Wait for a merge under way, and begin no more."""
         self._stopping = True
         self._is_wanted.set()
         self._thread.join()

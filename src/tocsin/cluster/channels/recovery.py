@@ -1,7 +1,7 @@
 """Running over one commit that can't be run over as a whole: the shell around `splitting`.
 
-What is set aside is durable before the results that go without it are committed, and noting it twice is as noting it
-once. So a process that dies on the way leaves nothing lost and nothing doubled.
+Everything set aside is durable before the results without it are committed, and noting it twice is the same as noting
+it once. So a process that dies half-way loses nothing and doubles nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAX_RAW_CHARACTERS = 100_000
 
 @dataclass(slots=True)
 class _Commit:
-    """The commit being run over: its rows, the subscriptions it is run for, and what has come of it so far."""
+    """The commit being run over: its rows, the subscriptions it is run for, and the results so far."""
 
     state: ChannelState
     window: Window
@@ -57,8 +57,8 @@ class _Commit:
 
 
 class CommitRecovery:
-    """`fail` makes a subscription's failure durable and tells its holders. `commit_part` and `commit_rest` make results
-    durable, the latter with the window's bound."""
+    """`fail` makes a subscription's failure durable and tells the brokers that hold it. `commit_part` and `commit_rest`
+    make results durable, the latter with the window's bound."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class CommitRecovery:
         self._commit_rest = commit_rest
 
     def run(self, state: ChannelState, window: Window) -> None:
-        """Run over a window of one commit, in parts and without what fails. Raises SplittingFailed, or what else came,
-        and then what was not committed is found again with the next run."""
+        """Run over a window of one commit, in parts and without everything that fails. Raises SplittingFailed or any
+        other error; the next run then finds whatever was not committed."""
         (dataset,) = window.changed
         stored = self._store[dataset]
         number = window.through[dataset]
@@ -113,7 +113,7 @@ class CommitRecovery:
                     self._write_letters(commit)
                     if index == len(ids):
                         self._commit_rest(state, window, self._taken(commit))
-                        if state.is_resumed:  # The next commit is another matter.
+                        if state.is_resumed:  # Resuming covers this commit only, not the next.
                             state.is_resumed, state.set_aside_in_a_row = False, 0
                     else:
                         self._commit_part(state, self._taken(commit), (dataset, number, ids[index - 1]))
@@ -165,7 +165,7 @@ class CommitRecovery:
             self._metrics.set_aside(state.channel.name, "record")
 
     def _write_letters(self, commit: _Commit) -> None:
-        """Make dead letters of the rows that were set aside, but for those that an earlier attempt has written."""
+        """Make dead letters of the rows that were set aside, except those that an earlier attempt has written."""
         letters, commit.letters = commit.letters, []
         if not letters:
             return
@@ -199,7 +199,7 @@ def _about(reason: str) -> str:
 
 
 def _record(rows: pa.Table, number: int) -> str:
-    """A row as JSON; values that JSON has no form for as text."""
+    """A row as JSON; values that JSON has no form for become text."""
     row = rows.drop_columns([SEQUENCE_COLUMN]).slice(number, 1)
     try:
         values = row.to_pylist()[0]

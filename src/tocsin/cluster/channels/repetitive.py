@@ -1,4 +1,4 @@
-"""The clockwork of repetitive channels: a thread that wakes when the next one is due and has it run."""
+"""The timer of repetitive channels: a thread that wakes when the next channel is due and runs it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RepetitiveRuns:
             self._schedule.remove(channel)
 
     def run_once(self, channel: str) -> None:
-        """Have a channel run soon, whatever its kind and besides its schedule."""
+        """Run a channel soon, whatever its kind and in addition to its schedule."""
         self._pool.submit(self._attempt, channel)
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
-"""One run of a channel: a Spark job over a window, or a part of one, with bounds of time and size.
+"""One run of a channel: a Spark job over a window, or a part of one, with limits of time and size.
 
-What a run fails with is told apart: more results than can be taken at once, a failure that comes from the data or from
-the query, and everything else, which is Spark's or the machine's own trouble and proves nothing.
+Failures are of three kinds: more results than can be taken at once; a failure that the data or the query caused; and
+everything else, which is trouble of Spark or of the machine and proves nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tocsin.model.schema import SEQUENCE_COLUMN
 _EMPTY_OUTPUT = pa.table({"subscription": pa.array([], pa.int64()), "payload": pa.array([], pa.string())})
 
 _TOO_MUCH = "more results than one run may hand over at once"
-#: What Spark says when a run is too large, rather than wrong.
+#: Texts of Spark's errors for a run that is too large, rather than wrong.
 _SIGNS_OF_TOO_MUCH = (
     _TOO_MUCH,
     "spark.driver.maxResultSize",
@@ -40,7 +40,7 @@ _SIGNS_OF_TOO_MUCH = (
     "Not enough memory to build and broadcast",
     "Cannot broadcast the table",
 )
-#: What Spark says when it is not the run's fault.
+#: Texts of Spark's errors for trouble that the run did not cause.
 _SIGNS_OF_TROUBLE = ("No space left on device", "SparkContext was shut down", "stopped SparkContext")
 _MAX_REASON_CHARACTERS = 500
 #: The lower bits of `monotonically_increasing_id`: the number of a row within its task.
@@ -49,7 +49,7 @@ _ROW_IN_TASK = (1 << 33) - 1
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """For a run: how long it takes, how large one result is, and how large are all it hands over."""
+    """Limits of a run: how long it takes, how large one result is, and how large all its results are together."""
 
     timeout_s: float
     result_max_bytes: int
@@ -58,10 +58,10 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of a commit with some subscriptions: those with ids from `first` to `last`, but for `without`."""
+    """Some rows of a commit with some subscriptions: those with ids from `first` to `last`, except `without`."""
 
     rows: pa.Table
-    #: The other rows of the commit. They are hidden from the run, also where it looks at all rows there are.
+    #: The other rows of the commit. They are hidden from the run, also where it reads all rows.
     left_out: pa.Table
     first: int
     last: int
@@ -91,7 +91,7 @@ class ChannelRuns:
         self._cancelled: set[str] = set()
 
     def run(self, state: ChannelState, window: Window, part: Part | None = None) -> pa.Table:
-        """The results: `subscription` and `payload`. Raises RunFailed, RunTooLarge, RunCancelled, or what else came."""
+        """The results: `subscription` and `payload`. Raises RunFailed, RunTooLarge, RunCancelled or other errors."""
         subscriptions = state.subscriptions
         if not len(subscriptions) and part is None:
             return _EMPTY_OUTPUT
@@ -124,7 +124,7 @@ class ChannelRuns:
         return subscriptions.without_removed(output)
 
     def _new_rows(self, names: Mapping[Relation, str], part: Part | None) -> int | None:
-        """Rows of the window, the side to broadcast, unless it is the larger one; None if all rows are read."""
+        """The number of rows of the window, which is broadcast unless it is the larger side; None if all are read."""
         new = [name for one, name in names.items() if one.role is RelationRole.NEW]
         if not new:
             return None
@@ -153,7 +153,7 @@ class ChannelRuns:
         finally:
             state.job_group = ""
             self._cancelled.discard(group)
-            # Else what this thread asks of Spark next would be cancelled together with the run.
+            # Otherwise the next request of this thread to Spark would be cancelled together with the run.
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
     @contextmanager
@@ -173,16 +173,16 @@ class ChannelRuns:
             timer.cancel()
 
     def _cancel(self, group: str) -> None:
-        # Those that the query has yet to start too; Python's own method ends only the ones that run.
+        # Also the jobs that the query has yet to start; Python's own method ends only the running ones.
         self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
 
     def within_limits(self, sql: str) -> str:
-        """A task that has too much fails while it still can: Spark would run out of memory for what it hands over, and
-        end its process for that.
+        """Makes a task with too many results fail early: otherwise Spark would run out of memory for them, and end its
+        process.
 
-        Spark has no sum that runs along with the rows of a task, but a number for each. So the number times the size of
-        the result there stands for all up to there; it is right if they are of one size, as when one record has results
-        for everybody, and too careful if a large one comes late.
+        Spark has no running sum over the rows of a task, but a number for each row. So the number times the size of the
+        result there stands for the size so far. That is right if results are of one size, as when one record has
+        results for everybody, and too careful if a large one comes late.
         """
         limits = self._limits
         too_large = quote_string(f"a result may have {limits.result_max_bytes} bytes at most")
@@ -198,7 +198,7 @@ class ChannelRuns:
         """The relation's name, or a query in brackets."""
         dataset = relation.dataset
         with ExitStack() as leases:
-            # A part is of the one dataset that has commits in the window.
+            # A part always belongs to the one dataset that has commits in the window.
             is_split = part is not None and dataset in window.changed
             after, through = window.after.get(dataset, 0), window.through.get(dataset, 0)
             match relation.role:
@@ -239,7 +239,7 @@ def _subscribed(view: str, failed: set[int], part: Part | None) -> str:
 
 
 def _verdict(exc: Exception) -> RunFailed | RunTooLarge | None:
-    """What the error says of the run; None if it says nothing."""
+    """The kind of failure that the error tells of; None if it tells none."""
     text = str(exc)
     if any(sign in text for sign in _SIGNS_OF_TROUBLE):
         return None

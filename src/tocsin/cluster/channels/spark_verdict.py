@@ -1,4 +1,4 @@
-"""What Spark makes of a compiled channel: its verdict at CREATE CHANNEL and its plan for EXPLAIN."""
+"""Spark's part in compiling a channel: its verdict at CREATE CHANNEL and its plan for EXPLAIN."""
 
 from __future__ import annotations
 

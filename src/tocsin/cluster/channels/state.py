@@ -1,4 +1,4 @@
-"""A channel at work: what it runs, for whom, and how that went."""
+"""A channel at work: its query, its subscriptions, and how its runs went."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class ChannelState:
     channel: Channel
     compiled: CompiledChannel
     subscriptions: ChannelSubscriptions
-    #: Held by whoever runs the channel: windows follow each other. Nobody else waits for it without a limit.
+    #: Held by the thread that runs the channel: windows follow each other. Others wait for it only with a time limit.
     lock: threading.Lock = field(default_factory=threading.Lock)
-    #: Held for as long as a commit takes, so that nothing is committed for a channel that was dropped before.
+    #: Held during a commit, so that nothing is committed for a channel after it was dropped.
     committing: threading.Lock = field(default_factory=threading.Lock)
-    #: Somebody asked for a run; whoever runs the channel looks again before the lock is let go.
+    #: A run was requested; the thread that runs the channel checks this before it releases the lock.
     is_due: bool = False
-    #: A paused channel stays what it is but for running: its window grows until it is resumed.
+    #: A paused channel only stops running: its window grows until it is resumed.
     is_paused: bool = False
-    #: Why the channel was paused, if it was not a person who paused it.
+    #: Why the channel was paused, if no person paused it.
     pause_reason: str = ""
-    #: A person has looked at why it was paused and wants it to go on: the next commit that fails is gone through to its
+    #: A person has looked at why it was paused and wants it to go on: the next commit that fails is processed to its
     #: end, however much of it has to be set aside.
     is_resumed: bool = False
-    #: It was dropped, or the cluster stops: no part of a run begins any more.
+    #: The channel was dropped, or the cluster stops: no part of a run begins any more.
     is_stopping: bool = False
-    #: Spark's name for the job under way, to cancel it by.
+    #: Spark's name for the job under way, used to cancel it.
     job_group: str = ""
-    #: Subscriptions that have failed: they may still be in the view that runs join with.
+    #: Subscriptions that have failed: the view that runs join with may still hold them.
     failed: set[int] = field(default_factory=set)
     #: Rows that failed with one subscription, by subscription.
     strikes: Counter[int] = field(default_factory=Counter)

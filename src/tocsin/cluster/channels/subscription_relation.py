@@ -1,11 +1,11 @@
 """The subscriptions of each channel, kept current in Spark's memory.
 
-Subscriptions are data: a newcomer is a row in the next run, never a new job. A channel's rows are cached tiers,
-largest first, and the latest newcomers, who are part of the plan. Tiers are merged in the background; those who left
-are dropped from the results at once and from their tier when it is next merged.
+Subscriptions are data: a new one is a row in the next run, never a new job. A channel's rows are cached tiers, largest
+first, and the newest subscriptions, which are part of the plan. Tiers are merged in the background. Ended subscriptions
+are dropped from the results at once, and from their tier when it is next merged.
 
-Adding and removing never wait for Spark: `_lock` is held for moments only. Whoever calls `view` or `merge` is one of
-the channel's runs or keeps them from beginning, as the methods say.
+Adding and removing never wait for Spark: `_lock` is held for moments only. Only a run of the channel, or a caller that
+keeps runs from beginning, may call `view` or `merge`, as the methods say.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from tocsin.model.schema import ColumnType
 #: The column of the subscriptions relation that holds the id; parameters can't begin with an underscore.
 SUBSCRIPTION_COLUMN = "_subscription"
 
-#: So many newcomers travel inside the plan, which needs no job of its own; then they become a tier.
+#: This many new subscriptions are sent inside the plan, which needs no job of its own; beyond that they become a tier.
 MAX_INLINE_NEWCOMERS = 5_000
-#: Small files make one partition; from so many rows on a tier is spread over the cores.
+#: Small files make one partition; from this many rows on a tier is spread over the cores.
 _SPREAD_ROWS = 20_000
 #: A tier's files are merged one by one, so this bounds the memory that a merge needs outside of Spark.
 _MAX_FILE_ROWS = 1_000_000
-#: With the same tiers, whether to merge them is asked again when those who left are a tenth more.
+#: With the same tiers, a merge is considered again when a tenth more subscriptions have ended.
 _LOOK_AGAIN = 1.1
 
 _Ids = npt.NDArray[np.int64]
 
-#: For names of views, files and folders. One count for all channels: a run of a channel that was dropped may end when
-#: another one of its name is at work, and must not take anything of it along.
+#: For names of views, files and folders. One counter for all channels: a run of a dropped channel may end when another
+#: channel of its name is at work, and must not remove anything of it.
 _numbers = itertools.count(1)
 
 
@@ -60,13 +60,13 @@ class _Tier:
     rows: int
     first_id: int
     last_id: int
-    #: Those who had left when the tier was made and whose ids lie between these, though they are not in it.
+    #: Subscriptions that had ended when the tier was made and whose ids are in its range, though they are not in it.
     others_removed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Tiers, what is to take their place, and the subscriptions that are left out because they have ended."""
+    """Tiers, the tiers that replace them, and the ended subscriptions that are left out."""
 
     before: tuple[_Tier, ...]
     after: tuple[_Tier, ...]
@@ -74,7 +74,7 @@ class _Merge:
 
 
 class ChannelSubscriptions:
-    """One channel's subscriptions. `view` is what a run joins with."""
+    """One channel's subscriptions. A run joins with `view`."""
 
     def __init__(
         self, spark: SparkSession, channel: Channel, scratch: Path, radius_parameters: Sequence[str] = ()
@@ -91,15 +91,15 @@ class ChannelSubscriptions:
                 *((parameter.name, ARROW_TYPES[parameter.type]) for parameter in channel.parameters),
             ]
         )
-        #: Guards what is in this paragraph: who came and who left.
+        #: Guards this paragraph: added and removed subscriptions.
         self._lock = threading.Lock()
         self._pending: list[pa.Table] = []
         self._removed: set[int] = set()
         self._count = 0
         self._classes: Counter[RadiusClass] = Counter()
-        #: Those who left whose radius class is not known yet, so that `_classes` still counts them.
+        #: Ended subscriptions whose radius class is not known yet, so that `_classes` still counts them.
         self._unclassed: set[int] = set()
-        #: Guards what is in this paragraph: what Spark has. Held while Spark works.
+        #: Guards this paragraph: Spark's copies. Held while Spark works.
         self._view_lock = threading.Lock()
         self._tiers: tuple[_Tier, ...] = ()
         self._newcomers = self._schema.empty_table()
@@ -107,7 +107,7 @@ class ChannelSubscriptions:
         self._view: str | None = None
         self._former_view: str | None = None
         self._is_closed = False
-        #: The tiers when there was last nothing to merge, and how many had left by then.
+        #: The tiers when there was last nothing to merge, and how many subscriptions had ended by then.
         self._looked_at: tuple[_Tier, ...] | None = None
         self._removed_then = 0
 
@@ -136,12 +136,12 @@ class ChannelSubscriptions:
                 self._unclassed |= gone
 
     def radius_classes(self) -> Counter[RadiusClass]:
-        """How many subscriptions each radius class has at most. A view that was made before has no other classes."""
+        """An upper bound on the subscriptions of each radius class. An earlier view has no other classes."""
         with self._lock:
             return Counter(self._classes)
 
     def without_removed(self, output: pa.Table) -> pa.Table:
-        """Results, less those of subscriptions that ended while the run was under way or since the last merge."""
+        """Results without those of subscriptions that ended during the run or since the last merge."""
         if output.num_rows == 0 or not self._removed:
             return output
         ids = output.column("subscription")
@@ -151,8 +151,8 @@ class ChannelSubscriptions:
         return output.filter(pc.invert(pc.is_in(ids, value_set=pa.array(gone, pa.int64())))) if gone else output
 
     def view(self) -> str:
-        """The name of a Spark view of all subscriptions there are now. Only a run may call it, and runs of a channel
-        follow each other: the view stays as it is until the next call, or until the run has ended."""
+        """The name of a Spark view of all current subscriptions. Only a run may call it, and runs of a channel follow
+        each other: the view stays as it is until the next call, or until the run has ended."""
         with self._view_lock:
             with self._lock:
                 pending = list(self._pending)
@@ -164,8 +164,8 @@ class ChannelSubscriptions:
     def merge(self, between_runs: AbstractContextManager[object]) -> bool:
         """Merge tiers, if it is time; False if there was nothing to do.
 
-        Everything that takes long happens beside the runs. The result takes its place inside of `between_runs`, which
-        keeps runs from beginning. If Spark fails on the way, nothing has changed. Only one thread may merge.
+        All slow work happens beside the runs. The new tier replaces the old ones inside `between_runs`, which keeps
+        runs from beginning. If Spark fails on the way, nothing has changed. Only one thread may merge.
         """
         if self._must_settle_classes():
             self._settle_classes()
@@ -203,11 +203,11 @@ class ChannelSubscriptions:
                 self._view = None
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    # What Spark has
+    # Spark's copies
 
     def _take_in(self, pending: Sequence[pa.Table]) -> None:
-        """Make the pending rows part of the view. If Spark fails on the way nothing has changed, so that the next run
-        tries again: rows taken for done would miss their results, rows taken twice would get them twice."""
+        """Make the pending rows part of the view. If Spark fails on the way, nothing has changed and the next run tries
+        again: rows wrongly taken as added would miss their results, rows added twice would get them twice."""
         newcomers = pa.concat_tables([self._newcomers, *pending])
         if newcomers.num_rows <= MAX_INLINE_NEWCOMERS:
             self._publish(self._tiers, newcomers, self._spark.createDataFrame(newcomers))
@@ -224,8 +224,8 @@ class ChannelSubscriptions:
         self._drop_former_view()
 
     def _publish(self, tiers: tuple[_Tier, ...], newcomers: pa.Table, newcomers_frame: DataFrame) -> None:
-        # The newcomers are always part of it, also if there are none: with the view of a single tier, Spark would drop
-        # that tier from its memory too.
+        # The new subscriptions are always part of the view, even if there are none: with the view of a single tier,
+        # Spark would drop that tier from its memory too.
         frame = newcomers_frame
         for tier in reversed(tiers):
             frame = tier.frame.unionAll(frame)
@@ -240,7 +240,7 @@ class ChannelSubscriptions:
             self._spark.catalog.dropTempView(name)
 
     def _new_tier(self, tables: Iterable[pa.Table], rows: int) -> _Tier:
-        """Rows in files and in Spark's memory; `rows` says how many there will be."""
+        """Rows in files and in Spark's memory; `rows` is their number."""
         files: list[Path] = []
         first_ids, last_ids = [], []
         count = 0
@@ -265,7 +265,7 @@ class ChannelSubscriptions:
         return _Tier(tuple(files), frame, count, min(first_ids), max(last_ids))
 
     def _file_count(self, rows: int) -> int:
-        """A multiple of the cores, so that Spark gives each core as many rows; one for few rows."""
+        """A multiple of the cores, so that each core gets the same number of rows; one for few rows."""
         if rows < _SPREAD_ROWS:
             return 1
         return -(-rows // (_MAX_FILE_ROWS * self._cores)) * self._cores
@@ -322,13 +322,13 @@ class ChannelSubscriptions:
         return count_classes([column.to_numpy() for column in columns])
 
     def _must_settle_classes(self) -> bool:
-        """Whether so many have left that a class may have gone with them."""
+        """Whether so many subscriptions have ended that a class may have become empty."""
         with self._lock:
             counts = [count for count in self._classes.values() if count > 0]
             return len(counts) > 1 and len(self._unclassed) >= min(counts)
 
     def _settle_classes(self) -> None:
-        """Find the radii of those who left, and count them no more."""
+        """Find the radii of ended subscriptions, and stop counting them."""
         with self._view_lock, self._lock:
             tables, tiers, wanted = [self._newcomers, *self._pending], self._tiers, set(self._unclassed)
         value_set = pa.array(wanted, pa.int64())
@@ -345,7 +345,7 @@ class ChannelSubscriptions:
 
 
 def _size(tier: _Tier, gone: _Ids) -> TierSize:
-    """Ids ascend from tier to tier with few exceptions, so those between its first and last are its own."""
+    """Ids ascend from tier to tier with few exceptions, so ended ids between a tier's first and last belong to it."""
     return TierSize(tier.rows, min(max(0, _between(tier, gone) - tier.others_removed), tier.rows))
 
 

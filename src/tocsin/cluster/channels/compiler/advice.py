@@ -1,6 +1,6 @@
-"""What to write instead: for everything that is refused and that people commonly try (pure).
+"""What to write instead of the refused constructs that people commonly try (pure).
 
-Each entry says why it is not there, where that is not plain, and what does the work.
+Each entry names what does the work and, where it is not obvious, why the construct is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ON_FUNCTIONS = {
     for name in names.lower().split()
 }
 
-#: By the name of sqlglot's class and, after a dot, the part of it that is filled.
+#: Keys are the name of sqlglot's class and, after a dot, the argument that is set.
 _ON_NODES = {
     "RegexpLike": f"regular expressions (REGEXP, RLIKE) are not allowed: {_PATTERN}",
     "RegexpILike": f"regular expressions are not allowed: {_PATTERN}",
@@ -83,7 +83,7 @@ _DATASETS = "a table is a DATASET here"
 _CLASSES = "permission classes need no statement: `tocsin users add --permission NAME` puts a user into one"
 _OWN = "to show each user what is theirs, declare (user_id STRING IS USER)"
 _GRANT = "GRANT SUBSCRIBE ON CHANNEL name TO CLASS name (or TO ALL)"
-#: How each statement is written, by its first words: for who has left something out.
+#: How each statement is written, by its first words. Shown when an author has left something out.
 _FORMS = {
     "CREATE DATASET": "CREATE ACTIVE DATASET name (column TYPE, ..., PRIMARY KEY (column, ...))",
     "CREATE FEED": "CREATE FEED name INTO dataset FROM HTTP (or FROM FOLDER 'folder')",
@@ -110,7 +110,7 @@ _FORMS = {
     "REVOKE PUBLISH": "REVOKE PUBLISH ON FEED name FROM PUBLISHER name",
     "REVOKE": "REVOKE SUBSCRIBE ON CHANNEL name FROM CLASS name, or REVOKE PUBLISH ON FEED name FROM PUBLISHER name",
 }
-#: By the word before ("" at the beginning of a statement) and the word itself.
+#: Keys are the word before ("" at the beginning of a statement) and the word itself.
 _ON_WORDS = {
     ("", "UPDATE"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
     ("", "MERGE"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
@@ -185,8 +185,8 @@ def on_function(name: str, allowed: Iterable[str]) -> str:
 
 
 def on_unknown_column(name: str, known: Iterable[str]) -> str:
-    """To follow the message that there is no such column; `now` without parentheses is a function to its author, and
-    a word that is like no column may be a text to them."""
+    """Follows the message that there is no such column. The author may have meant `now` without parentheses as a
+    function, and a word that resembles no column as a text."""
     if reason := _ON_FUNCTIONS.get(name.lower()):
         return f"; as a function it is not allowed: {reason}"
     return did_you_mean(name, known) or f"; a text is written in quotes: '{name}'"
@@ -198,13 +198,13 @@ def on_node(kind: str, part: str = "") -> str | None:
 
 
 def on_word(before: str, word: str, allowed: Iterable[str]) -> str:
-    """To follow the message that a word was not expected."""
+    """Follows the message that a word was not expected."""
     advice = _ON_WORDS.get((before.upper(), word.upper()))
     return f"; {advice}" if advice else did_you_mean(word, allowed)
 
 
 def on_form(read: str) -> str:
-    """To follow a message about a statement of which these words were read already: how it is written.
+    """Follows a message about a statement that begins with the words `read`: how the statement is written.
 
     >>> on_form("PAUSE Late")
     '; write PAUSE CHANNEL name'

@@ -1,8 +1,8 @@
 """What a query may be: one SELECT, built from allowed pieces only, over relations of the catalogue.
 
-Nothing is run to be checked. Every node of the tree must be of a class listed in `NODES`, with no part that isn't
-listed beside it; every function must be in the allow-list; names are then resolved against the catalogue.
-A construct nobody thought of is therefore refused.
+Checking runs nothing. Every node of the tree must be of a class listed in `NODES` and have only the arguments listed
+beside it. Every function must be in the allow-list. Names are then resolved against the catalogue. So a construct that
+nobody thought of is refused.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from tocsin.model.catalogue import Dataset, Parameter
 from tocsin.model.schema import SEQUENCE_COLUMN
 
 MAX_QUERY_LENGTH = 100_000
-#: A query within its bounds has some four words and signs for each of its parts; parsing this many takes half a second.
+#: A query within its bounds has some four tokens for each of its nodes; parsing this many takes half a second.
 MAX_TOKENS = 5 * MAX_SIZE
-#: How many binary operators (AND, +, ...) a chain may have, and how deeply all else may be nested. Generating SQL takes
-#: some four Python frames for each level of a nest, and Spark's parser recurses as deeply.
+#: How many binary operators (AND, +, ...) a chain may have, and how deeply everything else may be nested. Generating
+#: SQL takes some four Python frames for each level of nesting, and Spark's parser recurses as deeply.
 MAX_CHAIN = 300
 MAX_NESTING = 64
-#: For LIMIT and OFFSET: Spark counts rows in 32 bits, and both are added.
+#: For LIMIT and OFFSET: Spark counts rows in 32 bits, and adds the two.
 MAX_COUNT = 1_000_000_000
 #: More than a DECIMAL's 38 digits, and any DOUBLE in full.
 MAX_NUMBER_LENGTH = 64
 
-#: Every node class a query may hold, and which of its parts may be filled.
+#: Every node class that a query may hold, and which of its arguments may be set.
 NODES: dict[type[exp.Expr], frozenset[str]] = {
     node: frozenset(parts.split())
     for node, parts in {
@@ -154,7 +154,7 @@ class CheckedQuery:
 def check_query(
     sql: str, *, parameters: Sequence[Parameter], datasets: Mapping[str, Dataset], channel: bool
 ) -> CheckedQuery:
-    """Refuse `sql`, pointing at the place, unless it is a query that may run. `datasets` go by lower-case name."""
+    """Refuse `sql`, with the position, unless it is a query that may run. `datasets` go by lower-case name."""
     source = Source(sql)
     if len(sql) > MAX_QUERY_LENGTH:
         raise source.error(f"the query is too long: {len(sql):,} characters; at most {MAX_QUERY_LENGTH:,} are allowed")
@@ -170,7 +170,7 @@ def check_query(
         _refuse_deep(tree, source)
         _Checker(source, tokens, {parameter.name.lower(): parameter for parameter in parameters}, channel).check(tree)
         tree, columns = resolve(tree, source, datasets)
-        _refuse_deep(tree, source)  # again, for WITH has been expanded
+        _refuse_deep(tree, source)  # again, because WITH has been expanded
     except RecursionError:
         raise source.error("nested too deeply", 0) from None
     return CheckedQuery(source, tree, columns)
@@ -371,7 +371,7 @@ class _Checker:
             raise self._error(node, f"{_spoken(node)} needs a whole number up to {MAX_COUNT:,}")
 
     def _offset(self, node: exp.Expr) -> int:
-        """Where a node is; `$name` and `@name` are found by their signs, for sqlglot forgets where they were."""
+        """Where a node is. `$name` and `@name` are found by their signs, because sqlglot forgets their offsets."""
         if not isinstance(node, exp.Parameter):
             return offset_of(node)
         return next((offset for sign in "$@" if (offset := self._marker(sign, node.name)) >= 0), -1)
@@ -383,7 +383,7 @@ class _Checker:
         return self.source.forbidden(message, offset_of(node))
 
 
-#: What must hold of a node beyond its class and parts.
+#: Checks of a node beyond its class and arguments.
 _CHECKS: dict[type[exp.Expr], Callable[[_Checker, Any], None]] = {
     exp.Anonymous: _Checker.check_function,
     exp.Identifier: _Checker.check_identifier,
@@ -409,7 +409,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[_Checker, Any], None]] = {
 
 
 def _literal_number(node: exp.Expr) -> int | float | None:
-    """The value of a number that is written as such, with or without a minus; None for anything else."""
+    """The value of a literal number, with or without a minus; None for anything else."""
     sign, literal = (-1, node.this) if isinstance(node, exp.Neg) else (1, node)
     if not isinstance(literal, exp.Literal) or literal.is_string or len(literal.this) > MAX_NUMBER_LENGTH:
         return None
@@ -420,7 +420,7 @@ def _literal_number(node: exp.Expr) -> int | float | None:
 
 
 def _is_number(text: object) -> bool:
-    """A plain decimal number; ASCII only, for Python's float() reads far more than Spark."""
+    """A plain decimal number; ASCII only, because Python's float() reads far more than Spark."""
     digits = str(text)
     try:
         float(digits)

@@ -1,7 +1,7 @@
 """From text and catalogue to Spark SQL: pure, no session needed.
 
-A channel becomes one query that answers for all its subscriptions; `sets` and `joins` hold how. What is handed to
-Spark is generated from the checked tree, never the author's text.
+A channel becomes one query that answers for all its subscriptions; `sets` and `joins` say how. Spark gets SQL that is
+generated from the checked tree, never the author's text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CompiledChannel:
     #: All datasets the body reads, and those whose new rows it runs over: all, if the body has no is_new.
     datasets: tuple[str, ...]
     windows: tuple[str, ...]
-    #: The same query, written for few subscriptions; given if a radius is a parameter.
+    #: The same query, written for few subscriptions; set if a radius is a parameter.
     parts_for_few: tuple[Part, ...] = ()
 
     @property
@@ -54,17 +54,17 @@ class CompiledChannel:
 
     @property
     def radius_parameters(self) -> tuple[str, ...]:
-        """The parameters whose values among the subscriptions set cell sizes."""
+        """The parameters whose values, over all subscriptions, determine cell sizes."""
         return tuple(sorted({part.parameter for part in self.parts if isinstance(part, CellSize)}))
 
     def render(self, names: Mapping[Relation, str], cell_sizes: Mapping[str, float], *, broadcast: bool = True) -> str:
-        """The SQL. `broadcast=False` leaves out the hints, for windows too large to be copied to every executor."""
+        """The SQL. `broadcast=False` leaves out the hints, for windows that are too large to copy to every executor."""
         return template.render(self.parts, names, cell_sizes, broadcast=broadcast)
 
     def render_groups(
         self, names: Mapping[Relation, str], groups: Sequence[RadiusGroup], *, broadcast: bool = True
     ) -> str:
-        """The SQL for subscriptions that are split by their radii: a branch for each group, one query in all."""
+        """The SQL for subscriptions that are split by radius: one query with a branch for each group."""
         return "\nUNION ALL\n".join(
             f"({branch})" if len(groups) > 1 else branch
             for branch in (self._branch(names, group, broadcast) for group in groups)
@@ -75,14 +75,14 @@ class CompiledChannel:
             mine = f"(SELECT * FROM {names[template.SUBSCRIPTIONS]} WHERE {group.condition})"
             names = {**names, template.SUBSCRIPTIONS: mine}
         if group.is_few:
-            # The hint is on the subscriptions, and they are few whatever the window holds.
+            # The hint is on the subscriptions, which are few however large the window is.
             return template.render(self.parts_for_few, names, group.cell_sizes, broadcast=True)
         return self.render(names, group.cell_sizes, broadcast=broadcast)
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledSelect:
-    """A query to look around with; all its relations are FULL."""
+    """A one-off query; all its relations are FULL."""
 
     parts: tuple[Part, ...]
     columns: tuple[Output, ...]
@@ -98,7 +98,7 @@ class CompiledSelect:
 
 @dataclass(slots=True)
 class _Draft:
-    """A channel on its way from text to SQL: what the steps have found so far."""
+    """A channel on its way from text to SQL, with everything that the steps have found so far."""
 
     channel: Channel
     datasets: Mapping[str, Dataset]
@@ -112,7 +112,7 @@ class _Draft:
 
 
 def _check(draft: _Draft) -> None:
-    """Only what is known to be harmless passes, and each column knows its relation."""
+    """Let only known, harmless constructs pass, and qualify each column with its relation."""
     channel = draft.channel
     checked = check_query(channel.body, parameters=channel.parameters, datasets=draft.datasets, channel=True)
     draft.source, draft.tree, draft.columns = checked.source, checked.tree, checked.columns
@@ -142,7 +142,7 @@ def _write_for_few(draft: _Draft) -> None:
         draft.parts_for_few = _written(draft, few_subscriptions=True)
 
 
-#: From text to SQL, in this order.
+#: The steps from text to SQL, in order.
 STEPS: tuple[Callable[[_Draft], None], ...] = (_check, _find_datasets, _find_windows, _write_for_many, _write_for_few)
 
 
@@ -169,7 +169,7 @@ def _written(draft: _Draft, *, few_subscriptions: bool) -> tuple[Part, ...]:
 
 
 def compile_select(sql: str, datasets: Mapping[str, Dataset]) -> CompiledSelect:
-    """Raises StatementError, pointing at the place, if `sql` is not a query that may run."""
+    """Raises StatementError, with the position, if `sql` is not a query that may run."""
     catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
     checked = check_query(sql, parameters=(), datasets=catalogue, channel=False)
     read = _datasets_of(checked.tree)

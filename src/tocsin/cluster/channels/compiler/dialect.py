@@ -1,8 +1,8 @@
 """The SQL dialect of statements and queries: Spark's, made strict.
 
-Three things differ from sqlglot's Spark dialect. Functions keep the name and the arguments they were written
-with, so the allow-list of functions is a list of names. String literals are decoded here, with few escapes, and
-written back here, so no text can leave its quotes. And what reaches Spark is always generated from the tree.
+Three things differ from sqlglot's Spark dialect. Functions keep the name and the arguments they were written with, so
+the allow-list of functions is a list of names. This module decodes string literals, with few escapes, and writes them
+back, so no text can leave its quotes. And Spark only ever gets SQL that is generated from the tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tocsin.errors import ForbiddenSql, StatementError
 
-#: sqlglot's parser takes some 17 Python frames for each level of parentheses; Python's limit is 1,000.
+#: sqlglot's parser uses some 17 Python frames for each level of parentheses; Python's limit is 1,000.
 MAX_DEPTH = 32
 
 MAX_NAME_LENGTH = 64
@@ -38,9 +38,9 @@ class ChannelSql(Spark):
     """Spark SQL in which every function call stays an `Anonymous` node."""
 
     class Tokenizer(Spark.Tokenizer):
-        # Else sqlglot swallows the rest of a SHOW or EXPLAIN as one string.
+        # Otherwise sqlglot reads the rest of a SHOW or EXPLAIN as one string.
         COMMANDS: ClassVar[set[TokenType]] = set()
-        # As in Spark 4, a doubled quote stands for one; `decode_string` has the last word.
+        # As in Spark 4, a doubled quote stands for one; `decode_string` decides.
         STRING_ESCAPES: ClassVar[list[str]] = ["'", '"', "\\"]
 
     class Parser(SparkParser):
@@ -87,12 +87,12 @@ def quote_name(name: str) -> str:
 
 
 def quote_string(value: str) -> str:
-    """`value` as a Spark string literal. `${` is broken up, for Spark substitutes variables inside literals too."""
+    """`value` as a Spark string literal. `${` is split, because Spark substitutes variables inside literals too."""
     return "'" + "".join(_WRITTEN.get(char, char) for char in value).replace("${", "$\\{") + "'"
 
 
 def read_number(text: str) -> int | float:
-    """A NUMBER token's value. Raises ValueError for what is not finite or not plain."""
+    """A NUMBER token's value. Raises ValueError if it is not finite or not plain."""
     try:
         return int(text)
     except ValueError:
@@ -144,14 +144,14 @@ def tokenize(source: Source) -> list[Token]:
 
 
 def _without_end(text: str) -> tuple[int, str]:
-    """Where the string, name or comment begins that has no end."""
+    """Where the unterminated string, name or comment begins."""
     for found in _PIECES.finditer(text):
         if found.lastgroup is not None:
             return found.start(), _WITHOUT_END[found.lastgroup]
     return -1, "a string, a name in backticks or a comment has no end"
 
 
-#: Pieces that are whole, and then, named, those that begin and don't end.
+#: Complete pieces first, then, as named groups, pieces that begin and don't end.
 _PIECES = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
     r"""|(?P<comment>/\*)|(?P<string>['"])|(?P<name>`)""",
@@ -178,7 +178,7 @@ _ODD_LITERALS = {
 
 
 def decode_string(source: Source, token: Token) -> str:
-    """What a string literal stands for; escapes that Spark and sqlglot might read differently are refused."""
+    """The value of a string literal. Escapes that Spark and sqlglot might read differently are refused."""
     raw = source.text[token.start : token.end + 1]
     quote = raw[0]
     if quote not in "'\"" or raw[-1] != quote or len(raw) < 2:
@@ -217,7 +217,7 @@ def parse_query(source: Source, tokens: Sequence[Token]) -> exp.Expr:
     except RecursionError:
         raise source.error("nested too deeply", 0) from None
     except Exception:  # noqa: BLE001
-        # sqlglot trips over some nonsense with whatever its own code raises, e.g. AttributeError for `{a:}`.
+        # sqlglot fails on some nonsense with whatever its own code raises, e.g. AttributeError for `{a:}`.
         raise source.error("not valid SQL", 0) from None
     if len(trees) != 1 or trees[0] is None:
         raise source.forbidden("exactly one query is allowed", 0)

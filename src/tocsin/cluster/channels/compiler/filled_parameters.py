@@ -1,4 +1,4 @@
-"""Parameters that brokers fill in: whether a broker has filled in those that the channel has now (pure)."""
+"""Parameters that brokers fill in: checks that a broker has filled in those that the channel has now (pure)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tocsin.model.catalogue import Channel, FilledBy, ParameterValue
 
 
 def check_filled(channel: Channel, filled: Iterable[str]) -> None:
-    """Raises FilledOtherwise if a broker that has `filled` these in remembers another channel of that name."""
+    """Raises FilledOtherwise if `filled` differs: the broker remembers another channel of that name."""
     wanted = channel.filled
     if {name.lower() for name in filled} != {name.lower() for name in wanted}:
         shown = ", ".join(f"{name} IS {source}" for name, source in wanted.items()) or "none"
@@ -19,7 +19,7 @@ def check_filled(channel: Channel, filled: Iterable[str]) -> None:
 
 
 def check_class(channel: Channel, values: Sequence[ParameterValue], permission: str) -> None:
-    """Raises InvalidValue if a parameter that is the permission class has another value than that."""
+    """Raises InvalidValue if a parameter that is `IS CLASS` has a value other than `permission`."""
     for parameter, value in zip(channel.parameters, values, strict=True):
         if parameter.filled_by is FilledBy.CLASS and value != permission:
             raise InvalidValue(

@@ -1,8 +1,8 @@
 """The functions a query may call: an allow-list.
 
-Left out on purpose: whatever reaches out of the query (`reflect`, `java_method`, `input_file_name`,
-`current_user`), is not the same when a run is repeated (`rand`, `uuid`, `now`), can fail or stall a run at will
-(`raise_error`, regular expressions) or makes much out of little (`repeat`, `sequence`, `space`). Functions that
+Left out on purpose: functions that reach out of the query (`reflect`, `java_method`, `input_file_name`,
+`current_user`), that differ when a run is repeated (`rand`, `uuid`, `now`), that can fail or stall a run at will
+(`raise_error`, regular expressions), or that produce much from little (`repeat`, `sequence`, `space`). Functions that
 take a function are left out for simplicity.
 """
 
@@ -20,7 +20,7 @@ DISTANCE = "distance"
 WITHIN = "within"
 OWN_ARGUMENTS = {IS_NEW: 1, DISTANCE: 4, WITHIN: 5}
 
-#: Grouped as in the reference (docs/reference/statements.md), which a test holds against this table.
+#: Grouped as in the reference (docs/reference/statements.md); a test compares the two.
 SCALAR_GROUPS: dict[str, str] = {
     "conditions": """
         coalesce equal_null if ifnull isnan isnotnull isnull nanvl nullif nvl nvl2
@@ -75,8 +75,8 @@ AGGREGATES = frozenset(AGGREGATE_NAMES.split())
 WINDOW_ONLY = frozenset(WINDOW_NAMES.split())
 ALLOWED = SCALARS | AGGREGATES | WINDOW_ONLY | OWN_ARGUMENTS.keys()
 
-#: Numbers that decide how much a function makes or how long it takes: which argument, and what it may be. They must be
-#: literals, so that it is known before a run.
+#: Numbers that determine how much a function produces or how long it takes: which argument, and its allowed range. They
+#: must be literals, so that the cost is known before a run.
 BOUNDED_NUMBERS: dict[str, tuple[int, float, float]] = {
     "lpad": (1, 0, 1_000),
     "rpad": (1, 0, 1_000),
@@ -87,15 +87,15 @@ BOUNDED_NUMBERS: dict[str, tuple[int, float, float]] = {
     "ceiling": (1, -38, 38),
     "floor": (1, -38, 38),
     "format_number": (1, 0, 38),
-    # The relative error: half of it needs four times the memory, and Spark generates code for each word of it.
+    # The relative error: halving it takes four times the memory, and Spark generates code for each word of that memory.
     "approx_count_distinct": (1, 0.02, 1),
     "approx_percentile": (2, 1, 100_000),
     "percentile_approx": (2, 1, 100_000),
 }
-#: Those that do nothing without it.
+#: Functions that do nothing without that number.
 NEED_NUMBER = frozenset({"lpad", "rpad", "format_number"})
 
-#: Texts that are written again and again, and so must be literals: which arguments.
+#: Texts that a function writes many times, and which must therefore be literals: which arguments.
 REPEATED_TEXTS: dict[str, tuple[int, ...]] = {"replace": (2,), "array_join": (1, 2), "concat_ws": (0,)}
 MAX_REPEATED_TEXT = 100
 

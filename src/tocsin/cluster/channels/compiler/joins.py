@@ -1,8 +1,8 @@
 """The FROM clause of a set-oriented query: in which order relations and subscriptions are joined.
 
-Without statistics Spark keeps the order it is given, so the order here is the plan: begin with what is new, then
-take the relation that multiplies the rows least. The subscriptions come as soon as an equality links them to a
-key; the rows found by then are few, so they are the side to broadcast.
+Without statistics Spark keeps the order it is given, so the order here is the plan: begin with the relation of new
+rows, then take the relation that multiplies the rows least. The subscriptions are joined as soon as an equality links
+them to a key; few rows have been found by then, so those are the side to broadcast.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _CANDIDATES = "_candidates"
 @dataclass(frozen=True, slots=True)
 class FromClause:
     sql: str
-    #: The conditions that WHERE must still hold.
+    #: The conditions that are left for WHERE.
     where: list[exp.Expr]
-    #: The relation whose `_subscription` says whose row it is.
+    #: The relation whose `_subscription` tells which subscription a row belongs to.
     anchor: str
     #: Relations worth broadcasting.
     small: list[str]
@@ -80,7 +80,8 @@ def from_clause(
     """`keyed` holds the SQL of subqueries that carry `_subscription` themselves.
 
     Columns in `select` may be renamed, in place, to follow their relations into a subquery. For few subscriptions the
-    order is another: they come first, bring the rows that belong to them, and are compared with what is new.
+    order differs: the subscriptions come first, then the rows that belong to them, and these are compared with the new
+    rows.
     """
     return _FromBuilder(select, keyed, source, datasets, few_subscriptions).build()
 
@@ -92,7 +93,7 @@ class _FromBuilder:
     source: Source
     datasets: Mapping[str, Dataset]
     few_subscriptions: bool
-    #: SQL written so far, and which aliases it already joins.
+    #: The SQL written so far, and the aliases that it joins.
     lines: list[str] = field(default_factory=list)
     joined_aliases: set[str] = field(default_factory=set)
     small: list[str] = field(default_factory=list)
@@ -107,10 +108,10 @@ class _FromBuilder:
             return self._subscriptions_first(joins, conditions)
         return self._ordered(joins, conditions)
 
-    # Where the order must stay as written
+    # Where the written order must stay
 
     def _as_written_first(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
-        """RIGHT and FULL joins mean the same for every subscription only if none of them sees one."""
+        """RIGHT and FULL joins mean the same for every subscription only if none of the joins uses a parameter."""
         nodes = _from_nodes(self.select)
         if self.keyed or any(SUBSCRIBED in _aliases(join) for join in joins) or any(map(_has_parameters, nodes)):
             message = "beside a RIGHT or FULL JOIN, parameters are allowed in WHERE and SELECT only"
@@ -122,7 +123,7 @@ class _FromBuilder:
         return FromClause("\n".join(self.lines), conditions, SUBSCRIBED, [])
 
     def _subscriptions_first(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
-        """LATERAL subqueries see what stands to their left, and may use parameters."""
+        """LATERAL subqueries see the relations to their left, and may use parameters."""
         first, *_ = _from_nodes(self.select)
         self.lines.append(f"FROM {_subscriptions().from_sql()}")
         self.joined_aliases.add(SUBSCRIBED)
@@ -148,7 +149,7 @@ class _FromBuilder:
         self.lines.append(f"{verb} {item.from_sql()}{spelled}")
         self.joined_aliases.add(item.alias)
 
-    # Where the compiler orders
+    # Where the compiler chooses the order
 
     def _ordered(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
         free = next((index for index, join in enumerate(joins) if _is_outer(join)), len(joins))
@@ -172,7 +173,7 @@ class _FromBuilder:
         return FromClause("\n".join(self.lines), where + late, anchor, self.small)
 
     def _anchor(self, items: list[_Item]) -> str:
-        """The subscriptions themselves, unless a subquery brings them along and no parameter is used beside it."""
+        """The subscriptions themselves, unless a subquery brings them along and no parameter is used outside it."""
         carriers = [item.alias for item in items if item.alias in self.keyed]
         uses = any(column.table == SUBSCRIBED for column in self.select.find_all(exp.Column))
         return carriers[0] if carriers and not uses else SUBSCRIBED
@@ -198,7 +199,7 @@ class _FromBuilder:
     def _join_in_order(
         self, items: list[_Item], conditions: list[exp.Expr], later: list[exp.Join], late: list[exp.Expr]
     ) -> list[exp.Expr]:
-        """Write the joins; the conditions on single relations are left for WHERE."""
+        """Write the joins; conditions on single relations are left for WHERE."""
         waiting = list(items)
         item = next((new for new in waiting if new.holds_new), waiting[0])
         small = [new.alias for new in items if new.holds_new and new.alias not in self.keyed and len(items) > 1]
@@ -226,7 +227,7 @@ class _FromBuilder:
         return complete and len(aliases) > 1 and condition.find(exp.Query) is None
 
     def _growth(self, item: _Item, conditions: list[exp.Expr], items: list[_Item]) -> int:
-        """How much joining this relation next is likely to multiply the rows: lower is better."""
+        """How much joining this relation next probably multiplies the rows: lower is better."""
         keys = {other.alias: _key(other) for other in items}
         by_key: set[str] = set()
         growth = 9 if not item.is_subscriptions else 10
@@ -252,7 +253,7 @@ class _FromBuilder:
     def _gather_candidates(
         self, conditions: list[exp.Expr], later: list[exp.Join], late: list[exp.Expr]
     ) -> list[exp.Expr]:
-        """Put what is joined so far into a subquery, which can then be broadcast as a whole."""
+        """Put everything joined so far into a subquery, which can then be broadcast as a whole."""
         inside = [condition for condition in conditions if _aliases(condition) <= self.joined_aliases]
         outside = [condition for condition in conditions if condition not in inside]
         written = f" WHERE {_anded(inside)}" if inside else ""
@@ -336,7 +337,7 @@ def _equated(condition: exp.Expr) -> tuple[set[str], set[str]]:
 
 
 def _exact_pairs(items: list[_Item], conditions: list[exp.Expr]) -> frozenset[frozenset[str]]:
-    """What is new, paired with the subscriptions and with each relation of which they have one row by its key."""
+    """The relations of new rows, paired with the subscriptions and with each relation whose key they determine."""
     by_key: dict[str, set[str]] = {}
     for condition in conditions:
         for own, others in _sides(condition):

@@ -1,8 +1,8 @@
 """Near-queries: `distance`, `within`, and the grid that makes `within` an equi-join.
 
-The plane is cut into square cells at least half a radius wide. The smaller side of a near-join is repeated for
-each of the 5 x 5 cells around it, the other side keeps its one cell, and both meet on the cell; the exact test
-follows. Cell sizes are powers of two, so dividing by them is exact, and strictly above half the radius, so that
+The plane is cut into square cells at least half a radius wide. The smaller side of a near-join is repeated for each of
+the 5 x 5 cells around it, the other side keeps its one cell, and both are joined on the cell; the exact test follows.
+Cell sizes are powers of two, so that dividing by them is exact. They are strictly above half the radius, so that
 rounding in the exact test can't reach a cell further. A cell is one BIGINT: Spark joins on it alone.
 """
 
@@ -20,21 +20,21 @@ from tocsin.cluster.channels.compiler.template import CellSize, mark, number
 from tocsin.model.schema import NUMBERS, ColumnType
 
 CELL_COLUMN = "_cell"
-#: Cells to each side of the own one. With cells of half a radius, 2 measured best (142 ms against 228 with 1).
+#: Cells on each side of a point's own. With cells of half a radius, 2 measured best (142 ms against 228 with 1).
 REACH = 2
 #: Coordinates of cells wrap around at this number, so two of them fit into 62 bits however far out a point lies.
-#: Points that meet by wrapping fail the exact test.
+#: Points that are joined because of wrapping fail the exact test.
 CELLS_AROUND = 2**31
-#: Finer cells would only serve radii below a millionth; a radius of zero needs some size.
+#: Finer cells would only serve radii below a millionth; a radius of zero needs a size too.
 SMALLEST_CELL = 2.0**-20
 #: Beyond this radius every point lies in cell 0, and the exact test decides.
 LARGEST_RADIUS = 2.0**1000
-#: How much more than half a radius a cell is wide, so that rounding in the exact test can't reach a cell further.
+#: A cell is wider than half a radius by this much, so that rounding in the exact test can't reach a cell further.
 MARGIN = 1 + 2.0**-40
 
 
 def cell_size_for(max_radius: float) -> float:
-    """A power of two, a little more than half of `max_radius` or larger; so text made with it seldom changes.
+    """A power of two, a little more than half of `max_radius` or larger. So the generated text seldom changes.
 
     >>> [cell_size_for(radius) for radius in (0, 500, 511, 512, 2000)]
     [9.5367431640625e-07, 256.0, 256.0, 512.0, 1024.0]
@@ -67,7 +67,7 @@ class Explosion:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """How a near-join is made: `condition` joins on the cell, `exploded` is the relation to repeat."""
+    """How a near-join is made: `condition` joins on the cell, `exploded` is the relation that is repeated."""
 
     condition: exp.Expr
     exploded: str
@@ -90,11 +90,11 @@ def near_cells(
     equated: frozenset[frozenset[str]] = frozenset(),
     exact: frozenset[frozenset[str]] = frozenset(),
 ) -> list[Cells]:
-    """Cells for each `within` that links two relations of `preference`: the lower its number, the smaller a relation.
+    """Cells for each `within` that links two relations of `preference`. A lower number there means a smaller relation.
 
-    A relation is repeated at most once, those `kept` never. Its one repetition goes to the link whose other side is
-    the largest. `equated` are pairs that an equality links already: cells are then worth their price only if the
-    subscriptions are met without repeating them. `exact` are pairs that get no cells for a radius that is a parameter.
+    A relation is repeated at most once, the `kept` ones never. Its one repetition goes to the link whose other side is
+    the largest. `equated` are pairs that an equality links already: cells are worth their price there only if the
+    subscriptions are joined without repeating them. `exact` are pairs that get no cells if the radius is a parameter.
     """
     links = [link for condition in conditions if (link := _link(condition, preference, subscriptions)) is not None]
     links.sort(key=lambda link: -max(preference[alias] for alias in link.points))
@@ -128,7 +128,7 @@ def _link(condition: exp.Expr, preference: Mapping[str, int], subscriptions: str
 
 
 def _owner(x: exp.Expr, y: exp.Expr) -> str:
-    """The one relation that a point's coordinates come from; empty if there isn't exactly one."""
+    """The one relation that a point's coordinates come from; empty if they come from none or several."""
     if any(point.find(exp.Query) for point in (x, y)):
         return ""
     owners = {column.table for point in (x, y) for column in point.find_all(exp.Column)}
@@ -164,7 +164,7 @@ def spell_out(tree: exp.Expr) -> exp.Expr:
 
 
 def spell_out_condition(condition: exp.Expr) -> exp.Expr:
-    """The same for a condition of its own, where NULL counts as false: `within` gets a cheap box in front."""
+    """The same for a separate condition, where NULL counts as false: `within` gets a cheap box test in front."""
     within = condition.unnest()
     if function_name(within) != functions.WITHIN:
         return spell_out(condition)
@@ -190,7 +190,7 @@ def _minus(a: exp.Expr, b: exp.Expr) -> exp.Expr:
 
 
 def _as_double(node: exp.Expr) -> exp.Expr:
-    """Whole numbers would wrap around when subtracted; what is not known to be a DOUBLE is made one."""
+    """Subtracting whole numbers would wrap around, so an operand that is not known to be a DOUBLE is cast to one."""
     if isinstance(node, exp.Literal) or node.meta.get("type") is ColumnType.DOUBLE:
         return _operand(node)
     return exp.Cast(this=node.copy(), to=exp.DataType.build("DOUBLE"))

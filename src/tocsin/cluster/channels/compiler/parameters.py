@@ -1,4 +1,4 @@
-"""Parameter values: data, checked against what a channel declares, and brought into one form so equal asks share."""
+"""Parameter values: data, checked against a channel's declaration and normalised, so that equal subscriptions share."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _whole(value: object, bits: int) -> int:
 def _double(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(number := float(value)):
         raise ValueError
-    return number + 0.0  # -0.0 becomes 0.0: equal asks share.
+    return number + 0.0  # -0.0 becomes 0.0: equal subscriptions share.
 
 
 def _timestamp(value: object) -> str:

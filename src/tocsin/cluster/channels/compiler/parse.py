@@ -1,7 +1,7 @@
-"""Statements from text. The shell of a statement is read here; a query inside it is kept exactly as written.
+"""Statements from text. This module reads a statement's frame and keeps a query inside it exactly as written.
 
-Refuses what is not a statement with the place and what would be allowed. Looks nothing up: whether a dataset
-exists, or a query may run, is decided by those who know the catalogue.
+It refuses any other text, with the position and the words that would be allowed. It looks nothing up: other modules,
+which know the catalogue, decide whether a dataset exists or a query may run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tocsin.model.schema import NUMBERS, RESERVED_PREFIX, Column, ColumnType, Sc
 MAX_SCRIPT_LENGTH = 1 << 20
 MIN_PERIOD_S = 0.1
 MAX_PERIOD_S = 24 * 3600.0
-#: As the coordinator takes them.
+#: The coordinator's limit.
 MAX_CLASS_LENGTH = 255
 
 TYPES = {type_.value: type_ for type_ in ColumnType} | {"INTEGER": ColumnType.INT, "LONG": ColumnType.BIGINT}
@@ -58,7 +58,7 @@ class Script:
     statements: tuple[ScriptStatement, ...]
 
     def locate(self, error: TocsinError, at: int, done: Sequence[str]) -> None:
-        """Say in the error of statement number `at` (from 0) where in the script it is, and what those before did."""
+        """Add to the error of statement `at` (from 0) its position in the script, and what earlier statements did."""
         failed = self.statements[at]
         error.script = _progress(self.source, failed.start, at, len(self.statements), done)
         if isinstance(error, StatementError) and error.text != self.source.text:
@@ -75,7 +75,7 @@ def parse_script(text: str) -> tuple[Statement, ...]:
 
 
 def read_script(text: str) -> Script:
-    """The statements of a script with their places. They are separated by `;`, and comments may stand anywhere."""
+    """The statements of a script with their positions. `;` separates them, and comments may stand anywhere."""
     source = Source(text)
     if len(text.encode("utf-8", "replace")) > MAX_SCRIPT_LENGTH:
         raise StatementError(f"the script is too long: at most {MAX_SCRIPT_LENGTH:,} bytes are allowed")
@@ -92,14 +92,14 @@ def read_script(text: str) -> Script:
         try:
             found.append(ScriptStatement(reader.statement(), tokens[0].start, reader.query_start, reader.declared))
         except StatementError as error:
-            # None has been carried out yet: all are read before.
+            # No statement has been carried out yet: all are read first.
             error.script = _progress(source, tokens[0].start, at, len(written), ())
             raise
     return Script(source, tuple(found))
 
 
 def _progress(source: Source, start: int, at: int, count: int, done: Sequence[str]) -> ScriptProgress | None:
-    """None for a statement that stands alone: there is nothing to tell it from."""
+    """None for a script of one statement: its errors need no number."""
     return ScriptProgress(at + 1, count, source.line_and_column(start)[0], tuple(done)) if count > 1 else None
 
 
@@ -108,14 +108,14 @@ def _offset(text: str, line: int, column: int) -> int:
 
 
 def _words(tokens: Iterable[Token]) -> Iterator[Token]:
-    """The tokens, with keywords of several words, such as PRIMARY KEY, taken apart."""
+    """The tokens, with keywords of several words, such as PRIMARY KEY, split into words."""
     for token in tokens:
         words = token.text.split()
         if len(words) < 2 or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             yield token
             continue
         for number, word in enumerate(words):
-            # The last word keeps the end, for a query's text is cut out by offsets.
+            # The last word keeps the end, because a query's text is cut out by offsets.
             yield Token(TokenType.VAR, word, start=token.start, end=token.end if number else token.start)
 
 
@@ -126,9 +126,9 @@ class _Reader:
     source: Source
     tokens: Sequence[Token]
     index: int = 0
-    #: Where in the source the query inside the statement begins.
+    #: The offset in the source at which the query inside the statement begins.
     query_start: int | None = None
-    #: Where the parameters that it declares are named.
+    #: The offsets of the parameters that the statement declares, by name.
     declared: dict[str, int] = field(default_factory=dict)
 
     def statement(self) -> Statement:
@@ -190,7 +190,7 @@ class _Reader:
         return statements.CreateDataset(Dataset(name, kind, self._schema(kind, columns, key)), if_not_exists)
 
     def _primary_key(self) -> list[tuple[str, int]]:
-        """The key's columns, and where they are named."""
+        """The key's columns, and their positions."""
         self._word("PRIMARY")
         self._word("KEY")
         self._sign("(")
@@ -554,7 +554,7 @@ class _Reader:
         return self.tokens[self.index - 1]
 
     def _form(self, index: int) -> str:
-        """How the statement is written, as far as it is known by the words before `index`."""
+        """How the statement is written, as far as the words before `index` tell."""
         return advice.on_form(" ".join(token.text for token in self.tokens[: min(index, 2)]))
 
     def _text(self, ahead: int = 0) -> str:

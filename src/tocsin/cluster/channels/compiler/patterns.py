@@ -1,14 +1,14 @@
 """LIKE, ILIKE and levenshtein, in time that one long record can't stretch.
 
-Spark turns a pattern with several % into a regular expression that goes back and forth: two % take time with the
-square of a text's length, three with its cube, and nothing interrupts it, so one long record would stop everybody's
-feeds. Such a pattern is spelled out here instead: where its pieces occur, each searched for after the one before it.
-The first place found is always good enough, for what follows then has the most room.
+Spark turns a pattern with several % into a regular expression that backtracks: two % take time with the square of a
+text's length, three with its cube, and nothing interrupts it, so one long record would stop everybody's feeds. Such a
+pattern is spelled out here instead, as a search for each piece after the end of the piece before it. The first
+occurrence always suffices, because it leaves the most room for the rest.
 
-A pattern is pieces with % between them. The first stands at the text's beginning and the last at its end; a piece in
-the middle may stand anywhere, so an _ inside it would need a search that no function of Spark's does: refused.
+A pattern is pieces with % between them. The first piece stands at the text's beginning and the last at its end. A piece
+in the middle may stand anywhere, so an _ inside it would need a search that no function of Spark does: it is refused.
 
-levenshtein takes time with the product of two texts' lengths, so for long ones it is NULL.
+levenshtein takes time with the product of two texts' lengths, so for long texts it is NULL.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tocsin.cluster.channels.compiler.dialect import call
 
 #: Each % is one search through the text. People who write patterns need two or three.
 MAX_WILDCARDS: Final = 8
-#: A search compares this much at each place of a text, at worst.
+#: At worst, a search compares this many characters at each offset of a text.
 MAX_PATTERN_LENGTH: Final = 1_000
 
 #: Comparing two texts of this length takes a few milliseconds.
 MAX_LEVENSHTEIN_LENGTH: Final = 1_000
 
-#: Where a piece ends that was not found: beyond every text, and what is added to it stays below 2^31.
+#: The end of a piece that was not found: beyond every text, and sums with it stay below 2^31.
 _NOWHERE: Final = 2_000_000_000
 
 #: None stands for _, which is any one character.
@@ -42,7 +42,7 @@ class UnsupportedPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A piece in the middle: `text`, with as many characters of any kind around it."""
+    """A piece in the middle: `text`, with this many arbitrary characters before and after it."""
 
     before: int
     text: str
@@ -50,7 +50,7 @@ class _Found:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raises UnsupportedPattern for one that can't be matched in linear time, or that would fail in a run."""
+    """Raises UnsupportedPattern if the pattern can't be matched in linear time, or would fail in a run."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise UnsupportedPattern(f"a LIKE pattern may have at most {MAX_PATTERN_LENGTH:,} characters")
     pieces = _pieces(pattern)
@@ -61,12 +61,12 @@ def check_pattern(pattern: str) -> None:
 
 
 def copies_of_text(node: exp.Like | exp.ILike) -> int:
-    """How often the matched text is written at most: to search for each piece, for the two ends and for its length."""
+    """How often the matched text is written at most: once for each piece, for the two ends and for its length."""
     return int(node.expression.this.count("%")) + 2
 
 
 def spell_out_pattern(node: exp.Like | exp.ILike) -> exp.Expr:
-    """The same condition without a regular expression that goes back and forth. The pattern has been checked."""
+    """The same condition without a regular expression that backtracks. The pattern has been checked."""
     pattern: str = node.expression.this
     if len(_pieces(pattern)) == 1 or _spark_searches_once(pattern):
         return node
@@ -94,18 +94,18 @@ def bounded_levenshtein(node: exp.Expr) -> exp.Expr:
 
 
 def _spark_searches_once(pattern: str) -> bool:
-    """Whether Spark itself only compares the two ends or looks for one piece."""
+    """Whether Spark itself only compares the two ends or searches for one piece."""
     plain = not set("_\\") & set(pattern)
     return plain and (pattern.count("%") == 1 or "%" not in pattern[1:-1])
 
 
 def _at_end(compare: str, cut: str, text: exp.Expr, piece: _Piece) -> list[exp.Expr]:
-    """That a text begins, or ends, with a piece."""
+    """A condition: a text begins, or ends, with a piece."""
     if not piece:
         return []
     if not _is_open(piece):
         return [call(compare, text.copy(), _string(_plain(piece)))]
-    # Without %, so there is nothing to go back for.
+    # Without %, so it never backtracks.
     return [exp.Like(this=call(cut, text.copy(), _number(len(piece))), expression=_string(_written(piece)))]
 
 
@@ -115,7 +115,7 @@ def _end_of(found: _Found, text: exp.Expr, start: exp.Expr) -> exp.Expr:
         return exp.Add(this=start, expression=_number(found.before))
     after = exp.Add(this=start, expression=_number(found.before + 1))
     at = call("locate", _string(found.text), text.copy(), after)
-    # `locate` counts from 1 and says 0 for nowhere; pmod makes that the largest number there is here.
+    # `locate` counts from 1 and gives 0 for nowhere; pmod turns that into the largest number used here.
     index = call("pmod", exp.Sub(this=at, expression=_number(1)), _number(_NOWHERE))
     return exp.Add(this=index, expression=_number(len(found.text) + found.after))
 
@@ -138,7 +138,7 @@ def _pieces(pattern: str) -> list[_Piece]:
 
 
 def _found(piece: _Piece) -> _Found | None:
-    """A piece in the middle as what is searched for; None for an empty one."""
+    """A piece in the middle in the form that is searched for; None for an empty one."""
     if not piece:
         return None
     before = next((index for index, character in enumerate(piece) if character is not None), len(piece))

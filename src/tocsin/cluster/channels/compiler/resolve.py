@@ -1,4 +1,4 @@
-"""Names: every column of a checked query finds its relation, every relation its dataset.
+"""Names: resolves every column of a checked query to its relation, and every relation to its dataset.
 
 The tree comes back in one canonical form, so that the compiler needs no notion of scope: WITH is expanded, `*` is
 spelled out, every output is aliased, every column carries its relation's alias, and no alias occurs twice in the
@@ -24,8 +24,8 @@ NUMBERS = frozenset({ColumnType.INT, ColumnType.BIGINT, ColumnType.DOUBLE})
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column that a query gives; the type only where it is that of a dataset's column or a parameter.
-    `size` is that of the expression it stands for."""
+    """One output column of a query. The type is known only for a dataset's column or a parameter. `size` is that of the
+    expression that the column stands for."""
 
     name: str
     type: ColumnType | None = None
@@ -78,7 +78,7 @@ class _Resolver:
     aliases: set[str] = field(default_factory=set)
 
     def query(self, node: exp.Expr, scope: _Scope, *, named: bool) -> tuple[exp.Expr, list[Output]]:
-        """Resolve a query whose surroundings are `scope`; `named` if its outputs must have distinct names."""
+        """Resolve a query inside `scope`; `named` if its outputs must have distinct names."""
         common = scope.common
         if (with_ := node.args.get("with_")) is not None:
             common = self._common_tables(with_, common)
@@ -164,7 +164,7 @@ class _Resolver:
         else:
             key = self._expression(key, scope, named)
         if isinstance(key.unnest(), exp.Literal):
-            # Spark would take a number for a place in the SELECT list.
+            # Spark would take a number for a position in the SELECT list.
             raise self._error(key, "GROUP BY a constant is not allowed")
         return key
 
@@ -172,7 +172,7 @@ class _Resolver:
         bare_output = isinstance(key, exp.Column) and not key.table and key.name.lower() in named
         if bare_output or (isinstance(key, exp.Literal) and key.is_int):
             reference = self._output_reference(key, outputs)
-            # A rank within each subscription writes it out.
+            # A rank within each subscription repeats the expression.
             self.budget.charge(size_of(named[reference.name.lower()]))
             return reference
         return self._expression(key, scope, named, strict=True)
@@ -211,7 +211,7 @@ class _Resolver:
     # Relations
 
     def _relation(self, node: exp.Expr, scope: _Scope) -> exp.Expr:
-        """Add what FROM or JOIN names to the scope; a name from WITH becomes the subquery it stands for."""
+        """Add the relations of FROM or JOIN to the scope; a name from WITH becomes the subquery it stands for."""
         self.budget.charge_relation(node)
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
         if not alias:

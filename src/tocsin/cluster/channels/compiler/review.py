@@ -1,6 +1,6 @@
-"""What a new channel must not do, though Spark would run it: mistakes that stay silent for ever (pure).
+"""Mistakes that a new channel must not contain, though Spark would run it: nobody would ever notice them (pure).
 
-CREATE CHANNEL and DELETE ask for this. A channel that exists already goes on as it is.
+CREATE CHANNEL and DELETE call this. Existing channels go on as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeE
 _NUMBERS = {"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
 _TIMES: dict[str, Callable[[object], object]] = {"DATE": parse_date, "TIMESTAMP": parse_time}
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-#: What functions give, whatever they are given. What gives one of its arguments, such as coalesce, is not here.
+#: The result types of functions that don't depend on arguments. Functions such as coalesce are left out.
 _RESULTS = {
     name: type_
     for type_, names in {
@@ -40,8 +40,8 @@ _RESULTS = {
 
 
 def review_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> None:
-    """Raises StatementError, pointing into the statement, for values that are compared or calculated with values of
-    another type, for comparisons with NULL, for times that are not of a known form, and for unused parameters."""
+    """Raises StatementError, pointing into the statement, for comparisons and arithmetic between different types, for
+    comparisons with NULL, for times of an unknown form, and for unused parameters."""
     tree = _review(channel.body, datasets, channel.parameters, is_channel=True)
     used = {node.this for node in tree.find_all(exp.Placeholder)}
     texts = {node.this for node in tree.find_all(exp.Literal) if node.is_string}
@@ -53,7 +53,7 @@ def review_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> None:
 
 
 def review_query(sql: str, datasets: Mapping[str, Dataset]) -> None:
-    """The same for the query of a statement that changes rows: what it does not find, it does not change."""
+    """The same for the query of a statement that changes rows: rows that it does not find stay unchanged."""
     _review(sql, datasets, (), is_channel=False)
 
 
@@ -99,7 +99,7 @@ def _refuse_mixed(source: Source, node: exp.Expr, left: exp.Expr, right: exp.Exp
 
 
 def _refuse_odd_time(source: Source, node: exp.Expr, text: exp.Expr, type_: str) -> None:
-    """A text that stands for a time has the forms that records have: nothing is guessed."""
+    """A text that stands for a time must have the same form as in records: nothing is guessed."""
     text = text.unnest()
     if type_ not in _TIMES or not _is_text(text):
         return
@@ -118,7 +118,7 @@ def _refuse_mixed_arithmetic(source: Source, node: exp.Binary) -> None:
 
 
 def _remedy(left: exp.Expr, right: exp.Expr) -> str:
-    """How to make both sides of one type: a literal is written as one of the other's, else one side is cast."""
+    """How to give both sides one type: write a literal in the other side's type, or cast one side."""
     for one, other in ((right, left), (left, right)):
         if isinstance(one, exp.Literal):
             if one.is_string and _family(other) == "number":
@@ -130,7 +130,7 @@ def _remedy(left: exp.Expr, right: exp.Expr) -> str:
 
 
 def _type(node: exp.Expr) -> str:
-    """The type of an expression as its author knows it, or empty if that takes more than a look."""
+    """The type of an expression, as its author knows it; empty if that is not obvious."""
     node = node.unnest()
     if isinstance(node, exp.Neg):
         return _type(node.this)
@@ -142,7 +142,7 @@ def _type(node: exp.Expr) -> str:
         return CAST_TYPES.get(node.to.this, "")
     if isinstance(node, _ARITHMETIC):
         types = {_type(node.this), _type(node.expression)}
-        if not types <= _NUMBERS:  # Also times and intervals, of which only Spark knows what comes out.
+        if not types <= _NUMBERS:  # Includes times and intervals: only Spark knows the result's type.
             return ""
         if isinstance(node, exp.Div) or types & {"DOUBLE", "FLOAT", "DECIMAL"}:
             return "DOUBLE"
@@ -171,7 +171,7 @@ def _shown(node: exp.Expr) -> str:
 
 
 def _name(node: exp.Expr) -> str:
-    """An operand as its author wrote it, as near as the tree remembers."""
+    """An operand as its author wrote it, as far as the tree remembers."""
     node = node.unnest()
     if isinstance(node, exp.Placeholder):
         return f":{node.name}"

@@ -1,7 +1,8 @@
 """Set orientation: one query that answers for all subscriptions at once.
 
 The contract: the rows are those of running the body once per subscription, each with its `_subscription`. The
-subscriptions become one more relation of FROM, `:p` its column `p`, and the subscription part of every key:
+subscriptions become one more relation of FROM, `:p` becomes its column `p`, and the subscription becomes part of every
+key:
 
 - GROUP BY, DISTINCT, PARTITION BY and set operations get the subscription as a first key;
 - ORDER BY ... LIMIT becomes a rank within each subscription;
@@ -102,8 +103,8 @@ class SetOriented:
         return _cut(sql, select, [item.alias for item in items if item.alias != _RANK]) if _is_limited(select) else sql
 
     def _total(self, select: exp.Select) -> str:
-        """An aggregate without GROUP BY. What it adds up is computed where the rows are found, so that for a
-        subscription without rows each argument is NULL, which every allowed aggregate skips."""
+        """An aggregate without GROUP BY. Its arguments are computed where the rows are found. So for a subscription
+        without rows each argument is NULL, which every allowed aggregate skips."""
         arguments: list[exp.Expr] = []
 
         def moved(argument: exp.Expr) -> exp.Expr:
@@ -162,7 +163,7 @@ class SetOriented:
 
 
 def payload_query(rows: str, names: list[str]) -> str:
-    """Around rows with `_subscription`: the subscription and its outputs as JSON, in order, NULLs included."""
+    """Wraps rows with `_subscription`: gives the subscription and its outputs as JSON, in order, NULLs included."""
     fields = ", ".join(f"{quote_string(name)}, c.{quote_name(name)}" for name in names)
     options = (
         "map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX')"
@@ -183,7 +184,7 @@ def _rank(order: exp.Expr | None) -> exp.Expr:
 
 
 def _substituted_order(select: exp.Select) -> exp.Expr | None:
-    """ORDER BY with the outputs it names replaced by their expressions: a rank stands beside them, not above."""
+    """ORDER BY with the names of outputs replaced by their expressions, because a rank stands beside the outputs."""
     order: exp.Expr | None = select.args.get("order")
     if order is None:
         return None
@@ -203,7 +204,7 @@ def _ranked(sql: str, query: exp.Expr, names: list[str]) -> str:
 
 
 def _cut(sql: str, query: exp.Expr, names: list[str]) -> str:
-    """Keep the rows whose rank LIMIT and OFFSET let through."""
+    """Keep the rows whose rank is within LIMIT and OFFSET."""
     skipped = int(offset.expression.this) if (offset := query.args.get("offset")) is not None else 0
     conditions = [f"{_RANK} > {skipped}"] if skipped else []
     if (limit := query.args.get("limit")) is not None:

@@ -1,8 +1,8 @@
 """How large a query is once everything in it is written out: what compiling and planning it costs.
 
 A short text can stand for a long one. A name of WITH stands for its query, an output for its expression, `*` for all
-columns; Spark writes a subquery's output out wherever a condition that it moves inwards uses it. So the size of a
-column is that of the expression it stands for, and what is to be copied is charged before it is copied.
+columns; Spark copies a subquery's output into each condition that it moves inwards. So the size of a column is that of
+the expression it stands for, and the budget is charged before anything is copied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tocsin.cluster.channels.compiler.dialect import Source, offset_of
 
 #: Spark plans a query of this size within about two seconds on one core, and compiles it within five.
 MAX_SIZE: Final = 4_000
-#: All relations of FROM, those in subqueries and behind names of WITH too.
+#: All relations of FROM, including those in subqueries and behind names of WITH.
 MAX_RELATIONS: Final = 32
 
 #: The key of a node's `meta` that holds the size of what a column stands for.
@@ -25,7 +25,7 @@ SIZE: Final = "size"
 
 
 def size_of(node: exp.Expr) -> int:
-    """The number of nodes, names not counted; a function that makes its argument larger counts as often."""
+    """The number of nodes, names not counted. A function that enlarges its argument multiplies the argument's size."""
     if isinstance(node, exp.Column):
         return int(node.meta.get(SIZE, 1))
     if isinstance(node, exp.Identifier | exp.TableAlias):
@@ -35,14 +35,14 @@ def size_of(node: exp.Expr) -> int:
 
 @dataclass(slots=True)
 class Budget:
-    """What one query may still grow by."""
+    """How much one query may still grow."""
 
     source: Source
     spent: int = 0
     relations: int = 0
 
     def charge(self, size: int) -> None:
-        """Refuse the query if it is too large with so much more."""
+        """Add `size`, and refuse the query if it is too large now."""
         self.spent += size
         self.check(self.spent)
 

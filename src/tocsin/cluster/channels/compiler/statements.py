@@ -9,7 +9,7 @@ from tocsin.model.catalogue import Channel, Dataset, Feed
 from tocsin.model.grants import Action, Grant
 from tocsin.model.schema import Column
 
-#: What an INSERT may write: the literals of SQL. Timestamps and dates are written as strings.
+#: The values of an INSERT: the literals of SQL. Timestamps and dates are written as strings.
 LiteralValue = str | bool | int | float | None
 
 
@@ -22,7 +22,7 @@ class FileFormat(StrEnum):
 
 
 class Kind(StrEnum):
-    """The kinds of named things that DESCRIBE and DROP speak about."""
+    """The kinds of named things that DESCRIBE and DROP accept."""
 
     DATASET = "DATASET"
     FEED = "FEED"
@@ -84,22 +84,22 @@ class Insert:
 @dataclass(frozen=True, slots=True)
 class Delete:
     dataset: str
-    #: As written; nothing but `compile_select` may make what it selects runnable.
+    #: As written; only `compile_select` may make its query runnable.
     condition: str
 
     @property
     def doomed(self) -> str:
-        """The query for the rows that go."""
+        """The query for the rows to delete."""
         return f"{self.opening}{self.condition})"
 
     @property
     def opening(self) -> str:
-        """What stands before the condition in `doomed`."""
+        """The text before the condition in `doomed`."""
         return f"SELECT * FROM {self.dataset} WHERE ("
 
     @property
     def kept(self) -> str:
-        """The query for the rows that stay: also those for which the condition is NULL."""
+        """The query for the rows to keep, including those for which the condition is NULL."""
         return f"SELECT * FROM {self.dataset} WHERE NOT coalesce(({self.condition}), FALSE)"
 
 
@@ -110,7 +110,7 @@ class ForgetPerson:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A query to look around with. `sql` is as written; nothing but `compile_select` may make it runnable."""
+    """A one-off query. `sql` is as written; only `compile_select` may make it runnable."""
 
     sql: str
 
@@ -118,7 +118,7 @@ class Select:
 @dataclass(frozen=True, slots=True)
 class Show:
     listing: Listing
-    #: GRANTS may be those on one channel or feed: by what is granted there, and its name.
+    #: Restricts GRANTS to one channel or feed: the action granted there, and its name.
     on: tuple[Action, str] | None = None
 
 

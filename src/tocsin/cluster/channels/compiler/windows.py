@@ -30,7 +30,7 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def bind_relations(tree: exp.Expr) -> tuple[str, ...]:
-    """Turn every dataset of the tree into a relation's hole, in place; the datasets that is_new speaks of, sorted."""
+    """Turn every dataset of the tree into a relation's hole, in place; returns the datasets in is_new calls, sorted."""
     watched: set[str] = set()
     for select in list(tree.find_all(exp.Select)):
         watched |= _bind_select(select)
@@ -61,7 +61,7 @@ def _bind_select(select: exp.Select) -> set[str]:
 
 
 def _filter_to_new(select: exp.Select) -> set[str]:
-    """Drop the is_new conditions that are filters on one relation; the aliases of those relations."""
+    """Drop the is_new conditions that are filters on one relation; returns the aliases of those relations."""
     joins = select.args.get("joins") or []
     sides = [str(join.args.get("side") or "").upper() for join in joins]
     if {"RIGHT", "FULL"} & set(sides):
@@ -86,7 +86,7 @@ def _filter_to_new(select: exp.Select) -> set[str]:
     for join, side in zip(joins, sides, strict=True):
         if join.args.get("on") is None:
             continue
-        # The ON of an outer, semi or anti join filters the joined relation alone; of an inner one, whatever it names.
+        # The ON of an outer, semi or anti join filters only the joined relation; that of an inner join, any it names.
         outer = side == "LEFT" or str(join.args.get("kind") or "").upper() in {"SEMI", "ANTI"}
         eligible = {join.this.alias} if outer else None
         join.set("on", all_of([condition for condition in conjuncts(join.args["on"]) if keep(condition, eligible)]))

@@ -1,9 +1,9 @@
-"""Radius classes: subscriptions with like radii share a grid, and one with a huge radius slows nobody else down.
+"""Radius classes: subscriptions with similar radii share a grid, and one with a huge radius slows no other down.
 
 A class is the cell size that a radius calls for, a power of two; with several radii, one size for each. A run
 splits the subscriptions into a few groups of classes. Most groups get a grid of their own. The classes with few
-subscriptions, such as the one with a radius of half the world, are put together and compared exactly, without cells.
-Since a channel's rows are those of each subscription by itself, the groups' rows together are the channel's.
+subscriptions, such as the one with a radius of half the world, are put together and compared exactly, without cells. A
+channel's rows are those of each subscription by itself, so the groups' rows together are the channel's.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tocsin.cluster.channels.compiler.template import number
 #: A cell size for each radius parameter.
 RadiusClass = tuple[float, ...]
 
-#: Subscriptions times new rows that a run compares exactly: a grid would cost more than these comparisons.
+#: For this many subscriptions times new rows, a run compares exactly: a grid would cost more.
 MAX_EXACT_PAIRS = 1_000_000
-#: Those who are compared exactly are copied to every core: beyond so many, that costs more than a grid.
+#: Subscriptions that are compared exactly are copied to every core: beyond this many, that costs more than a grid.
 MAX_FEW = 20_000
 #: Classes share a grid while the largest cell is at most this many times the smallest: a grid costs a scan of the
 #: subscriptions, and cells four times as wide hold sixteen times the candidates.
@@ -42,7 +42,7 @@ class RadiusGroup:
     condition: str
     #: The cell size for each radius parameter.
     cell_sizes: Mapping[str, float]
-    #: So few that they are compared exactly where that is possible.
+    #: The subscriptions are so few that they are compared exactly where that is possible.
     is_few: bool = False
 
 
@@ -87,10 +87,10 @@ def radius_groups(
     *,
     max_exact_pairs: int = MAX_EXACT_PAIRS,
 ) -> list[RadiusGroup]:
-    """Split the subscriptions: `counts` says how many there are at most in each class that is in use, `new_rows` how
-    many rows they are compared with, None if that is not known.
+    """Split the subscriptions. `counts` gives an upper bound on the subscriptions of each class in use, `new_rows` the
+    number of rows they are compared with, or None if that is not known.
 
-    Each subscription is in exactly one group; the last one takes whatever the conditions of the others leave.
+    Each subscription is in exactly one group; the last group takes all that match none of the others' conditions.
     """
     in_use = sorted(one for one, count in counts.items() if count > 0) or [(SMALLEST_CELL,) * len(parameters)]
     if len(in_use) == 1:
@@ -99,7 +99,7 @@ def radius_groups(
     few = _few(in_use, counts, most)
     grids = _grids([one for one in in_use if one not in few])
     for one in sorted(few):
-        # One that fits a grid that is there anyway need not be compared with everything.
+        # A class that fits an existing grid need not be compared with everything.
         if (grid := next((grid for grid in grids if _fits(one, grid)), None)) is not None:
             grid.append(one)
             few.remove(one)
@@ -114,7 +114,7 @@ def radius_groups(
 
 
 def _few(in_use: Sequence[RadiusClass], counts: Mapping[RadiusClass, int], most: int) -> set[RadiusClass]:
-    """The smallest classes that have together at most so many subscriptions."""
+    """The smallest classes that together have at most this many subscriptions."""
     few: set[RadiusClass] = set()
     for one in sorted(in_use, key=lambda one: (counts.get(one, 0), one)):
         most -= counts.get(one, 0)

@@ -1,7 +1,7 @@
 """When repetitive channels are due (pure).
 
-A run that outlasts its period delays the next one and takes its place: periods that passed meanwhile are one run,
-over one larger window. Nothing here ever stops a channel.
+A run that outlasts its period delays the next run, which then covers all periods that have passed: one run over one
+larger window. Nothing here ever stops a channel.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Splitting a commit that a channel can't run over as a whole, and setting aside what can't be run at all (pure).
+"""Splitting a commit that a channel can't run over as a whole, and setting aside what fails (pure).
 
-A commit's rows and a channel's subscriptions span a rectangle. `Splitting.steps` says which block of it to run next and
-is sent what came of it. Results are kept of blocks that were run with `keep`; other attempts only find out what fails.
+A commit's rows and a channel's subscriptions span a rectangle. `Splitting.steps` yields the block of it to run next and
+is sent the outcome. Results are kept of blocks that were run with `keep`; other attempts only find out what fails.
 
 - Too much at once: the block is halved, by subscriptions first, since one row may have results for all of them.
 - Failed: halving finds one row that fails, then the subscriptions that it fails with.
   A row that fails with every part of the subscriptions, or with more than a few of them, is set aside.
   A row that fails with one subscription is set aside for that one, and goes on for everybody else.
   A subscription that fails with row after row is set aside itself; much later if it has had results before.
-- What fails only together is run apart.
+- Rows or subscriptions that fail only together are run apart.
 
-A window of several commits is halved first, so that a splitting is of one commit of one dataset. What is left runs as
-one block again, so that aggregates see all rows of the commit but those that were set aside.
+A window of several commits is halved first, so that a splitting is of one commit of one dataset. Everything that is
+left runs as one block again, so that aggregates see all rows of the commit but those that were set aside.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-#: A row that fails with each of so many disjoint parts of the subscriptions is taken for bad: four chosen subscriptions
-#: in the right places could deceive this, but would be set aside themselves soon.
+#: A row that fails with each of this many disjoint parts of the subscriptions counts as bad. Four chosen subscriptions
+#: at the right positions could deceive this, but would soon be set aside themselves.
 _PARTS = 4
-#: A row is looked for in so many single subscriptions before it is taken for bad.
+#: A row may fail with this many single subscriptions before it counts as bad.
 _MOST_PAIRS_PER_ROW = 4
-#: A subscription is set aside after so many rows that failed with it: one bad record, or a few, must not end it. One
-#: that has had results has proved that it can work.
+#: A subscription is set aside after this many rows that failed with it: one bad record, or a few, must not end it. A
+#: subscription that has had results has proved that it can work.
 STRIKES = 5
 STRIKES_IF_PROVEN = 20
-#: Nobody waits for the end of this: a commit that needs more is a matter for a person, who may have it go on.
+#: Nobody waits for more than this: a person must look at such a commit, and may let it go on.
 MOST_SET_ASIDE = 100
 MOST_ATTEMPTS = 2_000
 
@@ -66,7 +66,7 @@ class Window:
         return Window(self.after, {**self.after, name: self.after[name] + 1})
 
     def first_half(self) -> Window | None:
-        """The older half of the window, by commits, and then by datasets; None if it is down to one commit of one."""
+        """The older half of the window, by commits, and then by datasets; None if it is one commit of one dataset."""
         half = {name: self.after[name] + (self.through[name] - self.after[name] + 1) // 2 for name in self.after}
         if half == self.through:
             half = {name: self.after[name] for name in self.after}
@@ -79,7 +79,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """These rows, by number, with the subscriptions `[first, last)` of the sorted ids, but for `without`."""
+    """These rows, by number, with the subscriptions `[first, last)` of the sorted ids, except `without`."""
 
     rows: tuple[int, ...]
     first: int
@@ -99,7 +99,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Run this block; with `keep` its results, if it succeeds, are results of the window."""
+    """Run this block. With `keep`, its results are results of the window if it succeeds."""
 
     block: Block
     keep: bool
@@ -136,7 +136,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The subscriptions before this index have all their results: what was kept so far can be committed."""
+    """The subscriptions before this index have all their results: everything kept so far can be committed."""
 
     index: int
 
@@ -147,7 +147,7 @@ Steps = Generator[Step, Outcome | None, None]
 
 
 class SplittingFailed(Exception):
-    """The commit needs a person: too much of it fails, or the channel fails whatever it runs over."""
+    """The commit needs a person: too much of it fails, or the channel fails over any rows."""
 
     def __init__(self, reason: str, *, is_channel: bool) -> None:
         super().__init__(reason)
@@ -159,7 +159,7 @@ class SplittingFailed(Exception):
 class Splitting:
     """`subscriptions` are sorted ids. `strikes` counts the rows that failed with a subscription, also in earlier
     commits. `has_results` tells whether a subscription ever had a result. `is_wanted`: a person has looked, and wants
-    all that fails to be set aside, however much it is."""
+    everything that fails to be set aside, however much it is."""
 
     rows: int
     subscriptions: Sequence[int]
@@ -181,7 +181,7 @@ class Splitting:
             block = self._trimmed(todo.pop())
             if block is not None:
                 outcome = yield from self._attempt(block, keep=True)
-                # The last is popped first, and blocks are in the order of their subscriptions.
+                # The last block is popped first, and blocks are in the order of their subscriptions.
                 match outcome:
                     case TooMuch(reason):
                         todo += reversed((yield from self._smaller(block, reason)))
@@ -221,7 +221,7 @@ class Splitting:
         return None
 
     def _smaller(self, block: Block, reason: str) -> Generator[Step, Outcome | None, list[Block]]:
-        """The block in halves; what can't be halved is set aside."""
+        """The block in halves; one that can't be halved is set aside."""
         if self._count(block, block.without) > 1:
             return block.parts_by_subscriptions(2)
         if len(block.rows) > 1:
@@ -229,12 +229,12 @@ class Splitting:
         return (yield from self._blame(block, block.rows[0], self._only(block), reason))
 
     def _mended(self, block: Block, reason: str) -> Generator[Step, Outcome | None, list[Block]]:
-        """What to run instead of a block that failed."""
+        """The blocks to run instead of a block that failed."""
         yield from self._check_channel(block)
         alone = block
         while len(alone.rows) > 1:
             found = yield from self._first_failing(alone.halves_by_rows())
-            if found is None:  # They fail only together.
+            if found is None:  # The rows fail only together.
                 return list(alone.halves_by_rows()) + self._less(block, alone.rows)
             alone, reason = found
         row, others = alone.rows[0], self._less(block, alone.rows)
@@ -265,7 +265,7 @@ class Splitting:
         return others + (yield from self._blame(alone, row, self._only(part), reason))
 
     def _check_channel(self, block: Block) -> Generator[Step, Outcome | None, None]:
-        """Nothing is blamed before the channel has run over no rows at all."""
+        """Blame nothing before the channel has run over no rows at all."""
         if self._is_checked:
             return
         outcome = yield from self._attempt(replace(block, rows=()), keep=False)
@@ -276,7 +276,7 @@ class Splitting:
     def _blame(
         self, alone: Block, row: int, subscription: int, reason: str
     ) -> Generator[Step, Outcome | None, list[Block]]:
-        """A row failed with a subscription; returns what is left to run of the row."""
+        """A row failed with a subscription; returns the blocks of that row that are left to run."""
         self._pairs[row] += 1
         if self._pairs[row] > _MOST_PAIRS_PER_ROW:
             yield from self._put_aside(SetAside(reason, row=row))

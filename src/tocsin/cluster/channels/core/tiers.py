@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: A tier is merged with all younger ones when they have together a fifth of the rows. So each tier holds more than four
+#: A tier is merged with all younger ones when together they have a fifth of the rows. So each tier holds more than four
 #: times the rows of all younger ones: 20 million rows make at most seven tiers of 10,000 or more, and a row is
-#: rewritten about fifteen times on its way. Each tier costs a run a scan of its own: five cost 10%, ten cost 30%.
+#: rewritten about fifteen times in all. Each tier costs a run a scan of its own: five cost 10%, ten cost 30%.
 RATIO = 4
-#: A tier is rewritten when more than this share of its rows has left: four rows are written for each that leaves.
+#: A tier is rewritten when more than this share of its rows has ended: four rows are written for each one that ends.
 MAX_REMOVED_SHARE = 0.25
 
 
@@ -30,7 +30,7 @@ class TierSize:
 
 
 def tiers_to_merge(sizes: Sequence[TierSize]) -> range | None:
-    """The places of the tiers to make one of next; None if they are fine as they are.
+    """The indices of the tiers to merge into one next; None if nothing is to be merged.
 
     >>> tiers_to_merge([TierSize(1_000_000), TierSize(40_000), TierSize(10_000)])
     range(1, 3)
