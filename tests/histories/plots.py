@@ -31,8 +31,8 @@ def back_at_an_old_copy(world: World, device: Device) -> Iterator[None]:
     old.kill()
     yield from _served(world, device, lambda broker: broker is not old)
     if device.program is not None:
-        shared = {one.topic for other in world.devices for one in other.holds}
-        _subscribe_to_more(device, sorted(shared, key=lambda _: rng.random()))
+        shared = sorted({one.topic for other in world.devices for one in other.holds})
+        _subscribe_to_more(device, rng.sample(shared, len(shared)))
         yield from _reported(world, device)
     yield from _gone_with_results_in_between(world, device)
     is_coordinator_away = rng.random() < 0.7
