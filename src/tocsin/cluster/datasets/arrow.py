@@ -1,4 +1,4 @@
-"""Dataset schemas in the words of Arrow and of Spark SQL."""
+"""Dataset schemas as Arrow and Spark SQL write them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def ddl(schema: Schema) -> str:
 
 
 def wire_values(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values as JSON carries them in results: times in UTC with microseconds, dates, and numbers that JSON
-    has no sign for, as strings.
+    """A column's values as JSON carries them in results. Times (in UTC with microseconds), dates, and numbers that JSON
+    has no form for become strings.
 
     >>> wire_values(pa.chunked_array([pa.array([1_700_000_000_000_000, None], pa.timestamp("us", tz="UTC"))]))
     ['2023-11-14T22:13:20.000000Z', None]

@@ -1,7 +1,7 @@
 """The catalogue: datasets, feeds and channels by name, in a relational database.
 
-SQLite by default, PostgreSQL by giving its address. Names compare without regard to case. Every change is one
-transaction: it happened whole, or not at all. `database.py` says what else is in the same database.
+SQLite by default, PostgreSQL if its address is given. Names compare without regard to case. Every change is one
+transaction: it happens as a whole or not at all. `database.py` says what else is in the same database.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Catalogue:
 
     @property
     def datasets(self) -> Mapping[str, Dataset]:
-        """By lower-case name, as is `feeds` and `channels`."""
+        """By lower-case name, like `feeds` and `channels`."""
         return self._datasets
 
     @property
@@ -115,7 +115,7 @@ class Catalogue:
             self._datasets = {**self._datasets, key: dataset}
 
     def drop_dataset(self, name: str, used_by: list[str]) -> Dataset:
-        """Remove a dataset. `used_by` names the channels that read it; with any of them it stays."""
+        """Remove a dataset. `used_by` names the channels that read it; if there are any, it stays."""
         with self._changing() as connection:
             dataset = self.dataset(name)
             key = name.lower()
@@ -173,13 +173,13 @@ class Catalogue:
             return channel
 
     def pause_channel(self, name: str, reason: str = "") -> bool:
-        """Have a channel not run any more, in this process or a later one; False if it was so already. `reason` says
-        why, if it is not a person who wants it."""
+        """Keep a channel from running, in this process and later ones; False if it was paused already. `reason` says
+        why, if no person wanted it."""
         with self._changing() as connection:
             return self._set_paused(connection, self.channel(name), paused=True, reason=reason)
 
     def resume_channel(self, name: str) -> bool:
-        """Have a channel run again; False if it was not paused."""
+        """Let a channel run again; False if it was not paused."""
         with self._changing() as connection:
             return self._set_paused(connection, self.channel(name), paused=False)
 
@@ -197,7 +197,7 @@ class Catalogue:
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
-        """One change at a time; if the database refuses it, memory goes back to what it was."""
+        """One change at a time; if the database refuses it, memory keeps its former state."""
         with self._lock:
             before = self._datasets, self._feeds, self._channels, self._paused
             try:
@@ -242,5 +242,5 @@ def _channel(row: Any) -> Channel:
 
 
 def _parameter(name: str, kind: str, maximum: float | None = None, filled_by: str | None = None) -> Parameter:
-    """Older catalogues have no maximum, or nothing about filling in."""
+    """Older catalogues have no maximum, and don't say which parameters are filled in."""
     return Parameter(name, ColumnType(kind), maximum, None if filled_by is None else FilledBy(filled_by))

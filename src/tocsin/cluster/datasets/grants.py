@@ -1,6 +1,6 @@
-"""Who may subscribe to which channel, and which publisher may publish to which feed, in the catalogue's database.
+"""Grants in the catalogue's database: which classes may subscribe to a channel, which publishers may use a feed.
 
-Reads come from memory, changes go to the database first. Of a publisher's token only a hash is kept.
+Reads come from memory, changes go to the database first. Only a hash of a publisher's token is kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _publishers = sa.Table(
 
 
 class Grants:
-    """Threads may call it. Names compare without regard to case, permission classes with it."""
+    """Any thread may call it. Names compare without regard to case, permission classes with it."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -76,14 +76,14 @@ class Grants:
             return True
 
     def forget(self, action: Action, on: str) -> None:
-        """A channel or feed was dropped: what is made in its place has grants of its own."""
+        """A channel or feed was dropped: a new one of its name gets its own grants."""
         with self._lock:
             with self._engine.begin() as connection:
                 connection.execute(_granted.delete().filter_by(action=action.value, key=on.lower()))
             self._grants = frozenset(one for one in self._grants if (one.action, one.on) != (action, on.lower()))
 
     def all(self) -> list[Grant]:
-        """By what they are on; channels and feeds are named in lower case, publishers as they were made."""
+        """Sorted by channel or feed. Those are in lower case, publishers as they were created."""
         named = [
             replace(one, grantee=self._names.get(one.grantee, one.grantee))
             if one.grantee_kind is GranteeKind.PUBLISHER
@@ -93,7 +93,7 @@ class Grants:
         return sorted(named, key=lambda one: (one.on, one.action, one.grantee_kind, one.grantee))
 
     def grantees(self, action: Action, on: str) -> list[str]:
-        """The classes or publishers that a channel or a feed is granted to, beside ALL."""
+        """The classes or publishers that a channel or a feed is granted to, apart from ALL."""
         return [
             one.grantee
             for one in self.all()
@@ -121,7 +121,7 @@ class Grants:
         return self._names
 
     def create_publisher(self, name: str) -> str:
-        """Its token, which is told this once."""
+        """The publisher's token, which is shown only this once."""
         token = f"publisher-{secrets.token_urlsafe(32)}"
         with self._lock:
             if name.lower() in self._names:
@@ -134,7 +134,7 @@ class Grants:
         return token
 
     def drop_publisher(self, name: str) -> None:
-        """Forget a publisher and what was granted to it. Its token opens nothing from now on."""
+        """Forget a publisher and its grants. Its token is invalid from now on."""
         key = name.lower()
         self.check_publisher(name)
         with self._lock:
@@ -155,7 +155,7 @@ class Grants:
             raise NotFound(f"no publisher called {name}; there are: {known}")
 
     def publisher_of(self, token: bytes) -> str | None:
-        """Whose token this is. What can be timed is a hash of it, which tells nothing of any token."""
+        """The publisher with this token. Only the comparison of hashes can be timed, which reveals no token."""
         given, found = _hash(token), None
         for hashed, key in self._hashes.items():
             if hmac.compare_digest(given, hashed):
@@ -172,7 +172,7 @@ def refusal(channel: str, permission: str) -> str:
 
 
 def _hash(token: bytes) -> str:
-    # Tokens are random and long, so that no slow hash is needed to keep them from being guessed.
+    # Tokens are random and long, so guessing them is hopeless even without a slow hash.
     return hashlib.sha256(token).hexdigest()
 
 

@@ -41,7 +41,7 @@ class KeyedIndex:
         return len(self._row_of)
 
     def apply(self, rows: pa.Table) -> None:
-        """Take in rows in commit order; a key that comes twice counts with its last row."""
+        """Add rows in commit order; for a key that comes twice, the last row counts."""
         keys = keys_of(rows, self._key)
         with self._lock:
             start = self._rows
@@ -106,7 +106,7 @@ def keys_of(rows: pa.Table, key: Sequence[str]) -> list[Hashable]:
 
 
 def _hashable(column: pa.ChunkedArray) -> list[Hashable]:
-    """Times as numbers: a record may have one that Python has no value for, such as the year 10000."""
+    """Times as numbers: a record may hold one that Python can't represent, such as the year 10000."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     elif pa.types.is_date32(column.type):
@@ -116,7 +116,7 @@ def _hashable(column: pa.ChunkedArray) -> list[Hashable]:
 
 
 def last_per_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Of rows in arrival order, only the last of each key."""
+    """Only the last row of each key, of rows in arrival order."""
     keys = keys_of(rows, key)
     last = {value: at for at, value in enumerate(keys)}
     return rows if len(last) == len(keys) else rows.take(pa.array(sorted(last.values())))

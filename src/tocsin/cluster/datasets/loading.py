@@ -28,7 +28,7 @@ from tocsin.model.times import DATE_WORDS, FIRST_YEAR, LAST_YEAR, TIME_WORDS
 _CORRUPT, _MISFIT = "_corrupt", "_misfit"
 _YEARS = f"in the years {FIRST_YEAR} to {LAST_YEAR}"
 _EXPECTED = {ColumnType.TIMESTAMP: f"{TIME_WORDS}, {_YEARS}", ColumnType.DATE: f"{DATE_WORDS}, {_YEARS}"}
-#: A loaded file passes through the driver's memory.
+#: A loaded file is read into the driver's memory.
 MAX_FILE_BYTES = 1 << 30
 
 
@@ -47,7 +47,7 @@ def resolve_import(path: str, folders: tuple[Path, ...]) -> Path:
 
 
 def read_file(spark: SparkSession, dataset: Dataset, path: Path, file_format: FileFormat) -> pa.Table:
-    """The file's rows, checked against the dataset's schema; the first bad one is named and refuses the whole."""
+    """The file's rows, checked against the dataset's schema. One bad row refuses the whole file; the first is named."""
     if not path.is_file():
         raise InvalidValue(f"{path.name} is no file")
     if path.stat().st_size > MAX_FILE_BYTES:
@@ -73,7 +73,7 @@ def read_file(spark: SparkSession, dataset: Dataset, path: Path, file_format: Fi
 
 
 def _csv(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
-    """Read as text and cast here: what a cast can't read can then be told from a field that is empty."""
+    """Read as text and cast here, which tells a value that can't be cast from an empty field."""
     with path.open(encoding="utf-8-sig", newline="") as lines:
         header = [name.strip() for name in next(csv.reader(lines), [])]
     known = {name.lower() for name in header}
@@ -103,7 +103,7 @@ def _parquet(spark: SparkSession, dataset: Dataset, path: Path) -> DataFrame:
 
 
 def _cast(frame: DataFrame, dataset: Dataset, *, trim: bool) -> DataFrame:
-    """The dataset's columns out of the frame's, NULL for those it has not, and a reason where a value does not fit."""
+    """The dataset's columns from the frame's, NULL for missing ones, and a reason where a value does not fit."""
     present = {name.lower(): F.col(f"`{name.replace('`', '``')}`") for name in frame.columns}
     columns, reasons = [], []
     for column in dataset.schema:
@@ -125,7 +125,7 @@ def _cast(frame: DataFrame, dataset: Dataset, *, trim: bool) -> DataFrame:
 
 
 def _time(frame: DataFrame, column: TableColumn, *, trim: bool) -> tuple[Column, Column]:
-    """A time or a date, out of a text or as the file has it, and whether it is none that is allowed."""
+    """A time or a date, from a text or as the file has it, and whether it is not allowed."""
     field = next(one for one in frame.schema.fields if one.name.lower() == column.name.lower())
     name = f"`{field.name.replace('`', '``')}`"
     if isinstance(field.dataType, T.StringType):
@@ -152,7 +152,7 @@ def _refuse_bad(dataset: Dataset, path: Path, file_format: FileFormat, table: pa
 
 
 def _misfits(dataset: Dataset, table: pa.Table) -> Iterator[tuple[int, str]]:
-    """Row, from 0, and reason of values that don't fit, kind by kind."""
+    """Row, from 0, and reason of the first misfit of each kind."""
     if (at := pc.index(pc.is_valid(table.column(_MISFIT)), True).as_py()) >= 0:
         yield at, table.column(_MISFIT)[at].as_py()
     for column in dataset.schema:

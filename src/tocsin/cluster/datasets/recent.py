@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 class RecentRows:
-    """Whole commits, newest last. `since` is the commit after which nothing is missing.
+    """Whole commits, newest last. `since` is the commit after which none is missing.
 
     >>> recent = RecentRows(max_bytes=1000, since=4)
     >>> recent.add(5, pa.table({"n": [1]}))
@@ -52,7 +52,7 @@ class RecentRows:
             return [rows for sequence, rows, _ in self._commits if after < sequence <= through]
 
     def newest(self, after: int, through: int, *, max_rows: int, max_bytes: int) -> list[pa.Table]:
-        """Of the rows in `(after, through]` that are still here the newest, oldest first, up to both limits."""
+        """The newest rows in `(after, through]` that are still in memory, oldest first, up to both limits."""
         with self._lock:
             commits = [rows for sequence, rows, _ in self._commits if after < sequence <= through]
         found: list[pa.Table] = []
@@ -67,7 +67,7 @@ class RecentRows:
 
 
 def _last_rows(rows: pa.Table, max_rows: int, max_bytes: int) -> pa.Table:
-    """As many of the last rows as fit; halving finds nearly as many as there could be."""
+    """As many of the last rows as fit; halving finds nearly the maximum."""
     count = min(rows.num_rows, max_rows)
     while count and rows.slice(rows.num_rows - count).nbytes > max_bytes:
         count //= 2

@@ -1,4 +1,4 @@
-"""Primary keys of reference datasets: one row for each, whichever way rows come."""
+"""Primary keys of reference datasets: each key has one row, whichever way rows come."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin.model.times import parse_date, parse_time
 
 
 def repeats(taken: pa.Table, rows: pa.Table, key: Sequence[str]) -> dict[int, str]:
-    """Which of `rows`, by their place from 0, have a key that one of `taken`, or one before them, has; and why not."""
+    """The `rows`, by index, whose key is in `taken` or in an earlier row, each with a reason."""
     seen: set[Hashable] = set(keys_of(taken, key))
     found: dict[int, str] = {}
     for at, value in enumerate(keys_of(rows, key)):

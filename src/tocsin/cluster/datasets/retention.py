@@ -1,7 +1,7 @@
-"""When commits happened and what time it is, well enough to remove what is older than its retention.
+"""When commits happened and what time it is, precisely enough to remove rows older than their retention.
 
-Rows carry the number of their commit, not a time. So every now and then the number that a table has come to is
-written down with the time: what was committed by then is at least that old.
+Rows carry the number of their commit, not a time. So from time to time a table's current commit number is written down
+with the time: every commit up to that number is at least that old.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ log = structlog.get_logger(__name__)
 _samples = sa.Table(
     "commit_time",
     metadata,
-    #: Delta's own identity of the table: a dataset dropped and made anew begins anew here too.
+    #: Delta's own identity of the table: a dataset that is dropped and created again begins anew here too.
     sa.Column("table_id", sa.String, primary_key=True),
     sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("at_us", sa.BigInteger, nullable=False),
 )
 
 
-#: What retention's time was when it was last looked at; one row.
+#: Retention's time when it was last read; one row.
 _time = sa.Table(
     "retention_time",
     metadata,
@@ -38,7 +38,7 @@ _time = sa.Table(
 
 
 class RetentionClock:
-    """Keeps the time that retention goes by, from one process to the next."""
+    """Keeps retention's time, from one process to the next."""
 
     def __init__(self, engine: sa.Engine, monotonic_s: float) -> None:
         self._engine = engine
@@ -48,7 +48,7 @@ class RetentionClock:
         self._time = None if row is None else RetentionTime(row.now_us, row.claimed_us, row.doubted_s)
 
     def now_us(self, clock_us: int, monotonic_s: float, patience_s: float) -> int:
-        """The time that retention may go by, if history is kept for `patience_s`."""
+        """The time for retention, if history is kept for `patience_s`."""
         elapsed_s, self._looked_at_s = monotonic_s - self._looked_at_s, monotonic_s
         was_doubted = self._time is not None and self._time.claimed_us is not None
         time = RetentionTime(clock_us) if self._time is None else self._time.after(elapsed_s, clock_us, patience_s)
@@ -68,14 +68,14 @@ class CommitTimes:
         self._engine = engine
 
     def note(self, table_id: str, sequence: int, now_us: int) -> None:
-        """By `now_us` the table had come to `sequence`. The first time that was seen counts."""
+        """By `now_us` the table had reached `sequence`. The first time at which that was seen counts."""
         with self._engine.begin() as connection:
             known = sa.select(_samples).where(_samples.c.table_id == table_id, _samples.c.sequence >= sequence)
             if connection.execute(known).first() is None:
                 connection.execute(_samples.insert().values(table_id=table_id, sequence=sequence, at_us=now_us))
 
     def through(self, table_id: str, oldest_us: int) -> int:
-        """The last commit that is known to be older than `oldest_us`; 0 if none is. What lies before is forgotten."""
+        """The last commit that is known to be older than `oldest_us`; 0 if none is. Earlier entries are forgotten."""
         old = sa.and_(_samples.c.table_id == table_id, _samples.c.at_us < oldest_us)
         with self._engine.begin() as connection:
             through = int(connection.execute(sa.select(sa.func.max(_samples.c.sequence)).where(old)).scalar() or 0)

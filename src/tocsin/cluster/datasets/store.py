@@ -19,7 +19,7 @@ from tocsin.errors import NotFound
 from tocsin.model.catalogue import Dataset, DatasetKind
 from tocsin.model.schema import SEQUENCE_COLUMN, Column
 
-#: The application transaction that says how far the landing log has been taken into a table.
+#: The application transaction that says how far the landing log has been ingested into a table.
 LANDING_APP = "landing"
 
 DEAD_LETTERS = pa.schema(
@@ -34,7 +34,7 @@ DEAD_LETTERS = pa.schema(
 )
 _DEAD_LETTERS_RECENT_BYTES = 8 << 20
 
-#: A sync that fails here fails again for whoever needs it.
+#: A sync that fails here fails again for the caller that needs it.
 _syncing = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
 
 
@@ -70,18 +70,18 @@ class StoredDataset:
             else:
                 sequence = self.rows.append(last_per_key(rows, self.dataset.schema.primary_key), transactions)
                 self._apply(self._keyed)
-        # Beside the runs that follow: when they have results, they need not wait for it any more.
+        # In parallel with the runs that follow: when they have results, the sync is mostly done.
         _syncing.submit(self.sync)
         return sequence
 
     def _apply(self, keyed: KeyedIndex) -> None:
-        """Take in all that was committed since: also a commit that had seemed to fail."""
+        """Apply all commits since the last call, including one that had seemed to fail."""
         before, self._applied = self._applied, self.rows.sequence
         rows = self.rows.read(before, self._applied)
         keyed.apply(rows if self._applied == before + 1 else rows.sort_by(SEQUENCE_COLUMN))
 
     def replace(self, rows: pa.Table) -> int:
-        """Put `rows` in place of all there were; for reference datasets."""
+        """Replace all rows with `rows`; for reference datasets."""
         with self._lock:
             self.rows.replace(rows)
             return self.rows.sync()
@@ -91,7 +91,7 @@ class StoredDataset:
         return self.rows.read(columns=list(self.dataset.schema.primary_key))
 
     def delete_keys(self, rows: pa.Table) -> None:
-        """Remove the rows of a keyed dataset that have the keys of `rows`, and all that they replaced."""
+        """Remove the rows of a keyed dataset that have the keys of `rows`, and all rows that those replaced."""
         assert self._keyed is not None, "only keyed datasets have rows that keys stand for"
         with self._lock:
             self._keyed.remove(rows)
@@ -100,7 +100,7 @@ class StoredDataset:
             self.rows.sync()
 
     def sync(self) -> None:
-        """Have all that was committed so far survive a power cut. Dead letters first, as they are committed first."""
+        """Make all commits so far survive a power cut. Dead letters first, as they are committed first."""
         self.dead_letters.sync()
         self.rows.sync()
 
@@ -112,7 +112,7 @@ class StoredDataset:
         return last_per_key(rows.sort_by(SEQUENCE_COLUMN), self.dataset.schema.primary_key)
 
     def living(self) -> tuple[int, pa.Table]:
-        """A keyed dataset's living rows and the commit they are as of."""
+        """A keyed dataset's living rows and the commit as of which they are."""
         assert self._keyed is not None, "only keyed datasets have living rows in memory"
         with self._lock:
             return self.rows.sequence, self._keyed.snapshot()
@@ -137,7 +137,7 @@ class StoredDataset:
             self.dead_letters.delete(f"rejected_at < '{when}'")
 
     def end_upkeep(self) -> None:
-        """It is about to be dropped: wait for upkeep that is under way, and let none begin."""
+        """The dataset is about to be dropped: wait for upkeep under way, and let none begin."""
         self.rows.end_upkeep()
         self.dead_letters.end_upkeep()
 
@@ -176,7 +176,7 @@ class DatasetStore:
         return stored
 
     def create(self, dataset: Dataset, landing_end: int) -> StoredDataset:
-        """A new, empty dataset. What the landing log holds so far was for a former one of the same name."""
+        """A new, empty dataset. The landing log's records so far were for a former dataset of the same name."""
         shutil.rmtree(self._folder / dataset.name.lower(), ignore_errors=True)
         stored = self.open(dataset)
         for table in (stored.rows, stored.dead_letters):
@@ -185,7 +185,7 @@ class DatasetStore:
         return stored
 
     def sync(self, names: Collection[str]) -> None:
-        """Have all commits of these datasets survive a power cut; those that have been dropped need nothing."""
+        """Make all commits of these datasets survive a power cut; dropped datasets need nothing."""
         for name in names:
             if (stored := self.get(name)) is not None:
                 stored.sync()

@@ -1,9 +1,9 @@
-"""A table's files: forced to the disk, and checked against what was written.
+"""A table's files: forced to the disk, and verified by checksum.
 
-`sync` makes the table, as it is, survive a power cut: it forces the data files to the disk and then notes them in the
-sync log. `restore` brings the folder of a table back to its last sync, before anybody reads it: it drops what came
-later, writes damaged or missing entries of the Delta log again, and sets damaged checkpoints aside. A data file is
-checked as a whole before it is first read. What can't be restored is an error that names the file.
+`sync` makes the current table survive a power cut: it forces the data files to the disk and then notes them in the sync
+log. `restore` brings the folder of a table back to its last sync, before anybody reads it: it drops later changes,
+writes damaged or missing entries of the Delta log again, and sets damaged checkpoints aside. A data file is checked as
+a whole before it is first read. Damage that can't be repaired is an error that names the file.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from tocsin.runtime.durable_folders import make_folder, sync_folder
 
 log = structlog.get_logger(__name__)
 
-#: Delta's vacuum leaves names alone that begin like this.
+#: Delta's vacuum ignores names that begin like this.
 SYNC_LOG: Final = "_sync_log"
 DAMAGED: Final = "_damaged"
 _DELTA_LOG: Final = "_delta_log"
 _ENTRY: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
-#: The log is written anew when it has grown by this much: a few minutes' worth at ten commits a second.
+#: The log is rewritten when it has grown by this much: a few minutes' worth at ten commits a second.
 _REWRITE_AFTER_BYTES: Final = 1 << 20
-#: A reader of the Delta log may be under way for this long.
+#: Reading the Delta log may take this long.
 _ENTRIES_KEPT_S: Final = 600
 _READ_BYTES: Final = 1 << 20
 _WHAT_TO_DO: Final = (
@@ -56,7 +56,7 @@ _WHAT_TO_DO: Final = (
 
 
 class ChecksummedFile:
-    """A new file, as pyarrow writes one, that knows the checksum of what was written to it."""
+    """A new file, as pyarrow writes one, that knows the checksum of its content."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb")
@@ -113,12 +113,12 @@ class TableFiles:
     # At the start
 
     def create(self) -> None:
-        """Begin the log of a table that is about to be made."""
+        """Begin the log of a table that is about to be created."""
         make_folder(self._path)
         self._rewrite(SyncLine())
 
     def restore(self) -> bool:
-        """Bring the folder back to the last sync; False if the table had not been synced, and so is not there."""
+        """Bring the folder back to the last sync; False if the table was never synced, and so does not exist."""
         source = self._path / SYNC_LOG
         buffer = source.read_bytes()
         self._state, self._end = read_log(buffer, str(source))
@@ -135,7 +135,7 @@ class TableFiles:
         return True
 
     def adopt(self, version: int, live: Iterable[str]) -> None:
-        """Begin the log of a table that has none, at a version that has a checkpoint, with what is there now."""
+        """Begin the log of a table that has none, with its current files, at a version that has a checkpoint."""
         checkpoint = {path.name: check_of(path) for path in self._checkpoint_files(version)}
         files = {name: check_of(self._path / name) for name in live}
         for name in files:
@@ -145,7 +145,7 @@ class TableFiles:
         self._rewrite(SyncLine({}, {version: checkpoint}, files))
 
     def check_present(self, live: Iterable[str]) -> None:
-        """That the table has the files of its last sync, in full length."""
+        """Check that the table has the files of its last sync, in full length."""
         missing, unknown = differences(self._state.files, live)
         if missing or unknown:
             raise ClusterFailure(
@@ -174,7 +174,7 @@ class TableFiles:
             log.info("dropped what had not been synced", table=str(self._path), entries=dropped)
 
     def _drop_later(self, sound_checkpoints: set[int]) -> int:
-        """Remove entries after the last sync and checkpoints that are not known to be sound."""
+        """Remove entries after the last sync, and checkpoints that are not known to be sound."""
         dropped = 0
         for path in list(self._delta_log.iterdir()):
             entry, checkpoint = _ENTRY.fullmatch(path.name), _CHECKPOINT.fullmatch(path.name)
@@ -202,7 +202,7 @@ class TableFiles:
         path.write_bytes(expected)
 
     def _set_aside(self, path: Path) -> None:
-        """Keep a damaged file for whoever wants to know; what it held is made again from the sync log."""
+        """Keep a damaged file for inspection; its content is made again from the sync log."""
         log.warning("damaged file restored", file=str(path))
         (self._path / DAMAGED).mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
@@ -219,7 +219,7 @@ class TableFiles:
         self._checkpoints.add(version)
 
     def verify(self, names: Iterable[str], *, again: bool = False) -> None:
-        """That these data files are as they were written; each is looked at once, unless `again` is asked for."""
+        """Check that these data files are as they were written; each is checked once, unless `again` is given."""
         for name in names:
             if name in self._verified and not again:
                 continue
@@ -233,8 +233,8 @@ class TableFiles:
             self._verified.add(name)
 
     def sync(self, version: int) -> None:
-        """Have the table as it is in `version` survive a power cut. After a failure only a restart helps: what the
-        disk holds is no longer known."""
+        """Make the table as of `version` survive a power cut. After a failure only a restart helps: the disk's content
+        is no longer known."""
         with self._lock:
             if self._failure:
                 raise ClusterFailure(self._failure)
@@ -291,7 +291,7 @@ class TableFiles:
         self._state.apply(line)
 
     def _write_line(self, data: bytes) -> None:
-        """A disk that is full is no reason to start again: what was written of the line is taken back."""
+        """A full disk is no reason to restart: the part of the line that was written is removed again."""
         written = 0
         try:
             while written < len(data):
@@ -301,7 +301,7 @@ class TableFiles:
             raise ClusterFailure(f"{self._path / SYNC_LOG} can't be written: {exc}") from exc
 
     def tidy(self) -> None:
-        """Let go of entries and checkpoints that nothing needs any more."""
+        """Remove entries and checkpoints that nothing needs any more."""
         with self._lock:
             if self._end - self._rewritten_bytes < _REWRITE_AFTER_BYTES or len(self._state.checkpoints) < 2:
                 return
@@ -309,9 +309,9 @@ class TableFiles:
         self._remove_needless(line, before_s=time.time() - _ENTRIES_KEPT_S)
 
     def erase_past(self, live: Iterable[str]) -> None:
-        """Remove all that tells what the table was before: older entries and checkpoints, the sync log's copies of
-        them, what was set aside, and every data file but those that are `live`. Two checkpoints must have been synced
-        since the last change: either will do to open the table, should the other be damaged."""
+        """Remove every trace of the table's former states: older entries and checkpoints, the sync log's copies of
+        them, damaged files that were set aside, and every data file that is not `live`. Two checkpoints must have been
+        synced since the last change: if one is damaged, the other opens the table."""
         with self._lock:
             line = self._prune()
         self._remove_needless(line, before_s=float("inf"))
@@ -343,12 +343,12 @@ class TableFiles:
                 path.unlink(missing_ok=True)
 
     def _rewrite(self, line: SyncLine) -> None:
-        """A new log in place of the old one, at one stroke."""
+        """Replace the log with a new one, atomically."""
         content = whole_log(line)
         target, new = self._path / SYNC_LOG, self._path / f"{SYNC_LOG}.new"
         new.write_bytes(content)
         sync_file(new)
-        # Opened before it takes its place: what follows must never go to a file that has lost its name.
+        # Opened before the rename: later lines must never go to a file that has lost its name.
         descriptor = os.open(new, os.O_RDWR)
         try:
             new.replace(target)
@@ -387,7 +387,7 @@ class TableFiles:
 
 
 def check_of(path: Path) -> FileCheck:
-    """Size and checksum of a file as it is now: 4 GB/s where the file is in memory."""
+    """Size and checksum of a file now: 4 GB/s if the file is in memory."""
     size_bytes = checksum = 0
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(_READ_BYTES):

@@ -1,18 +1,18 @@
 """A Delta table with one writer, committed through delta-rs.
 
-Each commit of rows takes the next number of the table's **commit sequence**; every row carries it as `_seq`.
-The number travels in the commit itself, as the version of the application transaction `tocsin.sequence`, so
-it survives compaction, vacuum and log clean-up, and a commit either happened with its number or did not.
-Callers add application transactions of their own, such as how far the landing log has been taken in.
+Each commit of rows takes the next number of the table's **commit sequence**; every row carries it as `_seq`. The commit
+itself holds the number, as the version of the application transaction `tocsin.sequence`, so the number survives
+compaction, vacuum and log clean-up, and a commit either happened with its number or did not. Callers add application
+transactions of their own, such as how far the landing log has been ingested.
 
-A commit outlives the process only once `sync` has covered it: a table that is opened is as it was at its last sync,
-whatever came later (`table_files.py`). Whoever tells somebody of a commit syncs first.
+A commit outlives the process only once `sync` has covered it: opening a table brings it back to its last sync and drops
+later commits (`table_files.py`). Code that announces a commit syncs first.
 
-A commit that delta-rs failed to confirm may have happened all the same. The table then reads itself again and finds its
-number there, or does not; nobody has to guess.
+A commit that delta-rs failed to confirm may have happened all the same. The table then reads itself again and looks for
+the commit's number; nobody has to guess.
 
-This module refuses to know what the rows mean. One process owns a table; a file lock in the data directory
-sees to that.
+This module knows nothing of what the rows mean. One process owns a table; a file lock in the data directory ensures
+that.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": "interval 10 minutes",
     "delta.deletedFileRetentionDuration": "interval 10 minutes",
 }
-#: The price of a commit grows by 0.1 ms with each commit since the last checkpoint, and a checkpoint costs about
-#: 10 ms, so one every 32 commits is close to the cheapest. delta-rs's own hook would not reload the handle.
+#: A commit costs 0.1 ms more for each commit since the last checkpoint, and a checkpoint costs about 10 ms, so one
+#: every 32 commits is close to the cheapest. delta-rs's own hook would not reload the handle.
 _CHECKPOINT_EVERY = 32
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -68,14 +68,14 @@ class Table:
     """Rows on disk, in commit order.
 
     `append` is atomic: all its rows and transactions are there, or none. After `sync` returns, a reopened table holds
-    all commits made before it was called, be it after the death of the process or a power cut. Commits that no sync
-    has covered are dropped then, all of them: of several tables, none may be ahead of what the others remember.
+    all commits made before it was called, even after the death of the process or a power cut. Reopening drops all
+    commits that no sync has covered: of several tables, none may be ahead of the others' records.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, *, recent_max_bytes: int = 64 << 20) -> None:
         self.path = path
         self._lock = threading.RLock()
-        #: Held by upkeep that takes long, and so does not hold the other lock; taken before it.
+        #: Held by slow upkeep, which does not hold the other lock; taken before that one.
         self._upkeep = threading.Lock()
         self._has_upkeep, self._is_dropped = True, False
         self._schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
@@ -112,7 +112,7 @@ class Table:
         return delta
 
     def _adopt(self) -> DeltaTable:
-        """A table from before there were sync logs: what it holds now is taken for what was written."""
+        """A table from before there were sync logs: its current content is taken as correct."""
         delta = DeltaTable(str(self.path))
         delta.create_checkpoint()
         self._files.adopt(int(delta.version()), _live_files(delta))
@@ -120,7 +120,7 @@ class Table:
 
     @property
     def sequence(self) -> int:
-        """The number of the last commit; 0 while nothing was ever committed."""
+        """The number of the last commit; 0 before the first."""
         return self._sequence
 
     @property
@@ -135,7 +135,7 @@ class Table:
 
     @property
     def id(self) -> str:
-        """Delta's own identity of the table, given when it was made."""
+        """Delta's own identity of the table, assigned at its creation."""
         return str(self._delta.metadata().id)
 
     @property
@@ -145,7 +145,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a row, `_seq` among them."""
+        """The columns of a row, including `_seq`."""
         return self._schema
 
     def transaction(self, app: str) -> int | None:
@@ -157,13 +157,13 @@ class Table:
             return self._transactions[app]
 
     def next_number(self) -> int:
-        """The number that the next commit takes, whatever has become of one that failed."""
+        """The number that the next commit takes, whether or not a failed one happened."""
         with self._lock:
             self._settle()
             return self._sequence + 1
 
     def skip_to(self, number: int) -> None:
-        """Give out no number up to `number` any more; the next commit takes one above it."""
+        """Never use a number up to `number` again; the next commit takes one above it."""
         with self._lock:
             self.sync()
             self._sequence = self._durable = max(self._sequence, number)
@@ -178,7 +178,7 @@ class Table:
         return self._append(rows, transactions or {}, "append", rows_per_number or max(1, rows.num_rows))
 
     def replace(self, rows: pa.Table, transactions: Mapping[str, int] | None = None) -> int:
-        """Commit `rows` in place of everything the table held."""
+        """Commit `rows` as a replacement of everything in the table."""
         return self._append(rows, transactions or {}, "overwrite", max(1, rows.num_rows))
 
     def _append(self, rows: pa.Table, transactions: Mapping[str, int], mode: str, rows_per_number: int) -> int:
@@ -193,7 +193,7 @@ class Table:
                 self.recent.clear(since=before)
             for at, number in enumerate(range(before + 1, last + 1)):
                 self.recent.add(number, stamped.slice(at * rows_per_number, rows_per_number))
-            # Readers hold no lock: they hear of the new number last, once its rows can be read from memory.
+            # Readers hold no lock: they see the new number last, once its rows can be read from memory.
             self._sequence = last
             return last
 
@@ -213,13 +213,13 @@ class Table:
         return self._write_file(name, rows, (first, last), is_change=True)
 
     def _write_file(self, name: str, rows: pa.Table, commits: tuple[int, int], *, is_change: bool) -> AddAction:
-        """A data file of rows from these commits. Its pages carry checksums that every reader verifies, and the whole
-        file has one in the sync log."""
+        """A data file of rows from these commits. Its pages carry checksums that every reader verifies, and the sync
+        log has one of the whole file."""
         try:
             with closing(ChecksummedFile(self.path / name)) as target:
                 pq.write_table(rows, target, compression="snappy", row_group_size=1 << 17, write_page_checksum=True)
         except OSError as exc:
-            (self.path / name).unlink(missing_ok=True)  # Half a file on a disk that is full would keep it full.
+            (self.path / name).unlink(missing_ok=True)  # Half a file would keep a full disk full.
             raise ClusterFailure(f"commit {commits[1]} of table {self.path.name} failed: {exc}") from exc
         self._files.note_written(name, target.check)
         stats = {
@@ -241,7 +241,7 @@ class Table:
                 commit_properties=properties,
                 post_commithook_properties=_NO_HOOKS,
             )
-            # The handle does not move by itself; a stale one takes the next commit for a rival's.
+            # The handle does not advance by itself; a stale one takes the next commit for another writer's.
             self._delta.update_incremental()
         except Exception as exc:
             if not self._has_happened(sequence):
@@ -265,7 +265,7 @@ class Table:
         self._delta.update_incremental()
 
     def _checkpoint(self) -> None:
-        """A checkpoint that fails is made after one of the next commits: nothing needs it but speed."""
+        """A checkpoint that fails is made after one of the next commits: only speed depends on it."""
         try:
             self._make_checkpoint()
         except Exception as exc:
@@ -279,8 +279,7 @@ class Table:
         self._delta = DeltaTable(str(self.path))
 
     def sync(self) -> int:
-        """Have all commits made so far survive the death of the process and a power cut; returns the number of the
-        last one."""
+        """Make all commits so far survive a crash and a power cut; returns the number of the last one."""
         with self._lock:
             version, sequence = self.version, self._sequence
             if self._is_dropped:
@@ -294,7 +293,7 @@ class Table:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """One change at a time, from what the table is for certain."""
+        """One change at a time, starting from a certain state of the table."""
         with self._lock:
             if self._is_dropped:
                 raise ClusterFailure(f"table {self.path} was dropped")
@@ -312,7 +311,7 @@ class Table:
         return bool(self._delta.transaction_version(_SEQUENCE_APP) == sequence)
 
     def _settle(self) -> None:
-        """Find out what became of a change that failed, before anything is built on it."""
+        """Find out whether a failed change happened, before anything is built on it."""
         if not self._is_unclear:
             return
         self._read_again()
@@ -334,7 +333,7 @@ class Table:
         where: ds.Expression | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Rows with `after < _seq <= through`, from memory where it reaches back far enough."""
+        """Rows with `after < _seq <= through`, from memory if it reaches back far enough."""
         wanted = list(columns or self._schema.names)
         last = self._sequence if through is None else through
         if last <= after:
@@ -342,7 +341,7 @@ class Table:
         recent = self.recent.window(after, last)
         if recent is not None:
             rows = pa.concat_tables([self._schema.empty_table(), *recent], promote_options="default")
-            # Arrow takes a millisecond and more to filter even nothing.
+            # Arrow takes a millisecond and more to filter even an empty table.
             return (rows.filter(where) if where is not None and rows.num_rows else rows).select(wanted)
         condition = (ds.field(SEQUENCE_COLUMN) > after) & (ds.field(SEQUENCE_COLUMN) <= last)
         if where is not None:
@@ -351,7 +350,7 @@ class Table:
             try:
                 return self.dataset(after).to_table(columns=wanted, filter=condition)
             except FileNotFoundError:
-                # `erase_past` came in between: the same rows are in other files now.
+                # `erase_past` ran in between: the same rows are in other files now.
                 return self.dataset(after).to_table(columns=wanted, filter=condition)
         except (OSError, pa.ArrowException) as exc:
             raise ClusterFailure(f"a file of table {self.path} can't be read: {exc}") from exc
@@ -361,8 +360,8 @@ class Table:
         return ds.dataset(self.files(after), schema=self._schema, format=_CHECKED_PARQUET)
 
     def files(self, after: int = 0) -> list[str]:
-        """Paths of the Parquet files that hold rows with `_seq > after`, each as it was written: one that is not is an
-        error. Whoever reads them verifies the checksums of their pages."""
+        """Paths of the Parquet files that hold rows with `_seq > after`. A damaged file is an error. The reader
+        verifies the checksums of their pages."""
         with self._lock:
             actions = pa.table(self._delta.get_add_actions(flatten=True))
         if actions.num_rows == 0:
@@ -386,7 +385,7 @@ class Table:
             return int(pc.sum(actions.column("num_records")).as_py() or 0) if actions.num_rows else 0
 
     def add_column(self, field: pa.Field) -> None:
-        """Additive schema evolution; rows already stored read as NULL."""
+        """Additive schema evolution; existing rows read as NULL there."""
         with self._changing():
             self._delta.alter.add_columns(list(_delta_schema(pa.schema([field])).fields))
             self._delta.update_incremental()
@@ -397,7 +396,7 @@ class Table:
             self.recent.clear(since=self._sequence)
 
     def delete(self, predicate: str) -> None:
-        """Remove the rows for which the SQL `predicate` holds; the commit sequence stays as it is."""
+        """Remove the rows for which the SQL `predicate` holds; the commit sequence does not change."""
         self._delete(predicate, ds.scalar(True))
 
     def _delete(self, predicate: str, is_rewritten: ds.Expression) -> None:
@@ -409,14 +408,14 @@ class Table:
 
     def delete_through(self, sequence: int) -> None:
         """Retention: remove the rows of all commits up to `sequence`."""
-        # Of other files all rows go, or none.
+        # Other files lose all their rows, or none.
         first, last = ds.field(f"min.{SEQUENCE_COLUMN}"), ds.field(f"max.{SEQUENCE_COLUMN}")
         is_rewritten = (first <= sequence) & (last > sequence) | first.is_null() | last.is_null()
         self._delete(f"{SEQUENCE_COLUMN} <= {int(sequence)}", is_rewritten)
 
     def _verify_to_rewrite(self, delta: DeltaTable, is_rewritten: ds.Expression) -> None:
-        """That files are as they were written, for delta-rs verifies nothing: what it made of a damaged file would have
-        a right checksum ever after."""
+        """Check files before a rewrite, because delta-rs verifies nothing: its copy of a damaged file would have a
+        valid checksum ever after."""
         actions = pa.table(delta.get_add_actions(flatten=True))
         if actions.num_rows:
             self._files.verify(actions.filter(is_rewritten).column("path").to_pylist(), again=True)
@@ -458,20 +457,20 @@ class Table:
             self._commits_since_compaction = 0
 
     def tidy(self) -> None:
-        """Drop log files that a checkpoint makes needless, and data files that nothing refers to."""
+        """Remove log files that a checkpoint makes unnecessary, and data files that nothing refers to."""
         with self._upkeep:
             if self._has_upkeep:
                 self._tidy()
 
     def erase_past(self) -> None:
-        """Have no file hold what the table does not hold any more: neither rows that were deleted or replaced, nor what
-        the Delta log says of their removal. Who still reads a file that goes is told so, and reads again."""
+        """Remove from all files everything that the table no longer holds: rows that were deleted or replaced, and the
+        Delta log's entries about their removal. A reader of a removed file gets an error, and reads again."""
         with self._upkeep, self._changing():
             if not self._has_upkeep:
                 return
             try:
                 self._make_checkpoint()
-                self._commit_nothing()  # Between the two, for each is of a version of its own.
+                self._commit_nothing()  # Between the two, because each checkpoint needs a version of its own.
                 self._make_checkpoint()
             except Exception as exc:
                 raise ClusterFailure(f"no checkpoint of table {self.path.name} can be made: {exc}") from exc
@@ -480,18 +479,18 @@ class Table:
             self._files.erase_past(_live_files(self._delta))
 
     def end_upkeep(self) -> None:
-        """The table is about to be dropped: wait for upkeep that is under way, and let none begin."""
+        """The table is about to be dropped: wait for upkeep under way, and let none begin."""
         with self._upkeep:
             self._has_upkeep = False
 
     def drop(self) -> None:
-        """Nothing is written any more: whoever still has the table must not touch another one made in its place."""
+        """Refuse all further writes: a user of this object must not touch another table made at its path."""
         self.end_upkeep()
         with self._lock:
             self._is_dropped = True
 
     def _tidy(self) -> None:
-        # What a restart would fall back to must not refer to anything that is removed here.
+        # The state that a restart falls back to must not refer to anything that is removed here.
         self.sync()
         self._files.tidy()
         handle = DeltaTable(str(self.path))

@@ -1,7 +1,7 @@
-"""Datasets as Spark sees them: temporary views of what is new and of all there is.
+"""Datasets as Spark sees them: temporary views of new rows and of all rows.
 
-A view is made once for everyone who needs the same rows, so channels of one dataset share the scan of what is
-new. Views are leased: one that a run still reads is never dropped under it.
+A view is made once for all users of the same rows, so channels of one dataset share the scan of new rows. Views are
+leased: a view that a run still reads is never dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tocsin.model.schema import SEQUENCE_COLUMN
 #: its own; more go through a file in scratch (a million rows take 2 s the first way, 0.2 s the second).
 MAX_INLINE_ROWS = 20_000
 _MIN_GROUP_ROWS = 4096
-#: Views kept though nobody uses them, since the next run may.
+#: Unused views that are kept, since the next run may need them.
 _IDLE_VIEWS = 16
 
 
@@ -37,7 +37,7 @@ _IDLE_VIEWS = 16
 class _View:
     name: str
     leases: int = 0
-    #: How many rows it has, where that was known when it was made.
+    #: The number of its rows, if that was known when it was made.
     rows: int | None = None
     release: list[Callable[[], object]] = field(default_factory=list)
 
@@ -62,15 +62,15 @@ class DatasetViews:
 
     @contextmanager
     def full(self, dataset: str) -> Iterator[str]:
-        """The name of a view of all rows there are now."""
+        """The name of a view of all current rows."""
         stored = self._store[dataset]
-        # Compaction and retention change the files, if not the sequence; those they replace are removed some day.
+        # Compaction and retention change the files, if not the sequence; the replaced files are removed later.
         with self._leased("full", (stored, stored.rows.version), lambda view: self._everything(view, stored)) as name:
             yield name
 
     @contextmanager
     def marked(self, dataset: str, after: int, through: int) -> Iterator[str]:
-        """Like `full`, with a column `_is_new` that tells the rows of commits in `(after, through]`."""
+        """Like `full`, with a column `_is_new` that marks the rows of commits in `(after, through]`."""
         with self.full(dataset) as name:
             condition = f"{SEQUENCE_COLUMN} > {after} AND {SEQUENCE_COLUMN} <= {through}"
             frame = self._spark.sql(f"SELECT *, {condition} AS _is_new FROM {name}")
@@ -82,13 +82,13 @@ class DatasetViews:
                 self._spark.catalog.dropTempView(marked)
 
     def rows_in(self, name: str) -> int | None:
-        """How many rows a leased view has, where that is known."""
+        """How many rows a leased view has, if that is known."""
         with self._lock:
             return next((view.rows for view in self._views.values() if view.name == name), None)
 
     @contextmanager
     def of_arrow(self, rows: pa.Table) -> Iterator[str]:
-        """A view of rows in hand, for as long as the block runs."""
+        """A view of the given rows, for as long as the block runs."""
         view = _View(self._name("rows", "hand"))
         self._of_rows(view, rows)
         try:
@@ -100,7 +100,7 @@ class DatasetViews:
     def _leased(
         self, role: str, of: tuple[StoredDataset, *tuple[int, ...]], build: Callable[[_View], None]
     ) -> Iterator[str]:
-        """The view `of` a dataset: of this very one, for a later one of the same name may have come as far."""
+        """The view `of` this very dataset: a later one of the same name may have reached the same sequence."""
         key = (role, *of)
         with self._lock:
             view = self._views.get(key)
@@ -118,7 +118,7 @@ class DatasetViews:
                 self._drop_idle()
 
     def forget_idle(self) -> None:
-        """Let go of all views that nobody uses, and of the files behind them."""
+        """Drop all unused views, and the files behind them."""
         with self._lock:
             self._drop_idle(kept=0)
 
@@ -169,7 +169,7 @@ def write_for_spark(rows: pa.Table, target: Path, cores: int) -> None:
 
 
 def through_scratch(spark: SparkSession, rows: pa.Table, target: Path) -> DataFrame:
-    """Rows handed to Spark as a short-lived Parquet file, cheap to write and scan, in groups for the cores to share."""
+    """Rows for Spark as a short-lived Parquet file, cheap to write and scan, in groups that the cores share."""
     write_for_spark(rows, target, spark.sparkContext.defaultParallelism)
     # With the schema given, Spark need not open the file to plan.
     return spark.read.schema(from_arrow_schema(rows.schema)).parquet(str(target))

@@ -11,8 +11,8 @@ from tocsin.model.catalogue import Dataset
 
 
 def records_of(dataset: Dataset, columns: Sequence[str] | None, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """One record for each row, with columns called as the dataset calls them; without a list of columns, each row has
-    all of them. Raises InvalidValue for the first row that does not fit."""
+    """One record for each row, with the dataset's spelling of column names. Without a list of columns, each row has all
+    of them. Raises InvalidValue for the first row that does not fit."""
     names: list[str] = []
     for given in columns or dataset.schema.names:
         if (column := dataset.schema.find(given)) is None:

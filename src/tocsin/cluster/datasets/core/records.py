@@ -1,7 +1,7 @@
 """Why a record was refused (pure).
 
-Spark decides, for millions of records at once, *which* records don't fit the schema. This module finds the
-words for the few that don't, so that a dead letter says what is wrong, where, and what is allowed.
+Spark decides, for millions of records at once, *which* records don't fit the schema. This module words the reasons for
+those few, so that a dead letter says what is wrong, where, and what is allowed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORDS = {
     ColumnType.BIGINT: "a whole number of 64 bits",
     ColumnType.DOUBLE: "a finite number",
 }
-#: What reads them says itself what is wrong.
+#: The parsers of these types say themselves what is wrong.
 _TIMES: dict[ColumnType, Callable[[object], object]] = {ColumnType.TIMESTAMP: parse_time, ColumnType.DATE: parse_date}
 
 
@@ -56,7 +56,7 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
 
 
 def misfit(schema: Schema, record: Mapping[str, Any]) -> str | None:
-    """The first thing about a decoded record that does not fit the schema, or None. JSON's names have their case."""
+    """The first thing in a decoded record that does not fit the schema, or None. JSON's names are case-sensitive."""
     reasons = (_reason_for_column(column, record.get(column.name), record) for column in schema)
     return next((reason for reason in reasons if reason is not None), None)
 

@@ -1,22 +1,22 @@
 """The time that retention goes by (pure).
 
-A clock that jumps a week ahead would have a week of history removed at once. So time passes here as the monotonic clock
-says. A clock that is ahead of that is believed when it has stayed so for as long as history is kept: by then all that
-was stored before the jump is past its time by either clock. A clock that goes back is believed at once, for then less
-is removed. Both also hold for the time in which the process did not run.
+A clock that jumps a week ahead would make retention remove a week of history at once. So this time advances with the
+monotonic clock. A wall clock that is ahead of it is believed once it has stayed ahead for as long as history is kept:
+by then everything stored before the jump is past its time by either clock. A wall clock that goes back is believed at
+once, because then less is removed. Both also hold for the time in which the process did not run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What a clock may gain at once, unasked: a restart takes minutes, and corrections are small.
+#: A clock may gain this much at once without doubt: a restart takes minutes, and corrections are small.
 _BELIEVED_AT_ONCE_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionTime:
-    """`claimed_us` is what a clock said that is not believed, and `doubted_s` for how long it has said so.
+    """`claimed_us` is a clock's time that is not believed yet, and `doubted_s` says how long the clock has claimed it.
 
     >>> RetentionTime(0).after(60, clock_us=61_000_000, patience_s=86_400)
     RetentionTime(now_us=61000000, claimed_us=None, doubted_s=0.0)
@@ -40,5 +40,5 @@ class RetentionTime:
 
 
 def _follows(clock_us: int, before_us: int, elapsed_s: float) -> bool:
-    """Whether a clock has gained little since it said `before_us`."""
+    """Whether a clock has gained little since it read `before_us`."""
     return clock_us <= before_us + (elapsed_s + _BELIEVED_AT_ONCE_S) * 1e6

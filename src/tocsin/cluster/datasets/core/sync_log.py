@@ -1,12 +1,12 @@
-"""The format of a table's sync log: what of the table is on disk for certain, and what it must look like (pure).
+"""The format of a table's sync log: which part of the table is certainly on disk, and its checksums (pure).
 
 The log is one file beside the table's. Each line is one sync: the text of the Delta log's new entries, and size and
-checksum of each new data file and checkpoint. What a line names was on disk before the line was, so the last sound
-line says what the table is: what came after it never happened. Since entries are kept as text, a damaged one is
-written again; what else is damaged is noticed.
+checksum of each new data file and checkpoint. Everything a line names was on disk before the line was. So the last
+sound line defines the table, and later changes never happened. Entries are kept as text, so a damaged one is written
+again; other damage is detected.
 
 A line begins with its checksum. The header says how far the log was synced when it was last written. That is only a
-lower bound, for the header is not synced itself, but it tells a damaged last line from an unfinished one.
+lower bound, because the header is not synced itself, but it tells a damaged last line from an unfinished one.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import msgspec
 
 from tocsin.errors import ClusterFailure
 
-#: The magic, how far the log is synced, and the checksum of that.
+#: The magic, how far the log is synced, and the checksum of both.
 _HEADER: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"TcSync1\n"
-#: The lines begin where the first disk sector is over, so that no line is torn by a write to the header.
+#: The lines begin after the first disk sector, so that a write to the header can't tear a line.
 LINES_START: Final = 512
 _CHECKSUM_DIGITS: Final = 8
 
 
 class FileCheck(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a file must look like."""
+    """A file's size and checksum."""
 
     size_bytes: int
     checksum: int
@@ -60,7 +60,7 @@ _encode_line = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class SyncedState:
-    """What all lines say together: the entries and checkpoints that are kept, and the data files that hold rows."""
+    """All lines combined: the entries and checkpoints that are kept, and the data files that hold rows."""
 
     entries: dict[int, str] = field(default_factory=dict)
     checkpoints: dict[int, dict[str, FileCheck]] = field(default_factory=dict)
@@ -80,8 +80,8 @@ class SyncedState:
                 self.files.pop(name, None)
 
     def pruned(self) -> SyncLine:
-        """One line for all: the two newest checkpoints and the entries since the older one, so that a damaged
-        checkpoint can be made again."""
+        """One line that replaces all others: the two newest checkpoints and the entries since the older one, so that a
+        damaged checkpoint can be made again."""
         newest = sorted(self.checkpoints)[-2:]
         oldest_needed = newest[0] if len(newest) == 2 else -1
         return SyncLine(
@@ -91,7 +91,7 @@ class SyncedState:
         )
 
     def start_from(self, sound_checkpoints: Iterable[int]) -> int | None:
-        """The newest of these checkpoints from which entries lead to the last version; -1 if entries alone do, and
+        """The newest of these checkpoints from which entries lead to the last version; -1 if entries alone suffice, and
         None if nothing does."""
         for start in sorted(sound_checkpoints, reverse=True):
             if self._leads_on(start):
@@ -145,9 +145,9 @@ def whole_log(line: SyncLine) -> bytes:
 
 
 def read_log(buffer: bytes, source: str) -> tuple[SyncedState, int]:
-    """What the log says, and where it ends: what lies beyond is an unfinished line.
+    """The log's content, and where it ends: anything beyond is an unfinished line.
 
-    Raises `ClusterFailure`, naming `source`, if a line is damaged that had been synced.
+    Raises `ClusterFailure`, naming `source`, if a line that had been synced is damaged.
     """
     state = SyncedState()
     offset = LINES_START
@@ -162,7 +162,7 @@ def read_log(buffer: bytes, source: str) -> tuple[SyncedState, int]:
 
 
 def _synced_end(buffer: bytes, source: str) -> int:
-    """The lower bound in the header; of a header that is damaged itself nothing is believed."""
+    """The lower bound in the header; 0 if the header itself is damaged."""
     if len(buffer) < LINES_START:
         raise ClusterFailure(f"{source} is damaged: it has {len(buffer)} bytes, fewer than its header")
     _, synced_end, _ = _HEADER.unpack_from(buffer)
@@ -184,6 +184,6 @@ def _later_lines(buffer: bytes, offset: int) -> Iterator[bool]:
 
 
 def differences(expected: Mapping[str, FileCheck], found: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Names that are missing from what was found, and names that should not be there."""
+    """Names that were expected and not found, and names that were found and not expected."""
     there = set(found)
     return sorted(expected.keys() - there), sorted(there - expected.keys())

@@ -13,7 +13,7 @@ def is_time(type_: ColumnType) -> bool:
 
 
 def text_ddl(schema: Schema) -> str:
-    """The columns as Spark's DDL, times and dates as the texts that they come as.
+    """The columns as Spark's DDL, with times and dates as texts, the form in which they arrive.
 
     >>> from tocsin.model.schema import Column
     >>> text_ddl(Schema((Column("id", ColumnType.INT), Column("at", ColumnType.TIMESTAMP))))
@@ -25,12 +25,12 @@ def text_ddl(schema: Schema) -> str:
 
 
 def from_text(text: str, type_: ColumnType) -> str:
-    """SQL that makes a time or a date of the SQL expression `text`; NULL for what has none of the allowed forms."""
+    """SQL that makes a time or a date of the SQL expression `text`; NULL if it has none of the allowed forms."""
     return f"CASE WHEN {text} RLIKE '^({_FORMS[type_]})$' THEN try_cast({text} AS {type_}) END"
 
 
 def is_outside(value: str, type_: ColumnType) -> str:
-    """SQL that says whether a time or a date is NULL, or of a year that is not allowed."""
+    """SQL that says whether a time or a date is NULL, or its year is not allowed."""
     begin = " 00:00:00Z" if type_ is ColumnType.TIMESTAMP else ""
     first, end = (f"{type_} '{year}-01-01{begin}'" for year in (FIRST_YEAR, LAST_YEAR + 1))
     return f"({value} IS NULL OR {value} < {first} OR {value} >= {end})"
