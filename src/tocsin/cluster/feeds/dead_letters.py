@@ -15,31 +15,31 @@ from tocsin.cluster.feeds.core.letter_ids import LetterCursor, LetterId, lines_b
 from tocsin.errors import NotFound
 from tocsin.model.schema import SEQUENCE_COLUMN
 
-#: A letter's place: its commit, the position of its frame in the landing log, and its line in it.
+#: A letter's address: its commit, the position of its frame in the landing log, and its line there.
 _ORDER = [SEQUENCE_COLUMN, "position", "line"]
 _NEWEST_FIRST = [(SEQUENCE_COLUMN, "descending"), ("position", "descending"), ("line", "ascending")]
-#: Letters of one place, which are of channels, by what they are about.
+#: Letters with the same address, which only channels make, are ordered by reason.
 _IN_ORDER = [*_NEWEST_FIRST, ("reason", "ascending")]
-#: Places held at once while the newest are looked for: a few megabytes.
+#: Addresses held at once in the search for the newest: a few megabytes.
 _MOST_ROWS = 1 << 18
-#: Conditions in one statement to Delta, which nests them.
+#: The number of conditions in one statement to Delta, which nests them.
 _CONDITIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which letters are meant: all, those of some frames, or single ones. `None`: it is not chosen by this."""
+    """A choice of letters: all, those of some frames, or single ones. `None` means: no restriction by this."""
 
     positions: Collection[int] | None = None
     letters: Collection[LetterId] | None = None
 
     def where(self) -> ds.Expression | None:
-        """A condition that holds for all chosen ones, and maybe for others of their frames."""
+        """A condition that holds for all chosen letters, and maybe for others of their frames."""
         positions = self.positions if self.letters is None else {one.position for one in self.letters}
         return None if positions is None else pc.field("position").isin(list(positions))
 
     def among(self, rows: pa.Table) -> pa.Table:
-        """The chosen ones of rows for which `where` holds."""
+        """The chosen letters among rows for which `where` holds."""
         if self.letters is None or not rows.num_rows:
             return rows
         ids = zip(rows.column("position").to_pylist(), rows.column("line").to_pylist(), strict=True)
@@ -57,7 +57,7 @@ class Chosen:
             letters.delete(" OR ".join(each[begin : begin + _CONDITIONS]))
 
     def check(self, letters: Table, dataset: str) -> None:
-        """Raises NotFound if a single letter that is meant is not there."""
+        """Raises NotFound if a single letter that was chosen does not exist."""
         if self.letters is None:
             return
         ids = self.among(letters.read(where=self.where(), columns=["position", "line"]))
@@ -76,9 +76,9 @@ class LetterPage:
 
 
 def newest_letters(letters: Table, limit: int, after: LetterCursor | None = None) -> LetterPage:
-    """The newest `limit`, or the newest of those after a page. Only texts of the commits that they came in are read."""
+    """The newest `limit`, or the next ones after a page. Reads texts only of the commits that they came in."""
     where = None if after is None else _not_before(after)
-    # One more shows whether there is more.
+    # One letter more than the limit shows whether there is another page.
     ids = _newest_ids(letters, limit + 1 + (after.seen if after else 0), where)
     if not ids.num_rows:
         return LetterPage([], "")
@@ -91,7 +91,7 @@ def newest_letters(letters: Table, limit: int, after: LetterCursor | None = None
 
 
 def find_letters(letters: Table, letter: LetterId) -> list[dict[str, Any]]:
-    """All of one place, whole."""
+    """All letters with this id, complete."""
     found = letters.read(where=(pc.field("position") == letter.position) & (pc.field("line") == letter.line))
     rows: list[dict[str, Any]] = found.sort_by(_IN_ORDER).to_pylist()
     return rows
@@ -101,7 +101,7 @@ def discard_letters(letters: Table, chosen: Chosen, dataset: str) -> int:
     """Remove letters for good; returns how many."""
     chosen.check(letters, dataset)
     if chosen.where() is None:
-        # Not those that come meanwhile.
+        # Without letters that come meanwhile.
         through = letters.sequence
         count = int(letters.read(through=through, columns=["position"]).num_rows)
         if count:
@@ -114,7 +114,7 @@ def discard_letters(letters: Table, chosen: Chosen, dataset: str) -> int:
 
 
 def in_parts(letters: Table, where: ds.Expression | None, rows: int) -> Iterator[tuple[Sequence[int], pa.Table]]:
-    """The chosen letters, oldest first: positions, with all of their letters, which come to about `rows` at a time."""
+    """The chosen letters, oldest first: positions with all of their letters, about `rows` letters at a time."""
     chosen = letters.read(where=where, columns=["position"])
     counts = chosen.group_by("position").aggregate([([], "count_all")]).sort_by("position")
     part: list[int] = []
@@ -141,7 +141,7 @@ def _newest_ids(letters: Table, limit: int, where: ds.Expression | None) -> pa.T
 
 
 def _not_before(cursor: LetterCursor) -> ds.Expression:
-    """Letters from the cursor's place on, in the order of pages."""
+    """Letters from the cursor on, in the order of pages."""
     sequence, position, line = (pc.field(name) for name in _ORDER)
     last = cursor.last
     in_frame = (position < last.position) | ((position == last.position) & (line >= last.line))
@@ -149,7 +149,7 @@ def _not_before(cursor: LetterCursor) -> ds.Expression:
 
 
 def _at_the_beginning(rows: pa.Table, cursor: LetterCursor) -> int:
-    """How many of the sorted rows are at the cursor's own place."""
+    """How many of the sorted rows have the cursor's own address."""
     cursor_row = {SEQUENCE_COLUMN: cursor.sequence, "position": cursor.last.position, "line": cursor.last.line}
     at = 0
     for row in rows.slice(0, cursor.seen).select(_ORDER).to_pylist():

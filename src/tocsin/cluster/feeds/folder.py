@@ -1,14 +1,14 @@
 """Folder feeds: files dropped into a folder are published and moved to `done/` inside it.
 
-Which files are ready is decided by `FolderState`, which is pure: time and listings are arguments. `FolderFeed`
-is the thread around it. Each part of a file carries an idempotency key made from the file's name, time and
-size, so a crash between publishing and moving doubles nothing while keys are remembered.
+`FolderState` decides which files are ready. It is pure: time and listings are arguments. `FolderFeed` is the thread
+around it. Each part of a file carries an idempotency key made from the file's name, time and size, so a crash between
+publishing and moving doubles nothing while keys are remembered.
 
-Files whose content can't be published ever (broken JSON, an endless line) are moved to `failed/` with the reason
-beside them; what may pass (no permission, disk errors) is tried again, ever more slowly. Nothing is deleted.
+Files whose content can never be published (broken JSON, an endless line) are moved to `failed/` with the reason beside
+them. After temporary trouble (no permission, disk errors) a file is tried again, ever more slowly. Nothing is deleted.
 
-Whoever may put files into the folder may put links there too, at any moment. None is followed, neither for reading nor
-for writing: they would lead out of what the operator has allowed.
+Anybody who may put files into the folder may put links there too, at any moment. No link is followed, neither for
+reading nor for writing: links would lead out of the folders that the operator has allowed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tocsin.errors import Overloaded, RequestError, TocsinError, TooLarge
 from tocsin.model.backoff import Backoff
 from tocsin.model.catalogue import Feed
 
-#: Large enough to make syncs rare, small enough to keep memory and micro-batches modest. It decides where files
-#: are cut, and so must stay the same for a file that was half published before a crash.
+#: Large enough to make syncs rare, small enough to keep memory and micro-batches modest. It determines where files are
+#: cut, and so must stay the same for a file that was half published before a crash.
 PART_BYTES = 4 << 20
 #: A `.json` file is read whole; larger ones should be NDJSON.
 MAX_JSON_BYTES = 64 << 20
@@ -63,7 +63,7 @@ class FileSeen:
 
     def part_key(self, part: int) -> str:
         key = f"file:{self.name}:{self.mtime_ns}:{self.size}:{part}"
-        # A file's name is bytes; those that are no text can't be part of a key.
+        # A file's name is bytes; invalid text can't be part of a key.
         if len(key) <= MAX_KEY_CHARACTERS and self.name.isprintable():
             return key
         name = blake2b(os.fsencode(self.name), digest_size=20).hexdigest()
@@ -92,14 +92,14 @@ class FolderState:
         return sorted(due, key=lambda file: (file.mtime_ns, file.name))
 
     def newly_ignored(self, listing: Iterable[FileSeen]) -> list[str]:
-        """Names of a kind that isn't taken, each told once."""
+        """Names of a kind that isn't taken, each reported once."""
         names = {file.name for file in listing if _is_finished(file.name) and not _is_candidate(file.name)}
         new = sorted(names - self._ignored)
         self._ignored = names
         return new
 
     def failed(self, file: FileSeen, now: float) -> float:
-        """The file couldn't be read. Returns the pause before it is tried again, doubled each time."""
+        """The file couldn't be read. Returns the pause before the next attempt, doubled each time."""
         count = self._failures.get(file, (0, 0.0))[0] + 1
         pause_s = _BACKOFF.bound_s(count - 1)
         self._failures[file] = (count, now + pause_s)
@@ -123,9 +123,9 @@ class FolderFeed:
         """Watches `folder`, or else the feed's `location`; it need not exist yet."""
         self.feed = feed
         self.folder = Path(feed.location) if folder is None else folder
-        #: Why files are still there: name → the last error, for people to see.
+        #: Why files are still there, for people to see: name → the last error.
         self.problems: dict[str, str] = {}
-        #: Published but not yet moved: however long moving fails, they aren't published again.
+        #: Published but not yet moved: they aren't published again, however long moving fails.
         self._published: set[FileSeen] = set()
         self._submit = submit
         self._state = FolderState(settling_s)
@@ -139,13 +139,13 @@ class FolderFeed:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the part that is being published; the rest of the file is taken at the next start."""
+        """Stops after the part that is being published; the rest of the file is taken at the next start."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def poll(self) -> int:
-        """Looks once and publishes what is ready; returns how many files were moved to `done/`."""
+        """Lists once and publishes the files that are ready; returns how many files were moved to `done/`."""
         try:
             if self.folder.resolve() != self.folder.absolute():
                 raise OSError(errno.ELOOP, "a link stands on the way to it; links are not followed")
@@ -196,7 +196,7 @@ class FolderFeed:
         self._report(file.name, f"can't be published or moved, next attempt in {pause_s:g} s: {reason}")
 
     def _publish(self, path: Path, file: FileSeen) -> bool:
-        """True when every part is on disk; False if it was stopped or the file changed under it."""
+        """True when every part is on disk; False if the feed was stopped or the file changed meanwhile."""
         with _open_file(path) as opened:
             parts = _json_parts if path.suffix == _JSON_SUFFIX else _line_parts
             for number, ndjson in enumerate(parts(opened, self._part_bytes)):
@@ -242,12 +242,12 @@ def _list_files(folder: Path) -> Iterator[FileSeen]:
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
-                    continue  # Renamed since the listing; the next one shows it.
+                    continue  # Renamed since the listing; the next listing shows it.
                 yield FileSeen(entry.name, status.st_size, status.st_mtime_ns)
 
 
 def _line_parts(file: BinaryIO, part_bytes: int) -> Iterator[bytes]:
-    """Whole lines, about `part_bytes` at a time, without the mark that Windows programs put first."""
+    """Whole lines, about `part_bytes` at a time, without the byte order mark of Windows programs."""
     if file.read(len(BOM_UTF8)) != BOM_UTF8:
         file.seek(0)
     while part := file.read(part_bytes):
@@ -269,7 +269,7 @@ def _json_parts(file: BinaryIO, part_bytes: int) -> Iterator[bytes]:
 
 
 def _open_file(path: Path) -> BinaryIO:
-    """A file that was in the listing; what has taken its place since is refused if it is a link, a pipe or a device."""
+    """A file from the listing. Refuses a link, a pipe or a device that has replaced it since."""
     # Opening a pipe that nobody writes to would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -282,7 +282,7 @@ def _open_file(path: Path) -> BinaryIO:
 
 
 def _move_into(folder: Path, path: Path, reason: str = "") -> None:
-    """Moves a file into `folder` under its name, or the first `name.N` that is free, with the reason beside it."""
+    """Moves a file into `folder` under its name, or the first free `name.N`, with the reason beside it."""
     folder.mkdir(exist_ok=True)
     target = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

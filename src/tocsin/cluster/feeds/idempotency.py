@@ -1,11 +1,10 @@
 """Idempotency keys: the same (feed, key) published again gets the receipt of the first time.
 
-Keys travel inside the log's frames, so accepting one costs no write of its own. Recent keys are in memory;
-`flush()` moves them to an SQLite file together with the log position up to which every key is in that file,
-and `open()` reads the log again from there, so a crash loses none. The log may be removed only up to the position
-that `flush()` returns.
+The log's frames hold the keys, so accepting one costs no write of its own. Recent keys are in memory; `flush()` moves
+them to an SQLite file together with the log position up to which every key is in that file, and `open()` reads the log
+again from there, so a crash loses none. The log may be removed only up to the position that `flush()` returns.
 
-The index never appends: whoever holds a claim does, and then settles or abandons it.
+The index never appends to the log: the holder of a claim does, and then settles or abandons it.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from tocsin.cluster.feeds.landing import LandingLog
 from tocsin.errors import ClusterFailure, InvalidValue, Overloaded
 from tocsin.runtime.free_pages import erase_free_pages_of
 
-#: Keys held in memory before publishers with keys are told to wait: some 100 MB, reached only if the disk
-#: refuses the index for minutes.
+#: With this many keys in memory, publishers with keys must wait: some 100 MB, reached only if the index can't be
+#: written to disk for minutes.
 MAX_RECENT_KEYS = 250_000
-#: Without new keys, the position is stored only after this much, lest an idle cluster write every second.
+#: Without new keys, the position is stored only after this much, so that an idle cluster does not write every second.
 _READ_AGAIN_BYTES = 16 << 20
 
 _SCHEMA = """
@@ -52,12 +51,12 @@ class _Known:
 class _InFlight:
     future: Future[Receipt]
     body_hash: bytes
-    #: The log's end when the key was claimed: its frame can't stand before.
+    #: The log's end when the key was claimed: its frame can't stand before that.
     since: int
 
 
 def hash_body(ndjson: bytes) -> bytes:
-    """Tells bodies apart; kept in the frame and in the index."""
+    """Tells bodies apart; stored in the frame and in the index."""
     return blake2b(ndjson, digest_size=16).digest()
 
 
@@ -77,7 +76,7 @@ class IdempotencyIndex:
         self._writing, self._looking_up = threading.Lock(), threading.Lock()
         self._writer = sqlite3.connect(path, check_same_thread=False)
         self._writer.execute("PRAGMA journal_mode = WAL")
-        self._writer.execute("PRAGMA synchronous = FULL")  # Segments are removed on the strength of a flush.
+        self._writer.execute("PRAGMA synchronous = FULL")  # Segments are removed because a flush succeeded.
         self._writer.executescript(_SCHEMA)
         self._reader = sqlite3.connect(path, check_same_thread=False)
 
@@ -96,8 +95,8 @@ class IdempotencyIndex:
         return index
 
     def claim(self, feed: str, key: str, body_hash: bytes, now_ms: int) -> Future[Receipt] | None:
-        """None if the key is new: the caller now holds it, and must `settle` or `abandon` it. Otherwise the future
-        of the first request's receipt, which fails if that request does.
+        """None if the key is new: the caller now holds it, and must `settle` or `abandon` it. Otherwise the future of
+        the first request's receipt, which fails if that request does.
 
         Raises `InvalidValue` if the key was used with another body.
         """
@@ -129,7 +128,7 @@ class IdempotencyIndex:
         claim.future.set_result(receipt)
 
     def abandon(self, feed: str, key: str, reason: BaseException) -> None:
-        """The claimed key's request failed: whoever waits for it fails alike, and the key is free again."""
+        """The claimed key's request failed: requests that wait for it fail too, and the key is free again."""
         with self._lock:
             claim = self._in_flight.pop((feed, key))
         claim.future.set_exception(reason)
@@ -137,7 +136,7 @@ class IdempotencyIndex:
     def flush(self) -> int:
         """Moves recent keys to the file, and returns the log position below which every key is there.
 
-        Raises `ClusterFailure` if the file can't be written; they stay in memory, and the next flush tries again.
+        Raises `ClusterFailure` if the file can't be written; the keys stay in memory, and the next flush tries again.
         """
         with self._writing:
             with self._lock:
@@ -155,13 +154,13 @@ class IdempotencyIndex:
             return indexed
 
     def forget(self, feed: str) -> None:
-        """Forgets all keys of a feed: they were used with a former one of that name, now dropped."""
+        """Forgets all keys of a feed: they belonged to a former feed of that name, now dropped."""
         self.flush()
         with self._writing, self._writer:
             self._writer.execute("DELETE FROM keys WHERE feed = ?", (feed,))
 
     def forget_keys_with(self, text: str) -> None:
-        """Forgets keys that hold `text`, and removes from the file whatever was deleted from it."""
+        """Forgets keys that hold `text`, and erases deleted data from the file."""
         self.flush()
         with self._writing, self._looking_up:
             with self._writer:
@@ -222,7 +221,7 @@ def _numbers(receipt: Receipt) -> tuple[int, int, int]:
 
 def _running_future() -> Future[Receipt]:
     future: Future[Receipt] = Future()
-    future.set_running_or_notify_cancel()  # Shared by several requests: none may cancel it for the others.
+    future.set_running_or_notify_cancel()  # Several requests share it: none may cancel it for the others.
     return future
 
 

@@ -1,9 +1,9 @@
 """Ingestion: one streaming query takes the landing log into the datasets' tables and wakes continuous channels.
 
-The truth about how far a table has come is the table's own application transaction, committed with its rows: the
-landing-log position up to which it holds everything. Spark's checkpoint is made anew at each start and only tells
-a batch's bounds; losing it loses nothing. A batch that is replayed, whatever its bounds, finds in each table how
-much of it is there already.
+A table's own application transaction, committed with its rows, decides how far the table has come: it is the
+landing-log position up to which the table holds everything. Spark's checkpoint is made anew at each start and only
+gives a batch's bounds; losing it loses nothing. When a batch is replayed, with any bounds, each table tells how much of
+it is there already.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from tocsin.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
 
-#: Spark gives a Python process ten seconds to start, and no more, however busy the machine is.
+#: Spark gives a Python process ten seconds to start, however busy the machine is.
 _WORKER_WAS_LATE = "Python worker failed to connect back"
-#: As often in a row the stream is started again; then something else is wrong.
+#: The stream is started again this many times in a row; after that something else is wrong.
 _MOST_RESTARTS = 5
-#: How long the stream waits for room on a full disk before it is started again; it takes a second to find out.
+#: How long a stream that found the disk full waits before it is started again; a start takes a second to find out.
 _ROOM_PAUSE_S = 5.0
 #: Batches smaller than this are parsed by one task: a shuffle would cost more than a second core saves.
 _SPREAD_OVER_CORES_BYTES = 1 << 20
 
 
 class Ingestion:
-    """The micro-batch. `start` begins the stream; `on_commit` hears which datasets have new rows, in the same batch."""
+    """The micro-batch. `start` begins the stream; each batch calls `on_commit` with the datasets that have new rows."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class Ingestion:
         self._stopped = False
         self._restarts = 0
         self._restart_at_s = 0.0
-        #: Datasets whose new rows `on_commit` has yet to hear of, for it failed.
+        #: Datasets whose new rows `on_commit` does not know of yet, because it failed.
         self._unannounced: frozenset[str] = frozenset()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
         self._position = landing.read_mark()
-        #: Held while a batch is under way; whoever changes a schema takes it first.
+        #: Held while a batch is under way; a change of a schema takes it first.
         self.batch_lock = threading.Lock()
 
     @property
@@ -106,9 +106,9 @@ class Ingestion:
         )
 
     def keep_running(self) -> str | None:
-        """Why the stream has ended and can't go on, or None. One whose Python process was late is started again, and so
-        is one that found the disk full, as often as it takes: like a restart of the cluster, it goes on where the
-        tables are. Meanwhile records are accepted as long as there is room for them."""
+        """Why the stream has ended and can't go on, or None. A stream whose Python process was late is started again,
+        and so is one that found the disk full, as often as needed. As after a restart of the cluster, it continues from
+        the tables' positions. Meanwhile records are accepted as long as there is room for them."""
         reason = self._ended_because()
         if reason is not None and is_out_of_room(reason):
             self._start_when_there_is_room(reason)
@@ -137,7 +137,7 @@ class Ingestion:
     def _start_again(self) -> None:
         with self.batch_lock:
             if not self._stopped:
-                self._tell_commits()  # Nothing may come that would tell them.
+                self._tell_commits()  # Perhaps no new record comes that would announce them.
                 self.start()
 
     def _ended_because(self) -> str | None:
@@ -152,7 +152,7 @@ class Ingestion:
         return str(exception) if exception else "the ingestion stream has stopped"
 
     def stop(self) -> None:
-        """End the stream between two batches; what a batch left undone is found again at the next start."""
+        """End the stream between two batches; the next start finds whatever a batch left undone."""
         with self.batch_lock:
             self._stopped = True
             if self._query is not None and self._query.isActive:
@@ -161,7 +161,7 @@ class Ingestion:
 
     def _take_batch(self, frames: DataFrame, batch_id: int) -> None:
         with self.batch_lock, self._metrics.timed("tocsin_batch_seconds"):
-            if self._stopped:  # A batch that waited for the lock meanwhile: whoever starts next takes it.
+            if self._stopped:  # The batch waited for the lock meanwhile: the next start takes it.
                 return
             end = self._batch_end(batch_id)
             headers = list(self._landing.headers_between(self._position, end))
@@ -195,20 +195,20 @@ class Ingestion:
         return int(json.loads(text.splitlines()[-1])["position"])
 
     def _ingest(self, frames: DataFrame, name: str, headers: list[FrameHeader], end: int) -> bool:
-        """Take a batch's frames into one dataset; True if rows were committed."""
+        """Ingest a batch's frames into one dataset; True if rows were committed."""
         stored = self._store.get(name)
         if stored is None:
             log.warning("records for a dropped dataset are left out", dataset=name, frames=len(headers))
             return False
         rows_from = stored.rows.transaction(LANDING_APP) or 0
         letters_from = stored.dead_letters.transaction(LANDING_APP) or 0
-        # Dead letters are committed first, so where the rows have come, the dead letters have too.
+        # Dead letters are committed first, so they are never behind the rows.
         missing = [header for header in headers if header.position >= rows_from]
         if not missing:
             return False
         size = sum(header.body_length for header in missing)
         if len(missing) < len(headers):
-            # Only in a replay: a number that changes with every batch would have Spark compile code for every batch.
+            # Only in a replay: a number that changes with every batch would make Spark compile code for every batch.
             frames = frames.where(F.col("position") >= missing[0].position)
         spread = size > _SPREAD_OVER_CORES_BYTES and len(missing) > 1
         if spread:
@@ -243,9 +243,9 @@ class Ingestion:
 
 
 def _refuse_incomplete(dataset: str, headers: Sequence[FrameHeader], parsed: Parsed) -> None:
-    """Every record that was acknowledged becomes a row or a dead letter. If Spark was given fewer, for a file was not
-    there or a process read another, the batch fails before anything is committed: publishers are told that what was
-    committed is in the table, and the log lets go of it."""
+    """Every acknowledged record becomes a row or a dead letter. If Spark was given fewer, because a file was missing or
+    a process read another log, the batch fails before anything is committed: publishers rely on committed records being
+    in the table, and the log removes them."""
     promised = sum(header.count for header in headers)
     found = parsed.rows.num_rows + parsed.rejected.num_rows
     if found != promised:
@@ -256,7 +256,7 @@ def _refuse_incomplete(dataset: str, headers: Sequence[FrameHeader], parsed: Par
 
 
 def _at_or_after(rows: pa.Table, positions: pa.ChunkedArray, first: int) -> pa.Table:
-    """The rows whose frame lies at or after `first`: what lies before it is in the table already."""
+    """The rows whose frame lies at or after `first`: earlier ones are in the table already."""
     if not len(positions) or pc.min(positions).as_py() >= first:
         return rows
     return rows.filter(pc.greater_equal(positions, first))

@@ -1,10 +1,10 @@
 """The intake: the one way into the landing log, for every kind of feed.
 
-It pushes back before memory or disk fill up, recognises repeats by their idempotency key, appends, and gives
-the receipt once the records are on disk. The ingestion reports how far the tables have got; that drives the
-push-back and resolves those who wait for their records to be in tables.
+It pushes back before memory or disk fill up, recognises repeats by their idempotency key, appends, and gives the
+receipt once the records are on disk. The ingestion reports how far the tables have got; that drives the push-back and
+resolves the futures of requests that wait until their records are in tables.
 
-It looks at no record, and takes none that it can't keep.
+It looks into no record, and accepts none that it can't keep.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tocsin.settings import ClusterSettings
 
 #: Weight of the newest sample in the drain rate: the last ten or so commits, some seconds' worth, count.
 _RATE_WEIGHT = 0.2
-#: What a publisher is told to wait: long enough to be worth it, short enough that the line never runs dry.
+#: How long publishers are told to wait: long enough to be worth it, short enough that ingestion always has work.
 _RETRY_AFTER_S = (0.1, 30.0)
-#: Assumed until the first commit has been seen: a cold Spark takes seconds over its first batch.
+#: Assumed until the first commit: a cold Spark takes seconds over its first batch.
 _RETRY_AFTER_UNKNOWN_S = 2.0
 _FLUSH_EVERY_S = 1.0
 _PURGE_EVERY_S = 60.0
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class FeedIntake:
-    """Accepts requests for every feed. Every method may be called from any thread, and none but `submit` waits."""
+    """Accepts requests for every feed. Any thread may call any method, and only `submit` waits."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class FeedIntake:
 
     @staticmethod
     def open(settings: ClusterSettings, clock: Clock | None = None) -> FeedIntake:
-        """The intake of the cluster whose data lies in `settings.data_dir`, with its upkeep running."""
+        """The intake of the cluster whose data is in `settings.data_dir`, with its upkeep running."""
         clock = clock or SystemClock()
         directory = Path(settings.data_dir) / "landing"
         landing = LandingLog.open(directory, settings.landing_segment_bytes)
@@ -92,7 +92,7 @@ class FeedIntake:
 
     @property
     def drain_bytes_per_s(self) -> float:
-        """How fast the ingestion takes bytes while it has any; 0 until it has been seen to."""
+        """How fast the ingestion takes bytes while it has any; 0 before it has taken any."""
         return self._drain_bytes_per_s
 
     @property
@@ -103,8 +103,8 @@ class FeedIntake:
     def accept(self, feed: Feed, body: DecodedBody, key: str | None = None) -> Future[Receipt]:
         """Resolves to the receipt once the records are on disk; await it with `asyncio.wrap_future`.
 
-        `key` is used rather than the body's own, if given. Raises `Overloaded` when too much is pending and
-        `InvalidValue` when the key was used with another body; the future fails with `Overloaded` when the disk does.
+        `key` takes precedence over the body's own. Raises `Overloaded` when too much is pending and `InvalidValue` when
+        the key was used with another body; the future fails with `Overloaded` when the disk does.
         """
         key = key or body.key or ""
         accepted_at_ms = self._clock.now_us() // 1000
@@ -151,15 +151,15 @@ class FeedIntake:
         return accepted
 
     def begin(self, feed: Feed) -> None:
-        """A feed is about to be created: keys used with a former one of that name mean nothing to it."""
+        """A feed is about to be created: keys that were used with a former feed of that name don't count for it."""
         self._index.forget(feed.name)
 
     def submit(self, feed: Feed, ndjson: bytes, count: int, key: str | None) -> Receipt:
-        """As `accept`, but waits for the receipt."""
+        """Like `accept`, but waits for the receipt."""
         return self.accept(feed, DecodedBody(spell_out(ndjson), count, key)).result()
 
     def ingested(self, position: int, now_s: float | None = None) -> None:
-        """The ingestion has committed everything below `position` to tables, by the monotonic clock at `now_s`."""
+        """The ingestion has committed everything below `position` to tables, at `now_s` of the monotonic clock."""
         now_s = self._clock.monotonic_s() if now_s is None else now_s
         with self._lock:
             drained, elapsed_s = position - self._ingested, now_s - self._busy_since_s
@@ -191,27 +191,27 @@ class FeedIntake:
         return future
 
     def is_ingested(self, receipt: Receipt) -> bool:
-        """Whether the receipt's records are in tables (or dead letters). `NotFound` if the log never gave it."""
+        """Whether the receipt's records are in tables (or dead letters). `NotFound` if the log never issued it."""
         if receipt.end > self.landing.end:
             raise NotFound(f"no such receipt: {receipt}")
         return receipt.end <= self._ingested
 
     def release(self, position: int) -> None:
-        """Lets go of what lies below `position`, which must be in tables: marks it and removes whole segments."""
-        keys_stored = self._index.flush()  # Until they are, a crash would have to read them back from the log.
+        """Releases everything below `position`, which must be in tables: marks it and removes whole segments."""
+        keys_stored = self._index.flush()  # Before that, a crash would have to read the keys back from the log.
         self.landing.write_mark(position)
         self.landing.remove_before(min(position, keys_stored))
 
     def has_released(self, position: int) -> bool:
-        """Whether no file holds anything of what lies below `position`, where a segment begins."""
+        """Whether no file holds any frame from below `position`, where a segment begins."""
         return self.landing.first_position >= position
 
     def forget_keys_with(self, text: str) -> None:
-        """Forgets idempotency keys that hold `text`. Who sends such a request again sends it anew."""
+        """Forgets idempotency keys that hold `text`. Such a request, sent again, counts as new."""
         self._index.forget_keys_with(text)
 
     def close(self) -> None:
-        """Writes what is under way and stops. Those who still wait for ingestion are cancelled."""
+        """Finishes the writes under way and stops. Cancels the futures that still wait for ingestion."""
         self._stopping.set()
         if self._upkeep.is_alive():
             self._upkeep.join()
@@ -223,7 +223,7 @@ class FeedIntake:
     def _reserve(self, size: int) -> None:
         with self._lock:
             pending = self.pending_bytes
-            # Alone, even a request above the limit passes: it would never get in otherwise.
+            # If nothing is pending, even a request above the limit is accepted: it would never get in otherwise.
             if pending and pending + size > self._max_pending_bytes:
                 raise Overloaded(
                     f"{pending} bytes wait to be ingested, and at most {self._max_pending_bytes} may",

@@ -1,14 +1,14 @@
-"""The landing log: where accepted records lie, on disk and checksummed, until they are in tables.
+"""The landing log: it keeps accepted records, on disk and checksummed, until they are in tables.
 
-One thread writes. It takes everything that is waiting, writes it together, syncs once, publishes the new
-durable end and only then resolves the futures (group commit), so an acknowledgement means "on disk". Positions
-are byte offsets over all segments and are never used twice.
+One thread writes. It takes everything that is waiting, writes it together, syncs once, publishes the new durable end
+and only then resolves the futures (group commit), so an acknowledgement means "on disk". Positions are byte offsets
+over all segments and are never used twice.
 
-After a failed write or sync nothing is assumed about the file: those appends fail with a temporary error, and
-the next ones go to a fresh segment that starts at the durable end. (After a failed fsync the kernel may drop the
-dirty pages and report success the next time.)
+After a failed write or sync the file's content is unknown: those appends fail with a temporary error, and the next ones
+go to a fresh segment that starts at the durable end. (After a failed fsync the kernel may drop the dirty pages and
+report success the next time.)
 
-The log knows nothing of feeds or records; it refuses to open over damage.
+The log knows nothing of feeds or records; it refuses to open if it is damaged.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tocsin.runtime.folders import lock_folder
 
 __all__ = ["LandingLog", "LandingReader", "Span"]
 
-#: A group holds at most this much, so that one sync never takes long and the first in line don't wait for the last.
+#: A group holds at most this much, so that one sync never takes long and the first request doesn't wait for the last.
 _GROUP_BYTES = 16 << 20
 #: Linux takes 1024 buffers in one writev; a frame is two.
 _BUFFERS_PER_WRITE = 1024
-#: What publishers are told to wait after a failed write: full disks seldom empty themselves in less.
+#: How long publishers are told to wait after a failed write: full disks seldom empty themselves sooner.
 _RETRY_AFTER_FAILURE_S = 5.0
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
 
 class LandingLog:
-    """The writer's end of the log, and a reader for the same process. Every method may be called from any thread."""
+    """The writer's end of the log, and a reader for the same process. Any thread may call any method."""
 
     def __init__(self, directory: Path, segment_bytes: int, lock: int, durable: int, end: int) -> None:
         """Use `open()`."""
@@ -70,7 +70,7 @@ class LandingLog:
         self._reader = LandingReader(directory)
         self._reading = threading.Lock()
         self._waiting: deque[tuple[PreparedFrame, Future[Span]]] = deque()
-        #: Who wants what comes next to stand in a new segment.
+        #: Requests for a new segment.
         self._segment_futures: list[Future[int]] = []
         self._something_waits = threading.Condition()
         self._closing = False
@@ -78,7 +78,7 @@ class LandingLog:
 
     @staticmethod
     def open(directory: Path, segment_bytes: int) -> LandingLog:
-        """The log in `directory`, made if need be; an unfinished write at its end is cut off.
+        """The log in `directory`, created if need be; an unfinished write at its end is cut off.
 
         Raises `ClusterFailure` if acknowledged records are damaged or another process has the log open.
         """
@@ -110,7 +110,7 @@ class LandingLog:
 
     @property
     def first_position(self) -> int:
-        """Where the oldest segment still kept begins."""
+        """Where the oldest remaining segment begins."""
         return self._reader.first_position
 
     def pending_bytes(self, since: int) -> int:
@@ -118,9 +118,9 @@ class LandingLog:
         return max(0, self._end - since)
 
     def append(self, frame: PreparedFrame) -> Future[Span]:
-        """Resolves to the frame's place once it is on disk; fails with `Overloaded` if it could not be written."""
+        """Resolves to the frame's range once it is on disk; fails with `Overloaded` if it could not be written."""
         future: Future[Span] = Future()
-        future.set_running_or_notify_cancel()  # What is being written can't be called back.
+        future.set_running_or_notify_cancel()  # A write under way can't be cancelled.
         with self._something_waits:
             if self._closing:
                 raise Overloaded("the landing log is shutting down", retry_after_s=_RETRY_AFTER_FAILURE_S)
@@ -129,8 +129,8 @@ class LandingLog:
         return future
 
     def begin_segment(self) -> int:
-        """Have what comes next stand in a segment of its own; returns where that begins. What lies before can be
-        removed, to the last frame, once it is in tables."""
+        """Begin a new segment for the next frames; returns its start. All earlier segments can be removed, to the last
+        frame, once they are in tables."""
         future: Future[int] = Future()
         future.set_running_or_notify_cancel()
         with self._something_waits:
@@ -141,20 +141,20 @@ class LandingLog:
         return future.result()
 
     def read_frames(self, start: int, end_limit: int | None = None, max_bytes: int = 16 << 20) -> list[Frame]:
-        """As `LandingReader.read_frames`."""
+        """Like `LandingReader.read_frames`."""
         with self._reading:
             return self._reader.read_frames(start, end_limit, max_bytes)
 
     def headers_between(self, start: int, end: int) -> Iterator[FrameHeader]:
-        """As `LandingReader.headers_between`."""
-        reader = LandingReader(self._directory)  # Its own: the caller may take its time.
+        """Like `LandingReader.headers_between`."""
+        reader = LandingReader(self._directory)  # A separate one: the caller may take its time.
         try:
             yield from reader.headers_between(start, end)
         finally:
             reader.close()
 
     def write_mark(self, position: int) -> None:
-        """Remembers durably that everything below `position` is in tables."""
+        """Stores durably that everything below `position` is in tables."""
         temporary = self._directory / "mark.tmp"
         with temporary.open("w") as file:
             file.write(_marked(position))
@@ -164,8 +164,8 @@ class LandingLog:
         _sync_directory(self._directory)
 
     def read_mark(self) -> int:
-        """The position last given to `write_mark`, or an earlier one: where the log begins, if the mark is damaged or
-        was never written. Tables know by themselves how much of what comes again they have."""
+        """The position last given to `write_mark`, or an earlier one: the log's start, if the mark is damaged or was
+        never written. Tables know by themselves which frames they have already."""
         try:
             text = (self._directory / "mark").read_bytes()
             position = int(text.split()[0])
@@ -174,8 +174,8 @@ class LandingLog:
         return position if text == _marked(position).encode() else self.first_position
 
     def remove_before(self, position: int) -> int:
-        """Deletes the segments that lie wholly below `position`; returns how many. The last one always stays,
-        for its name keeps positions growing."""
+        """Deletes the segments that lie wholly below `position`; returns how many. The last one always stays, because
+        its name keeps positions growing."""
         starts = segment_starts(self._directory)
         removable = [start for start, following in pairwise(starts) if following <= position]
         for start in removable:
@@ -183,7 +183,7 @@ class LandingLog:
         return len(removable)
 
     def close(self) -> None:
-        """Writes what is waiting, then lets go of the files."""
+        """Writes everything that is waiting, then closes the files."""
         with self._something_waits:
             if self._closing:
                 return
@@ -218,8 +218,7 @@ class LandingLog:
                     future.set_result(span)
 
     def _next_group(self) -> tuple[list[tuple[PreparedFrame, Future[Span]]], list[Future[int]]]:
-        """Waits for frames, and for who wants a new segment, and takes what is there; nothing when the log is closed
-        and drained."""
+        """Waits for frames or requests for a segment, and takes them all; nothing if the log is closed and drained."""
         group: list[tuple[PreparedFrame, Future[Span]]] = []
         size = 0
         with self._something_waits:
@@ -273,8 +272,8 @@ class LandingLog:
         return self._segment
 
     def _abandon_segment(self) -> None:
-        """Leaves a segment that a write failed in. Cutting it back frees the space; should even that fail, no harm
-        is done, for a segment ends where the next one begins."""
+        """Leaves a segment in which a write failed. Cutting it back frees the space. If even that fails, no harm is
+        done, because a segment ends where the next one begins."""
         if self._segment is None:
             return
         with contextlib.suppress(OSError):
@@ -314,7 +313,7 @@ def _recover(directory: Path, durable_end: int) -> int:
 
 def _create_segment(directory: Path, start: int) -> int:
     path = segment_path(directory, start)
-    # One that nothing durable was ever written to may be there, left by a failed write. It must be a new file.
+    # A failed write may have left such a segment, with nothing durable in it. It must be a new file.
     path.unlink(missing_ok=True)
     segment = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
@@ -330,7 +329,7 @@ def _write_fully(descriptor: int, buffers: list[bytes], offset: int) -> None:
         batch = buffers[first : first + _BUFFERS_PER_WRITE]
         size = sum(map(len, batch))
         written = os.pwritev(descriptor, batch, offset)
-        while written < size:  # Rare: a signal, or the disk is nearly full and the next write says so.
+        while written < size:  # Rare: a signal, or the disk is nearly full and the next write fails.
             written += os.pwrite(descriptor, memoryview(b"".join(batch))[written:], offset + written)
         offset += size
 

@@ -1,4 +1,4 @@
-"""Frames to checked rows, on Spark: bodies are cut into lines, lines parsed and checked against the schema."""
+"""Frames to checked rows, on Spark: cuts bodies into lines, and parses and checks the lines against the schema."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _JSON_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows that fit, each with the position of its frame and its line there, and the others as dead letters."""
+    """Rows that fit, each with the position of its frame and its line there, and the other rows as dead letters."""
 
     rows: pa.Table
     positions: pa.ChunkedArray
@@ -39,12 +39,12 @@ class Parsed:
 
 
 def parse_frames(frames: DataFrame, dataset: Dataset, max_record_bytes: int, *, ordered: bool) -> pa.Table:
-    """One Spark job: those of the frames (position, dataset, body) that are the dataset's, to rows with `_position`,
+    """One Spark job that turns the dataset's frames, among all (position, dataset, body), into rows with `_position`,
     `_line` and `_raw`.
 
-    `_raw` is NULL for a row that fits and the record's bytes for one that doesn't. Lines of white space alone come
-    out as rows that don't fit; `separate` drops them, since looking for them here would cost a quarter of the time.
-    With `ordered`, rows come in log order.
+    `_raw` is NULL for a row that fits and the record's bytes for one that doesn't. Blank lines come out as rows that
+    don't fit; `separate` drops them, since looking for them here would cost a quarter of the time. With `ordered`, rows
+    come in log order.
     """
     view = f"tocsin_frames_{dataset.name}"
     spark = frames.sparkSession
@@ -57,8 +57,8 @@ def parse_frames(frames: DataFrame, dataset: Dataset, max_record_bytes: int, *, 
 
 
 def _query(view: str, dataset: Dataset, max_record_bytes: int) -> str:
-    """As text, which crosses to the JVM at once: put together from Python a column at a time, the same query takes
-    hundreds of calls and twice as long to make as to run."""
+    """As text, which goes to the JVM in one call: if Python builds the same query column by column, that takes hundreds
+    of calls and twice as long as running it."""
     options = ", ".join(f"'{name}', '{value}'" for name, value in _JSON_OPTIONS.items())
     unfit = ["r IS NULL", f"r.{_CORRUPT} IS NOT NULL", f"octet_length(text) > {max_record_bytes}"]
     times = {column.name: f"_time_{column.name}" for column in dataset.schema if is_time(column.type)}
@@ -69,7 +69,7 @@ def _query(view: str, dataset: Dataset, max_record_bytes: int) -> str:
         if not column.nullable:
             unfit.append(f"r.`{column.name}` IS NULL")
         if column.type is ColumnType.DOUBLE:
-            # JSON has no infinity, but 1e999 reads as one; a distance to it would poison every near-query.
+            # JSON has no infinity, but 1e999 reads as one; a distance to it would spoil every near-query.
             unfit.append(f"coalesce(abs(r.`{column.name}`) = double('Infinity'), FALSE)")
     values = ", ".join(
         f"`{times[column.name]}` AS `{column.name}`" if column.name in times else f"r.`{column.name}`"
@@ -93,7 +93,7 @@ def _query(view: str, dataset: Dataset, max_record_bytes: int) -> str:
 
 
 def refuse_repeats(parsed: Parsed, taken: pa.Table, key: Sequence[str], feed_of: dict[int, str], now_us: int) -> Parsed:
-    """Make dead letters of the rows whose keys are taken, or come a second time."""
+    """Make dead letters of the rows whose keys are taken, or occur a second time."""
     found = repeats(taken, parsed.rows, key)
     if not found:
         return parsed
@@ -139,7 +139,7 @@ def _dead_letters(
                 "line": line + 1,
                 "feed": feed_of.get(position, ""),
                 "reason": reason_for_rejection(dataset.schema, raw, max_record_bytes),
-                # Whole, however large: it was acknowledged.
+                # The whole text, however large: it was acknowledged.
                 "raw": raw.decode("utf-8", errors="backslashreplace"),
                 "rejected_at": now_us,
             }

@@ -1,9 +1,8 @@
 """Reading the landing log from its files, in any process.
 
-The writer publishes how far the log is durable in the file `durable`; nothing beyond that is ever shown, so
-readers see only acknowledged frames. Segments are files named by the position they start at; a segment ends
-where the next one begins, whatever else its file may hold. Importing this is cheap on purpose: Spark's
-Python process does it at every start.
+The writer publishes how far the log is durable in the file `durable`; readers never go beyond that, so they see only
+acknowledged frames. Segments are files named by the position they start at; a segment ends where the next one begins,
+even if its file is longer. Importing this module is cheap on purpose: Spark's Python process does it at every start.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ DURABLE_FILE: Final = "durable"
 DURABLE_VALUE: Final = struct.Struct("<Q")
 SEGMENT_SUFFIX: Final = ".log"
 
-#: Headers are read in pieces of this size: a hundred small frames at once, yet no great waste if bodies are large.
-#: Names and keys are limited in length, so every header fits.
+#: Headers are read in pieces of this size: a hundred small frames at once, yet little waste if bodies are large. Names
+#: and keys are limited in length, so every header fits.
 _HEADERS_CHUNK: Final = 64 << 10
 
 
@@ -64,9 +63,9 @@ class LandingReader:
 
     @property
     def end(self) -> int:
-        """The durable end of the log: one small read, however much or little is new.
+        """The durable end of the log: one small read, however much is new.
 
-        Raises `ClusterFailure` if there is no log: whoever took that for an empty one would let records go.
+        Raises `ClusterFailure` if there is no log: a caller that took it for an empty one would lose records.
         """
         if self._durable is None:
             try:
@@ -80,14 +79,14 @@ class LandingReader:
 
     @property
     def first_position(self) -> int:
-        """Where the oldest segment still kept begins."""
+        """Where the oldest remaining segment begins."""
         return next(iter(segment_starts(self._directory)), 0)
 
     def read_frames(self, start: int, end_limit: int | None = None, max_bytes: int = 16 << 20) -> list[Frame]:
         """Whole frames from `start` up to the durable end, or `end_limit` if that comes first.
 
-        They come to `max_bytes` at most, but there is at least one if any is there. `start` must be where a
-        frame begins. Raises `ClusterFailure` if it has been removed, is damaged or was never written.
+        They have `max_bytes` at most, but there is at least one frame if any is there. `start` must be where a frame
+        begins. Raises `ClusterFailure` if it has been removed, is damaged or was never written.
         """
         durable = self._end_after(start)
         limit = durable if end_limit is None else min(durable, end_limit)
@@ -114,7 +113,7 @@ class LandingReader:
         return frames
 
     def headers_between(self, start: int, end: int) -> Iterator[FrameHeader]:
-        """The headers of the frames that begin in [start, end), bodies neither read nor checked."""
+        """The headers of the frames that begin in [start, end); bodies are neither read nor checked."""
         limit = min(self._end_after(start), end)
         position = start
         while position < limit:
@@ -149,7 +148,7 @@ class LandingReader:
             self.close()
 
     def _segment_at(self, position: int, limit: int) -> tuple[int, int]:
-        """The start of the segment that holds `position`, and where what may be read of it ends."""
+        """The start of the segment that holds `position`, and the end of its readable part."""
         starts = segment_starts(self._directory)
         index = bisect_right(starts, position)
         if index == 0:

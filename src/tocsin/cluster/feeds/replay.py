@@ -1,4 +1,4 @@
-"""Dead letters published again: what was refused may fit by now."""
+"""Publishes dead letters again: records that were rejected may fit by now."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _BATCH_ROWS = 1000
 def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: Chosen) -> dict[str, Any]:
     """Publish the chosen dead letters again and take them out of the dead-letter table. Those of channels stay.
 
-    Each goes in under a key of its own, so a crash between the two steps doubles nothing. Those that still don't
-    fit become dead letters anew.
+    Each is published under a key of its own, so a crash between the two steps doubles nothing. Records that still don't
+    fit become dead letters again.
     """
     chosen.check(stored.dead_letters, stored.dataset.name)
     if of_channels := sorted(one for one in chosen.letters or () if one.is_of_channel):
         raise InvalidValue(
             f"dead letter {of_channels[0]} is a channel's: its record is in the dataset; discard it instead"
         )
-    # A channel's dead letters have no place in the landing log.
+    # A channel's dead letters have no position in the landing log.
     published = pc.field("position") >= 0
     where = published if (condition := chosen.where()) is None else published & condition
     replayed = rejected = 0
@@ -38,7 +38,7 @@ def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: Chose
         receipts: list[Receipt] = []
         for start in range(0, letters.num_rows, _BATCH_ROWS):
             receipts += _publish_again(stored, intake, letters.slice(start, _BATCH_ROWS))
-        # The letters of a position came in one commit, so all that were chosen have been published.
+        # All letters of a position came in one commit, so every chosen one has been published.
         chosen.remove(stored.dead_letters, positions)
         anew = pc.field("position").isin([receipt.position for receipt in receipts])
         rejected += stored.dead_letters.read(where=anew, columns=["position"]).num_rows
@@ -50,7 +50,7 @@ def _publish_again(stored: StoredDataset, intake: FeedIntake, letters: pa.Table)
     futures = []
     for letter in letters.to_pylist():
         feed = Feed(letter["feed"], stored.dataset.name, FeedSource.HTTP)
-        # A raw text with line breaks can't be: it was a line.
+        # The raw text has no line breaks: it was one line.
         body = DecodedBody(letter["raw"].encode(), 1, f"dead-letter:{letter['position']}:{letter['line']}")
         futures.append(intake.accept(feed, body))
     receipts = [future.result() for future in futures]

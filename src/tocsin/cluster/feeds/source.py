@@ -1,7 +1,7 @@
 """The landing log as a Spark streaming source.
 
-Spark reads it in a Python process beside the driver, one row per frame, so that bodies cross to the JVM whole and
-are cut into records there. An offset is a position in the log; a batch ends at a frame's end.
+Spark reads it in a Python process beside the driver, one row per frame: the JVM gets whole bodies and cuts them into
+records. An offset is a position in the log; a batch ends at a frame's end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LandingStreamReader(SimpleDataSourceStreamReader):
 
     @property
     def _reader(self) -> LandingReader:
-        # Made on first use: this object is pickled on its way to the process that reads.
+        # Made on first use: this object is pickled for the process that reads.
         if self._opened is None:
             self._opened = LandingReader(self._directory)
         return self._opened

@@ -1,1 +1,1 @@
-"""Forms of what publishers send and what the landing log holds (pure)."""
+"""Formats of publishers' requests and of the landing log (pure)."""

@@ -1,10 +1,10 @@
 """Request bodies become NDJSON: JSON, NDJSON and CloudEvents in, one record per line out (pure).
 
-A malformed JSON document is refused as a whole, since there is no telling where its records begin. A malformed
-*line* of NDJSON is not: it is accepted with the rest and goes to the dead letters later. Records aren't checked
-against any schema here, nor against the size limit of a record.
+A malformed JSON document is refused as a whole, since nothing shows where its records begin. A malformed *line* of
+NDJSON is accepted with the rest and becomes a dead letter later. This module checks records neither against a schema
+nor against the size limit of a record.
 
-A line is blank when it holds nothing but spaces, tabs and carriage returns; blank lines are no records.
+A line is blank when it holds only spaces, tabs and carriage returns; blank lines are no records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tocsin.errors import InvalidValue, TooLarge
 
 #: Longer keys are refused: they are kept for a day, in memory for a while, and no honest key needs more.
 MAX_KEY_CHARACTERS = 255
-#: Smaller records than 8 bytes are no use; this bounds the work that a body of "{}{}{}…" can cause.
+#: Records smaller than 8 bytes are useless; this bounds the work that a body of "{}{}{}…" can cause.
 MAX_RECORDS = 1_000_000
 #: gzip allows several members one after the other; each costs a copy of the rest. bgzip makes 128 of 8 MB.
 _MAX_GZIP_MEMBERS = 256
@@ -106,8 +106,8 @@ def _ndjson(body: bytes) -> DecodedBody:
 
 
 def spell_out(ndjson: bytes) -> bytes:
-    """Lines that aren't UTF-8, with each byte that is no text written as `\\x…`, which is no JSON either: such a line
-    becomes a dead letter that shows what was sent. Spark would take the bytes for question marks.
+    """Lines that aren't UTF-8, with each invalid byte written as `\\x…`, which is not JSON either: such a line becomes
+    a dead letter that shows the bytes. Spark would replace them with question marks.
 
     >>> spell_out(b'{"a": "\\xff"}')
     b'{"a": "\\\\xff"}'
@@ -139,13 +139,13 @@ def _json(body: bytes, what: str = "the body") -> DecodedBody:
 
 
 def _on_one_line(record: bytes) -> bytes:
-    """Pretty-printed JSON has line breaks; within strings they are always escaped, so all of them can go."""
+    """Pretty-printed JSON has line breaks; within strings they are always escaped, so all of them can be removed."""
     record = record.strip()
     return msgspec.json.format(record, indent=-1) if b"\n" in record else record
 
 
 class _Event(msgspec.Struct):
-    """What we read of a CloudEvent in JSON; other attributes are let go."""
+    """The parts of a CloudEvent in JSON that we read; other attributes are ignored."""
 
     specversion: str
     id: str
@@ -173,7 +173,7 @@ def _structured_event(body: bytes) -> DecodedBody:
 
 
 def _event_batch(body: bytes) -> DecodedBody:
-    """The key of a batch is made from all its events', so the same batch sent again counts as a repeat."""
+    """A batch's key is made from the keys of all its events, so the same batch sent again counts as a repeat."""
     events = _decode_events(body, list[_Event])
     parts = [event.records() for event in events]
     identities = "\n".join(f"{event.source} {event.id}" for event in events)
@@ -191,7 +191,7 @@ def _decode_events(body: bytes, type_: type[_Events]) -> _Events:
 
 
 def _binary_event_key(fields: Mapping[str, str]) -> str:
-    """The body was the event's data; its attributes travelled in `ce-` headers, percent-encoded."""
+    """The body is the event's data; its attributes come in `ce-` headers, percent-encoded."""
     if missing := [name for name in ("ce-id", "ce-source", "ce-type") if not fields.get(name)]:
         raise InvalidValue(f"a CloudEvent in binary mode needs the headers {', '.join(missing)}")
     return _event_key(unquote(fields["ce-source"]), unquote(fields["ce-id"]))

@@ -1,16 +1,16 @@
-"""The landing log's frame format: how one accepted request lies on disk (pure).
+"""The landing log's frame format: one accepted request on disk (pure).
 
 A frame is a fixed header, a small meta part (feed, dataset, idempotency key) and a body of NDJSON with one
 record per non-blank line. Everything is covered by a checksum: the header's own covers header and meta, and
 the header holds the body's, so headers can be trusted without reading bodies.
 
-A header also says where it stands (`position`) and how far the log had been synced when it was written
-(`synced`). The latter tells damage from an unfinished write: after a power failure the pages of the last,
-unacknowledged write may be there in any order, but a frame whose `synced` lies beyond a bad place proves that
-the bad place had been synced, and so perhaps acknowledged.
+A header also holds its own position (`position`) and how far the log had been synced when it was written (`synced`).
+The latter tells damage from an unfinished write. After a power failure the pages of the last, unacknowledged write may
+be there in any order. But a frame whose `synced` lies beyond a bad position proves that this position had been synced,
+and so perhaps acknowledged.
 
-Another process reads frames too, so this module imports only the standard library and msgspec. It refuses to
-skip damage: what can't be explained as an unfinished write raises `ClusterFailure`.
+Another process reads frames too, so this module imports only the standard library and msgspec. It never skips damage:
+it raises `ClusterFailure` for damage that can't be an unfinished write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import msgspec
 from tocsin.errors import ClusterFailure
 
 MAGIC: Final = b"TcF1"
-#: magic, header checksum; then what the header checksum covers, with the meta part:
+#: magic, header checksum; then the fields that the header checksum covers, together with the meta part:
 _LEAD: Final = struct.Struct("<4sI")
 #: body checksum, meta length, body length, record count, accepted_at_ms, position, synced
 _FIELDS: Final = struct.Struct("<IIIIqQQ")
@@ -52,7 +52,7 @@ class FrameHeader(msgspec.Struct, frozen=True, gc=False):
     dataset: str
     #: The idempotency key; empty when the publisher gave none.
     key: str
-    #: Hash of the body, present when there is a key: tells a repeat from a key used for something else.
+    #: Hash of the body, if there is a key: tells a repeat from a key that was used for another body.
     body_hash: bytes
     count: int
     accepted_at_ms: int
@@ -76,7 +76,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
 
 class PreparedFrame(msgspec.Struct, frozen=True, gc=False):
-    """A frame ready to be written; only its place in the log is still unknown."""
+    """A frame ready to be written; only its position in the log is still unknown."""
 
     meta: bytes
     body: bytes
@@ -89,7 +89,7 @@ class PreparedFrame(msgspec.Struct, frozen=True, gc=False):
         return HEADER_BYTES + len(self.meta) + len(self.body)
 
     def parts_at(self, position: int, synced: int) -> tuple[bytes, bytes]:
-        """The buffers to write so that the frame stands at `position` in a log synced up to `synced`."""
+        """The buffers to write for a frame at `position` in a log that is synced up to `synced`."""
         fields = _FIELDS.pack(
             self.body_checksum, len(self.meta), len(self.body), self.count, self.accepted_at_ms, position, synced
         )
@@ -107,7 +107,7 @@ def prepare_frame(
     key: str = "",
     body_hash: bytes = b"",
 ) -> PreparedFrame:
-    """A frame of `count` records; the costly part of encoding, done before the writer's turn comes."""
+    """A frame of `count` records. This is the costly part of encoding, done before the writer's turn comes."""
     meta = _encode_meta(_Meta(feed, dataset, key, body_hash))
     return PreparedFrame(meta, body, crc32(body), count, accepted_at_ms)
 
@@ -123,7 +123,7 @@ def encode_frame(frame: PreparedFrame, position: int, synced: int) -> bytes:
 
 
 def frame_length(buffer: bytes, offset: int) -> int | None:
-    """Bytes that the frame at `offset` says it takes, unchecked; None if too little of it is there to say."""
+    """The size of the frame at `offset` by its header, unchecked; None if too little of the header is there."""
     if offset + HEADER_BYTES > len(buffer):
         return None
     _, meta_length, body_length, *_ = _FIELDS.unpack_from(buffer, offset + _LEAD.size)
@@ -131,7 +131,7 @@ def frame_length(buffer: bytes, offset: int) -> int | None:
 
 
 def read_header(buffer: bytes, offset: int, position: int) -> FrameHeader | None:
-    """The header at `offset` if it is whole, unharmed and belongs at `position`; else None."""
+    """The header at `offset` if it is whole, undamaged and belongs at `position`; otherwise None."""
     if not buffer.startswith(MAGIC, offset) or offset + HEADER_BYTES > len(buffer):
         return None
     _, checksum = _LEAD.unpack_from(buffer, offset)
@@ -162,10 +162,10 @@ def read_header(buffer: bytes, offset: int, position: int) -> FrameHeader | None
 def scan_frames(
     buffer: bytes, base_position: int, source: str = "buffer", source_start: int | None = None
 ) -> Iterator[Frame]:
-    """The whole frames of `buffer`, which starts at `base_position`; a frame cut off at the end is left out.
+    """The whole frames of `buffer`, which starts at `base_position`; an incomplete frame at the end is left out.
 
-    Raises `ClusterFailure` at a damaged frame, naming `source`, which itself starts at position `source_start`
-    (where the buffer does, if not given), and the offset within it.
+    Raises `ClusterFailure` at a damaged frame. The error names `source` and the offset within it. `source` starts at
+    position `source_start` (by default where the buffer does).
     """
     source_start = base_position if source_start is None else source_start
     offset = 0
@@ -173,7 +173,7 @@ def scan_frames(
         header = read_header(buffer, offset, base_position + offset)
         if header is None:
             if offset + length > len(buffer) and buffer.startswith(MAGIC, offset):
-                return  # The meta part may be what was cut off; the caller knows whether more should be here.
+                return  # Perhaps the meta part is cut off; the caller knows whether more should be here.
             raise damaged(source, source_start, base_position + offset)
         if offset + length > len(buffer):
             return
@@ -196,9 +196,9 @@ def scan_frames(
 def recovered_end(buffer: bytes, base_position: int, durable_end: int, source: str = "buffer") -> int:
     """The position up to which a segment that starts at `base_position` is sound; the rest is an unfinished write.
 
-    `durable_end` is a lower bound of what was acknowledged (0 if nothing is known). Raises `ClusterFailure` if
-    the first bad place can't be an unfinished write: it lies below `durable_end`, or a later frame proves that
-    it had been synced.
+    `durable_end` is a lower bound of what was acknowledged (0 if nothing is known). Raises `ClusterFailure` if the
+    first bad position can't be an unfinished write: it lies below `durable_end`, or a later frame proves that it had
+    been synced.
     """
     offset = 0
     header = read_header(buffer, offset, base_position)
@@ -215,7 +215,7 @@ def recovered_end(buffer: bytes, base_position: int, durable_end: int, source: s
 
 
 def _was_synced(buffer: bytes, base_position: int, position: int, header: FrameHeader | None) -> bool:
-    """Whether a frame after the bad one at `position` was written once that had been synced.
+    """Whether some frame after the bad one at `position` was written when that had been synced already.
 
     If the bad frame's header is sound, the search begins after its body: a body may hold anything, even bytes
     that look like a frame.
@@ -230,7 +230,7 @@ def _was_synced(buffer: bytes, base_position: int, position: int, header: FrameH
 
 
 def damaged(source: str, source_start: int, position: int) -> ClusterFailure:
-    """What to raise when acknowledged records can't be read at `position` in `source`."""
+    """The error for acknowledged records that can't be read at `position` in `source`."""
     return ClusterFailure(
         f"landing log damaged: {source}, offset {position - source_start} (position {position}): "
         "missing bytes or a wrong checksum where acknowledged records should be"

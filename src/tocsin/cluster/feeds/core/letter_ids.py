@@ -1,7 +1,7 @@
-"""How dead letters are called, and which are meant (pure).
+"""The names of dead letters (pure).
 
-A letter is called by its place: the position of its frame in the landing log and its line there, `4096:2`. Letters of
-channels have a position below zero. There may be several of one record, by different channels.
+A letter's name is the position of its frame in the landing log and its line there, `4096:2`. Letters of channels have a
+position below zero. One record may have several, from different channels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tocsin.errors import InvalidValue
 
-#: What tables hold.
+#: The limits of the tables' columns.
 _MAX_POSITION = (1 << 63) - 1
 _MAX_LINE = (1 << 31) - 1
 
@@ -38,13 +38,13 @@ class LetterId:
 
     @property
     def is_of_channel(self) -> bool:
-        """Its record is in the dataset; a channel could not be run for it."""
+        """The record is in the dataset, but a channel could not be run for it."""
         return self.position < 0
 
 
 @dataclass(frozen=True, slots=True)
 class LetterCursor:
-    """Where a page of letters ended, newest first: at a letter of this commit and place, of which there may be several;
+    """Where a page of letters ended, newest first: at the letters of this commit and id, of which there may be several.
     `seen` of them have been listed."""
 
     sequence: int
@@ -74,6 +74,6 @@ def lines_by_position(letters: Iterable[LetterId]) -> dict[int, list[int]]:
 
 
 def _numbers(text: str, pattern: str) -> list[int] | None:
-    # ASCII: other scripts' digits are no names of ours.
+    # ASCII: digits of other scripts are not allowed in names.
     found = re.fullmatch(pattern, text, re.ASCII)
     return [int(part) for part in found.groups()] if found else None

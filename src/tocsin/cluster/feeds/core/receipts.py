@@ -1,8 +1,8 @@
 """Receipts: short tokens that say where in the landing log a request's records lie (pure).
 
-A receipt carries its facts, so none has to be stored. It is Crockford base32: safe in URLs, spoken aloud and
-typed; letters that look like digits are read as those digits, hyphens and case don't matter. It proves nothing:
-whoever serves receipts checks that the position exists.
+A receipt carries all its facts, so none has to be stored. It is Crockford base32: safe in URLs, spoken aloud and typed;
+letters that look like digits are read as those digits, hyphens and case don't matter. It proves nothing: the server
+checks that the position exists.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Receipt:
 
     @staticmethod
     def parse(text: str) -> Receipt:
-        """The receipt that `text` stands for; `InvalidValue` if it is mistyped or no receipt at all."""
+        """The receipt that `text` stands for; `InvalidValue` if it is mistyped or not a receipt."""
         compact = text.replace("-", "").lower()
         if not compact or len(compact) > _MAX_CHARACTERS or not _READABLE.issuperset(compact):
             raise InvalidValue(f"not a receipt: {text[:80]!r}; expected letters and digits as given by a publish")
