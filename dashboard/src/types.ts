@@ -127,7 +127,7 @@ export interface Plan {
   stage: string
   policy: string
   reason: string
-  migrations: number
+  move_count: number
   before: Balance
   after: Balance
   lower_bound: number

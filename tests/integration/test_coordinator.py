@@ -405,7 +405,7 @@ def test_a_plan_says_what_could_be_moved_and_moves_nothing(tmp_path: Path, monke
         made = client.make_plan(stage="migration", policy="ldm", reason="to see", shown_moves=1)
         assert (made["policy"], made["reason"], len(made["moves"])) == ("ldm", "to see", 1)
         assert made["after"]["cov"] < made["before"]["cov"] == pytest.approx(1.0)
-        assert made["migrations"] == 3
+        assert made["move_count"] == 3
         (move,) = made["moves"]
         assert (move["source"], move["destination"]) == ("a", "b")
         assert "most loaded" in move["reason"]

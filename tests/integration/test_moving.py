@@ -125,17 +125,17 @@ def _carry_out_and_check(network: Network) -> None:
     with CoordinatorClient(network.coordinator.url) as client:
         wait_until(lambda: client.broker("plan-a")["subscribers"] == 12, "the coordinator knows of all")
         plan = client.make_plan(stage="shuffle", policy="gsh")
-        assert plan["migrations"] > 3
+        assert plan["move_count"] > 3
         client.execute(plan["plan"], by="ann", reason="to see it")
         wait_until(lambda: client.execution(plan["plan"])["state"] == "done", "the plan has been carried out")
         run = client.execution(plan["plan"])
-        assert (run["done"], run["failed"], run["by"], run["reason"]) == (plan["migrations"], 0, "ann", "to see it")
+        assert (run["done"], run["failed"], run["by"], run["reason"]) == (plan["move_count"], 0, "ann", "to see it")
         assert {one["step"] for one in run["steps"]} == {"done"}
-        wait_until(lambda: client.broker("plan-b")["subscribers"] == plan["migrations"], "those who were moved")
+        wait_until(lambda: client.broker("plan-b")["subscribers"] == plan["move_count"], "those who were moved")
         with pytest.raises(ServerError, match="is at plan-b by now"):
             client.execute(plan["plan"])
         moves = [one for one in client.audit(limit=200) if one["action"] == "move"]
-        assert len(moves) == plan["migrations"]
+        assert len(moves) == plan["move_count"]
         assert all(one["details"]["reason"] for one in moves)
 
 

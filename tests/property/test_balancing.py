@@ -85,14 +85,14 @@ def test_migration_never_raises_the_highest_score_and_keeps_to_its_budget(
     within = Goal(goal.cov_at_most, goal.mean_above, goal.idle_below, budget)
     plan = make_plan(view, Stage.MIGRATION, policy, MIGRATIONS[policy](view, within))
     assert plan.after.max <= plan.before.max * (1 + 1e-9)
-    assert plan.migrations <= budget
+    assert plan.move_count <= budget
 
 
 @given(view=networks(), budget=st.integers(0, 6))
 def test_sharing_never_raises_the_highest_score_and_keeps_to_its_budget(view: AssignmentView, budget: int) -> None:
     plan = make_plan(view, Stage.SHUFFLE, "sharing", SHUFFLES["sharing"](view, Goal(max_moves=budget)))
     assert plan.after.max <= plan.before.max * (1 + 1e-9)
-    assert plan.migrations <= budget
+    assert plan.move_count <= budget
 
 
 @given(view=networks())

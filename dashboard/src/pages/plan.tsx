@@ -44,7 +44,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
   const carryOut = async () => {
     if (!plan) return
     const agreed = await confirmed(
-      `Move ${plural(plan.migrations, 'subscriber')}?`,
+      `Move ${plural(plan.move_count, 'subscriber')}?`,
       'They are told to carry on at another broker, a few at a time, and miss nothing. You can stop it at any time.',
       'Carry it out',
     )
@@ -146,7 +146,7 @@ function Preview(props: { plan: Plan; onExecute: () => void; onDiscard: () => vo
       <table class="figures">
         <thead>
           <tr>
-            <th scope="col">{plan.migrations === 0 ? 'Nothing to move' : plural(plan.migrations, 'move')}</th>
+            <th scope="col">{plan.move_count === 0 ? 'Nothing to move' : plural(plan.move_count, 'move')}</th>
             <th scope="col" class="number">
               before
             </th>
@@ -205,10 +205,10 @@ function Preview(props: { plan: Plan; onExecute: () => void; onDiscard: () => vo
       <p class="caption">Hollow: before. Filled: after. Dashed: the lower bound, which no plan beats.</p>
       </div>
       </div>
-      {plan.migrations > 0 && <Moves plan={plan} />}
+      {plan.move_count > 0 && <Moves plan={plan} />}
       <p class="buttons">
-        <button type="button" class="primary" disabled={plan.migrations === 0 || props.isBusy} onClick={props.onExecute}>
-          Carry out {plural(plan.migrations, 'move')}
+        <button type="button" class="primary" disabled={plan.move_count === 0 || props.isBusy} onClick={props.onExecute}>
+          Carry out {plural(plan.move_count, 'move')}
         </button>
         <button type="button" onClick={props.onDiscard}>
           Discard
@@ -235,7 +235,7 @@ function Moves({ plan }: { plan: Plan }) {
       <table class="cards moves">
         <caption>
           Who would move, and why
-          {plan.migrations > plan.moves.length && ` (the first ${count(plan.moves.length)} of ${count(plan.migrations)})`}
+          {plan.move_count > plan.moves.length && ` (the first ${count(plan.moves.length)} of ${count(plan.move_count)})`}
         </caption>
         <thead>
           <tr>

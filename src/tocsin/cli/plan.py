@@ -127,8 +127,8 @@ def _show(made: dict[str, Any]) -> None:
         print_rows(
             columns, [[*(one[name] for name in names), f"{one['load']:,.0f}", one["reason"]] for one in made["moves"]]
         )
-    if made["migrations"] > len(made["moves"]):
-        more = made["migrations"] - len(made["moves"])
+    if made["move_count"] > len(made["moves"]):
+        more = made["move_count"] - len(made["moves"])
         out.print(
             f"and {more:,} more; `tocsin plan {made['plan']} --moves {made['migrations']}` shows all", style="dim"
         )

@@ -169,7 +169,7 @@ class Balancer:
         if faults := await asyncio.to_thread(verify, view, plan):
             self.verdict = f"policy {plan.policy} made a plan that can't be carried out: {faults[0]}"
             log.error("a plan was refused", policy=plan.policy, faults=faults[:5])
-        elif plan.migrations:
+        elif plan.move_count:
             await self._begin(_new_id(), plan, verdict.reason, AUTOMATIC)
 
     async def _evacuate(self, leaving: frozenset[str]) -> bool:
@@ -190,7 +190,7 @@ class Balancer:
                 await self._happened(PlanStopped(run.plan, AUTOMATIC))
         names = ", ".join(sorted(leaving))
         plan = await asyncio.to_thread(lambda: make_plan(view, Stage.EVACUATION, NAME, evacuate(view)))
-        if not plan.migrations:
+        if not plan.move_count:
             return False
         self.verdict = f"{names} is being emptied"
         await self._begin(_new_id(), plan, f"{names} is drained, dead or gone", AUTOMATIC)

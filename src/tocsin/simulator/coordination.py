@@ -167,7 +167,7 @@ class Coordination:
                 view = self._state.assignment(self._controller.resting(now_s))
                 plan = self._controller.plan(view, verdict)
                 self._controller.begun(now_s, plan)
-                if plan.migrations:
+                if plan.move_count:
                     self._begin(plan, verdict.reason)
         self._kernel.after(self._balancing.every_s, self._look)
 
@@ -181,7 +181,7 @@ class Coordination:
                 plan.stage.value,
                 plan.policy,
                 reason,
-                plan.migrations,
+                plan.move_count,
                 float(plan.before.cov),
                 float(plan.after.cov),
                 float(plan.before.max),

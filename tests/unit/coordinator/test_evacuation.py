@@ -45,4 +45,4 @@ def test_with_nowhere_to_go_they_stay() -> None:
         lambda _: 1.0,
         leaving={"a"},
     )
-    assert not make_plan(view, Stage.EVACUATION, NAME, evacuate(view)).migrations
+    assert not make_plan(view, Stage.EVACUATION, NAME, evacuate(view)).move_count

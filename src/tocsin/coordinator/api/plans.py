@@ -50,7 +50,7 @@ class PlanSummary(BaseModel):
     stage: str
     policy: str
     reason: str
-    migrations: int
+    move_count: int
     before: BalanceAnswer
     after: BalanceAnswer
     lower_bound: float = Field(description="A highest score that no assignment beats")
@@ -92,7 +92,7 @@ def _summary(kept: KeptPlan) -> dict[str, Any]:
         "stage": plan.stage,
         "policy": plan.policy,
         "reason": kept.wish.reason,
-        "migrations": plan.migrations,
+        "move_count": plan.move_count,
         "before": _balance(plan.before),
         "after": _balance(plan.after),
         "lower_bound": plan.lower_bound,

@@ -121,6 +121,6 @@ class StageController:
         """The net effect of the shuffle and of migration after it."""
         moved = replace(view, owners=shuffled.proposal.owners)
         if goal.max_moves is not None:
-            goal = replace(goal, max_moves=max(0, goal.max_moves - shuffled.migrations))
+            goal = replace(goal, max_moves=max(0, goal.max_moves - shuffled.move_count))
         after = self._migrations[self.settings.migration](moved, goal)
         return make_plan(view, Stage.SHUFFLE, self.settings.shuffle, then(shuffled.proposal, after))

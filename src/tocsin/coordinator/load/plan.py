@@ -56,7 +56,7 @@ class Plan:
         return self.before.brokers
 
     @property
-    def migrations(self) -> int:
+    def move_count(self) -> int:
         return len(self.movers)
 
     @property

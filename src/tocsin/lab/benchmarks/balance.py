@@ -67,7 +67,7 @@ def _quality(name: str, view: AssignmentView) -> dict[str, Any]:
         plan, took_s = _timed(policy, view, _EVEN)
         if faults := verify(view, plan):
             raise ClusterFailure(f"{policy} made a plan that can't be carried out: {faults[0]}")
-        report[key], moves[key], times[key] = round(plan.gap, 3), plan.migrations, round(took_s, 3)
+        report[key], moves[key], times[key] = round(plan.gap, 3), plan.move_count, round(took_s, 3)
         progress.print(f"{name}: {policy} {report[key]}")
     return report | {"ratio_of_sharing_to_gsh": round(report["sharing"] / report["gsh"], 3), "moves": moves, "s": times}
 

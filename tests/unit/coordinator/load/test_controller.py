@@ -119,7 +119,7 @@ def test_if_a_shuffle_leaves_it_uneven_migration_goes_on_from_there() -> None:
 def test_budgets_hold_over_both() -> None:
     one = controller(max_moves=6)
     view = crowd(30, 5, 5)
-    assert 0 < one.plan(view, one.look(0, EXTREME)).migrations <= 6
+    assert 0 < one.plan(view, one.look(0, EXTREME)).move_count <= 6
 
 
 def test_unknown_policies_are_refused_by_name() -> None:

@@ -34,7 +34,7 @@ def test_a_plan_says_who_moves_where_why_and_what_it_brings() -> None:
     assert list(one.moves()) == [Move("bob", "a", "b", 4.0, "because")]
     assert one.before == Balance(("a", "b", "closed"), (12.0 + 16, 8.0, 0.0), (28.0, 8.0, 0.0))
     assert one.after.loads == (12.0 + 12, 4.0 + 8, 0.0)
-    assert (one.migrations, one.after.max, one.after.total) == (1, 24.0, 36.0)
+    assert (one.move_count, one.after.max, one.after.total) == (1, 24.0, 36.0)
     assert one.lower_bound <= 24
     assert one.gap == 24 / one.lower_bound
     assert verify(VIEW, one) == []
