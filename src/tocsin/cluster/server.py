@@ -13,7 +13,6 @@ import uvicorn
 from fastapi import FastAPI
 from pyspark.sql import SparkSession
 
-from tocsin import __version__
 from tocsin.cluster.api import brokers, catalogue, dead_letters, feeds, statements
 from tocsin.cluster.api.access import Access, CheckAccess
 from tocsin.cluster.api.dependencies import MAX_BODY_BYTES, Receiving
@@ -24,7 +23,7 @@ from tocsin.runtime import exits
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
 from tocsin.runtime.folders import blaming_full_disk
-from tocsin.runtime.http import LimitBodies, NameRun, answer_errors
+from tocsin.runtime.http import LimitBodies, NameRun, new_api
 from tocsin.runtime.ports import check_port
 from tocsin.settings import ClusterSettings
 
@@ -86,18 +85,13 @@ def make_app(
                 await asyncio.to_thread(starting.join)
                 await asyncio.to_thread(cluster.stop)
 
-    app = FastAPI(
-        title="Tocsin data cluster",
-        version=__version__,
-        description="Datasets, feeds, channels and results. People subscribe to queries, not topics.",
-        lifespan=lifespan,
-        # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
-        docs_url=None,
-        redoc_url=None,
+    app = new_api(
+        "Tocsin data cluster",
+        "Datasets, feeds, channels and results. People subscribe to queries, not topics.",
+        lifespan,
     )
     app.state.cluster = cluster
     app.state.receiving = Receiving()
-    answer_errors(app)
     for module in (statements, catalogue, feeds, dead_letters, brokers):
         app.include_router(module.router)
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES, except_path=feeds.RECORDS_PATH)

@@ -9,7 +9,6 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from tocsin import __version__
 from tocsin.coordinator.api import balancing, brokers, executions, keys, operations, plans, subscribers, users
 from tocsin.coordinator.api.dependencies import max_body_bytes
 from tocsin.coordinator.node import CoordinatorNode
@@ -17,7 +16,7 @@ from tocsin.runtime.clock import Clock
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.exposure import check_exposure
 from tocsin.runtime.folders import blaming_full_disk, locked_folder
-from tocsin.runtime.http import LimitBodies, answer_errors
+from tocsin.runtime.http import LimitBodies, new_api
 from tocsin.runtime.ports import check_port
 from tocsin.runtime.tls import check_tls
 from tocsin.settings import CoordinatorSettings
@@ -49,17 +48,12 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, mount
         finally:
             await node.stop()
 
-    app = FastAPI(
-        title="Tocsin coordinator",
-        version=__version__,
-        description="Users and their tokens, brokers and their states, and which subscriber goes where.",
-        lifespan=lifespan,
-        # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
-        docs_url=None,
-        redoc_url=None,
+    app = new_api(
+        "Tocsin coordinator",
+        "Users and their tokens, brokers and their states, and which subscriber goes where.",
+        lifespan,
     )
     app.state.node = node
-    answer_errors(app)
     for module in (users, keys, subscribers, brokers, plans, executions, balancing, operations):
         app.include_router(module.router)
     beside += [mount(app, node) for mount in mounts]

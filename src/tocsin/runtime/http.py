@@ -6,6 +6,7 @@ import math
 import re
 import secrets
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tocsin import __version__
 from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge, Unauthorised
 from tocsin.runtime.validation import in_words
 
@@ -120,7 +122,17 @@ class NameRun:
         await self._app(scope, receive, send_named if scope["type"] == "http" else send)
 
 
-def answer_errors(app: FastAPI) -> None:
+def new_api(title: str, description: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> FastAPI:
+    """An application without routes, whose errors all have one shape."""
+    # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
+    app = FastAPI(
+        title=title, version=__version__, description=description, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    _answer_errors(app)
+    return app
+
+
+def _answer_errors(app: FastAPI) -> None:
     """Give every error the shape of `ErrorBody`."""
 
     def tocsin_error(_request: Request, exc: Exception) -> Response:

@@ -17,7 +17,6 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from tocsin import __version__
 from tocsin.broker import api
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
@@ -39,7 +38,7 @@ from tocsin.runtime import exits
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.files import raise_open_files
 from tocsin.runtime.folders import blaming_full_disk, locked_folder
-from tocsin.runtime.http import LimitBodies, answer_errors
+from tocsin.runtime.http import LimitBodies, new_api
 from tocsin.runtime.ports import check_port
 from tocsin.runtime.tls import check_tls
 from tocsin.settings import BrokerSettings
@@ -98,20 +97,13 @@ def make_app(
             await asyncio.gather(running, return_exceptions=True)
             await node.stop()
 
-    app = FastAPI(
-        title="Tocsin broker",
-        version=__version__,
-        description="Subscribers connect here: by WebSocket at /v1/connect, or by Server-Sent Events.",
-        lifespan=lifespan,
-        # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
-        docs_url=None,
-        redoc_url=None,
+    app = new_api(
+        "Tocsin broker", "Subscribers connect here: by WebSocket at /v1/connect, or by Server-Sent Events.", lifespan
     )
     app.state.node = node
     app.state.settings = settings
     app.state.metrics = metrics
     app.state.origins = allowed_origins(settings)
-    answer_errors(app)
     app.include_router(api.router)
     app.add_middleware(LimitBodies, max_bytes=_MAX_BODY_BYTES)
     # The outermost: a page of another origin may read refusals, too.
