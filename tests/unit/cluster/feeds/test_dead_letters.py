@@ -39,7 +39,7 @@ def shown(rows: list[dict[str, object]]) -> list[object]:
 
 def test_the_newest_come_first(letters: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """By commit and position, then by line."""
-    monkeypatch.setattr(dead_letters, "_MOST_PLACES", 8)
+    monkeypatch.setattr(dead_letters, "_MOST_ROWS", 8)
     assert shown(newest_letters(letters, 12).letters) == [f"10.{n}" for n in range(1, 11)] + ["9.1", "9.2"]
     assert len(newest_letters(letters, 1000).letters) == letters.count() == 55
 
