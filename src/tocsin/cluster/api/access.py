@@ -1,4 +1,4 @@
-"""Who may call what at the cluster. What is listed for no other role is for operators alone."""
+"""Which role may call which route of the cluster. Routes that list no other role are for operators only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Role(StrEnum):
     PUBLISHER = "publisher"
 
 
-#: For probes: whoever reaches the port.
+#: For probes: open to everybody who reaches the port.
 OPEN_ROUTES = Routes([("GET", "/healthz")])
 BROKER_ROUTES = Routes(
     [
@@ -39,7 +39,7 @@ BROKER_ROUTES = Routes(
     ]
 )
 
-#: To the feeds that are granted.
+#: Only for granted feeds.
 PUBLISHER_ROUTES = Routes([("POST", "/v1/feeds/{feed}/records")])
 RECORDS = "/v1/feeds/%s/records"
 
@@ -54,13 +54,13 @@ class Publishers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Decides by what a request shows and asks for."""
+    """Decides by a request's token, method and path."""
 
     api_token: str
     broker_token: str = ""
     #: The one feed that brokers publish to.
     locations_feed: str = ""
-    #: Publishers and what is granted to them, once the catalogue is open.
+    #: Publishers and their grants, once the catalogue is open.
     grants: Publishers | None = None
 
     @staticmethod
@@ -80,7 +80,7 @@ class Access:
         return None
 
     def admit(self, token: bytes, method: str, path: str) -> Role | None:
-        """Who asks; None for what is open to all. Raises Unauthorised or Forbidden."""
+        """The caller's role; None for routes that are open to all. Raises Unauthorised or Forbidden."""
         if OPEN_ROUTES.cover(method, path):
             return None
         role = self.role(token)
@@ -104,12 +104,12 @@ class Access:
     def _is_for_brokers(self, method: str, path: str) -> bool:
         if BROKER_ROUTES.cover(method, path):
             return True
-        # Feeds are called the same in whatever case.
+        # Names of feeds are case-insensitive.
         return bool(self.locations_feed) and (method, path.lower()) == ("POST", RECORDS % self.locations_feed.lower())
 
 
 class CheckAccess:
-    """Refuses, before anything of a request is read, what who asks may not do."""
+    """Refuses requests that the caller may not make, before reading anything of their bodies."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -129,7 +129,7 @@ class CheckAccess:
 
 
 def role_of(request: Request) -> Role:
-    """Who asks for something that is not open to all."""
+    """The caller's role, on a route that is not open to all."""
     role = request.scope[_ROLE]
     assert isinstance(role, Role)
     return role
@@ -144,7 +144,7 @@ def own_name_only(
     role: GivenRole,
     identity: Annotated[str, Header(alias=IDENTITY_HEADER, description="The secret of the broker's data folder")] = "",
 ) -> None:
-    """All brokers show the same token, so each shows besides that the name is its own."""
+    """All brokers show the same token, so each also proves that the name is its own."""
     if role is Role.BROKER:
         cluster.incarnations.check_identity(broker, identity)
 

@@ -26,10 +26,10 @@ from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 router = APIRouter(prefix="/v1", responses=ERRORS)
 
 _CURSOR_HEADER = "Tocsin-Cursor"
-#: Names the process that answers. A broker that sees another one asks again for what it holds.
+#: Names the process that answers. A broker that sees a new name asks again for its subscriptions.
 RUN_HEADER = "Tocsin-Run"
 _MAX_WAIT_S = 60.0
-#: For OpenAPI: results have two forms, and the next cursor beside them.
+#: For OpenAPI: results have two forms, and the next cursor is in a header.
 _RESULTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Results, oldest first",
@@ -40,7 +40,7 @@ _RESULTS: dict[int | str, dict[str, Any]] = {
         },
     }
 }
-#: What fits a table's column of whole numbers.
+#: The largest value of a BIGINT column.
 _MAX_INT = (1 << 63) - 1
 
 _Id = Annotated[int, Field(ge=0, le=_MAX_INT)]
@@ -108,7 +108,7 @@ class Unsubscribed(BaseModel):
 
 
 class PullRequest(BaseModel):
-    """Results of some subscriptions, each from its own position: what a broker needs to catch subscribers up."""
+    """Results of some subscriptions, each from its own position: a broker needs them to catch subscribers up."""
 
     after: dict[_Id, str] = Field(
         description="Subscription id to position, such as 7-4194305", min_length=1, max_length=10_000
@@ -118,12 +118,12 @@ class PullRequest(BaseModel):
 
 @router.put("/brokers/{broker}", response_model=Registered, tags=["brokers"])
 def register(broker: str, body: BrokerRequest, cluster: AnyCluster, role: GivenRole) -> Response:
-    """Register a broker. Answers the cursor where its pulling may begin."""
+    """Register a broker. Answers with the cursor at which it may begin to pull."""
     if not broker.isprintable() or not 1 <= len(broker) <= 64 or "/" in broker:
         raise InvalidValue("a broker's name has 1 to 64 printable characters and no slash")
     if role is Role.BROKER and not body.identity:
         raise Forbidden("identity: a broker's token registers brokers that have one, so that names stay apart")
-    # What an earlier incarnation has begun to change is done before, or refused.
+    # Changes that an earlier incarnation has begun are finished before this, or refused.
     with cluster.subscription_lock:
         incarnation = cluster.incarnations.register(broker, body.identity, body.start)
         cluster.registry.put_broker(broker)
@@ -133,7 +133,7 @@ def register(broker: str, body: BrokerRequest, cluster: AnyCluster, role: GivenR
 
 @router.get("/brokers", response_model=BrokersAnswer, tags=["brokers"])
 def list_brokers(cluster: AnyCluster) -> Response:
-    """The brokers that are registered."""
+    """The registered brokers."""
     return reply({"brokers": [{"name": name} for name in cluster.registry.brokers()]})
 
 
@@ -149,8 +149,8 @@ def forget(broker: str, cluster: ReadyCluster) -> Response:
 def subscribe(
     broker: str, body: WantedSubscriptions, cluster: ReadyCluster, incarnation: IncarnationHeader = 0
 ) -> Response:
-    """Hold backend subscriptions for a broker; all of them, or, if some are wrong, none. The error then lists all that
-    are, so that the rest can be asked for at once."""
+    """Hold backend subscriptions for a broker: all of them or, if some are wrong, none. The error then lists all wrong
+    ones, so that the broker can ask for the rest at once."""
     cluster.registry.check_registered(broker)
     by_group: dict[tuple[str, str], list[tuple[int, tuple[ParameterValue, ...]]]] = {}
     channels: dict[str, Channel] = {}
@@ -161,7 +161,7 @@ def subscribe(
         wrong: dict[int, TocsinError] = {}
         for at, wanted in enumerate(body.subscriptions):
             try:
-                cluster.catalogue.channel(wanted.channel)  # Its error lists what there is.
+                cluster.catalogue.channel(wanted.channel)  # Its error lists the channels there are.
                 channel = cluster.channel_at_work(wanted.channel).channel
                 check_filled(channel, wanted.filled)
                 values = check_values(channel, wanted.parameters)
@@ -192,7 +192,7 @@ def held(
     after: Annotated[int, Query(ge=0, le=_MAX_INT)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
-    """What a broker holds, by id, a page at a time; operators may look too."""
+    """A broker's backend subscriptions, by id, a page at a time; operators may look too."""
     cluster.registry.check_registered(broker)
     position = cluster.results.last_sequence
     page = cluster.registry.held_by(broker, after, limit)
@@ -210,7 +210,7 @@ def held(
                     failures[one.channel].get(one.id, ""),
                 )
                 for one in page
-                if one.channel in channels  # else it is being dropped this moment
+                if one.channel in channels  # otherwise it is being dropped just now
             ]
         }
     )
@@ -218,7 +218,7 @@ def held(
 
 @router.post("/brokers/{broker}/unsubscribe", response_model=Unsubscribed, tags=["brokers"], dependencies=[OwnName])
 def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
-    """Let go of backend subscriptions. Those that no broker holds any more end."""
+    """Release backend subscriptions. Those that no broker holds any more end."""
     with cluster.subscription_lock:
         cluster.incarnations.check(broker, incarnation)
         ended = cluster.unsubscribe(broker, body.ids)
@@ -243,7 +243,7 @@ async def pull(
 ) -> Response:
     """Everything for a broker after a cursor, oldest first; the next cursor is in the header `Tocsin-Cursor`.
 
-    With `wait_s` an empty answer waits that long for something to come.
+    With `wait_s` an empty answer waits that long for results.
     """
     await asyncio.to_thread(cluster.registry.check_registered, broker)
     deadline_s = cluster.clock.monotonic_s() + wait_s
@@ -253,7 +253,7 @@ async def pull(
         return cluster.results.pull(after, limit_rows=limit, keep=_held_by(cluster, broker))
 
     while True:
-        # From before we look, so that no commit falls in between.
+        # Registered before the look, so that no commit falls in between.
         with cluster.results.committed.next() as commit:
             pulled = await asyncio.to_thread(look)
             left_s = deadline_s - cluster.clock.monotonic_s()

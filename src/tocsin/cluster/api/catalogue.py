@@ -1,4 +1,4 @@
-"""Routes for programs that show people what is there: the catalogue, and the newest rows of a dataset."""
+"""Routes for programs that show the catalogue and the newest rows of a dataset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
 
-#: What bounds an answer of large rows: some seconds' worth on a slow line.
+#: Limits an answer of large rows: it takes some seconds on a slow line.
 _MAX_RECENT_BYTES = 8 << 20
 
 
@@ -119,7 +119,7 @@ def recent_rows(
     after: Annotated[int, Query(ge=0, le=(1 << 63) - 1, description="Only rows of later commits")] = 0,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
 ) -> Response:
-    """The newest rows of a dataset that are still in memory: for looking on, not for keeping up; channels do that."""
+    """The newest rows of a dataset that are still in memory. They are a sample; channels deliver all rows."""
     stored = cluster.store[cluster.catalogue.dataset(dataset).name]
     table = stored.rows
     commit, columns = table.sequence, list(stored.dataset.schema.names)

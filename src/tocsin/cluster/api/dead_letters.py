@@ -1,4 +1,4 @@
-"""Routes for dead letters: what did not fit is looked at, published again, or discarded."""
+"""Routes for dead letters: list them, publish them again, or discard them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tocsin.runtime.http import ERRORS, reply
 router = APIRouter(prefix="/v1/datasets/{dataset}/dead-letters", responses=ERRORS, tags=["feeds"])
 
 _MAX_LISTED = 100
-#: A dead letter can be as large as a body; the list shows so much of it.
+#: A dead letter can be as large as a body; the list shows this much of it.
 _MAX_SHOWN_CHARACTERS = 4000
 
 _Position = Annotated[int, Field(ge=-(1 << 63) + 1, le=(1 << 63) - 1)]
@@ -49,7 +49,7 @@ class FoundLetters(BaseModel):
 
 
 class ChoiceRequest(BaseModel):
-    """Which dead letters are meant: single ones, or those of some requests."""
+    """A choice of dead letters: single ones, or those of some requests."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -67,7 +67,7 @@ class ChoiceRequest(BaseModel):
 
 
 class DiscardRequest(ChoiceRequest):
-    """Which dead letters to remove. All of them only if it says so."""
+    """Which dead letters to remove. All of them only if that is stated."""
 
     all: bool = False
 
@@ -104,7 +104,7 @@ def list_dead_letters(
 
 @router.get("/{letter}", response_model=FoundLetters)
 def show(dataset: str, letter: str, cluster: AnyCluster) -> Response:
-    """One dead letter, whole. Where several channels could not be run for one record, it is one for each."""
+    """One dead letter, complete. If several channels could not be run for one record, there is one for each."""
     found = find_letters(_letters(cluster, dataset), LetterId.parse(letter))
     if not found:
         raise NotFound(f"dataset {dataset} has no dead letter {letter}")
@@ -113,7 +113,7 @@ def show(dataset: str, letter: str, cluster: AnyCluster) -> Response:
 
 @router.post("/replay", response_model=ReplayAnswer)
 async def replay(dataset: str, cluster: ReadyCluster, body: ChoiceRequest | None = None) -> Response:
-    """Publish dead letters again, as when their schema has grown a column or a limit was raised."""
+    """Publish dead letters again, for example after their schema has got a column or a limit was raised."""
     name = cluster.catalogue.dataset(dataset).name
     chosen = Chosen() if body is None else body.chosen()
     return reply(await asyncio.to_thread(replay_dead_letters, cluster.store[name], cluster.intake, chosen))
@@ -121,7 +121,7 @@ async def replay(dataset: str, cluster: ReadyCluster, body: ChoiceRequest | None
 
 @router.post("/discard", response_model=DiscardAnswer)
 async def discard(dataset: str, body: DiscardRequest, cluster: ReadyCluster) -> Response:
-    """Remove dead letters for good, as when they were mended and published again."""
+    """Remove dead letters for good, for example after they were corrected and published again."""
     letters = _letters(cluster, dataset)
     return reply({"discarded": await asyncio.to_thread(discard_letters, letters, body.chosen(), dataset)})
 

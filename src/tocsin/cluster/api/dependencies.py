@@ -1,4 +1,4 @@
-"""What every route of the cluster shares: the cluster behind it, and bodies within bounds."""
+"""Dependencies of all routes of the cluster: the cluster itself, and request bodies with limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.errors import TooLarge, Unavailable
 
-#: All bodies that are being received, together: what bounds memory when a thousand publishers come at once.
+#: All bodies that are being received, together: bounds memory when a thousand publishers come at once.
 _MAX_RECEIVING_BYTES = 256 << 20
 #: A bulk subscribe of 100,000 takes some 20 MB; nothing else comes near.
 MAX_BODY_BYTES = 64 << 20

@@ -1,4 +1,4 @@
-"""Routes for publishers: records in, receipts."""
+"""Routes for publishers: publishing records, and receipts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
 
-#: Where records come in. Their bodies are received by a reader that has limits of its own.
+#: Where publishers send records. A reader with limits of its own receives these bodies.
 RECORDS_PATH = re.compile(r"/v1/feeds/[^/]+/records")
 
 #: How many rejections an answer lists; all of them are in the dead-letter table.
@@ -67,7 +67,7 @@ _RECORD_BODIES: dict[str, Any] = {
 async def publish(
     feed: str, request: Request, cluster: AnyCluster, wait: Annotated[Literal["durable", "commit"], Query()] = "durable"
 ) -> Response:
-    """Publish records. Answered when they are on disk, or with `wait=commit` when they are in the table."""
+    """Publish records. Answers when they are on disk, or with `wait=commit` when they are in the table."""
     target = cluster.catalogue.feed(feed)
     if target.source is not FeedSource.HTTP:
         raise InvalidValue(f"feed {target.name} takes records from {target.source}, not over HTTP")
@@ -83,7 +83,7 @@ async def publish(
 
 @router.get("/feeds/{feed}/receipts/{receipt}", response_model=ReceiptAnswer, tags=["feeds"])
 def ask_receipt(feed: str, receipt: str, cluster: AnyCluster) -> Response:
-    """What became of a request's records."""
+    """The outcome of a request's records."""
     target = cluster.catalogue.feed(feed)
     known = Receipt.parse(receipt)
     if not cluster.intake.is_ingested(known):

@@ -1,4 +1,4 @@
-"""Routes for statements and for looking at what exists."""
+"""Routes for statements and for the cluster's state."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ChannelStatus(BaseModel):
 
 
 class StatusAnswer(BaseModel):
-    """Enough to see what is there and whether it keeps up; /metrics has the numbers over time."""
+    """Enough to see what exists and whether it keeps up; /metrics has the numbers over time."""
 
     state: str
     version: str
@@ -83,19 +83,19 @@ class StatusAnswer(BaseModel):
 
 @router.post("/v1/statements", response_model=ScriptAnswer, tags=["statements"])
 def run_statements(script: Script, cluster: ReadyCluster) -> Response:
-    """Carry out statements, in order. The first that fails ends the script; those before it have happened."""
+    """Carry out statements, in order. The first failure ends the script; earlier statements stay carried out."""
     return reply({"results": Interpreter(cluster).run_script(script.sql)})
 
 
 @router.get("/v1/status", response_model=StatusAnswer, tags=["operations"])
 def status(cluster: AnyCluster) -> Response:
-    """How the cluster is: its state, feeds, channels and memory."""
+    """The cluster's condition: its state, feeds, channels and memory."""
     return reply(status_of(cluster))
 
 
 @router.get("/healthz", response_model=Health, tags=["operations"])
 def healthz(cluster: AnyCluster) -> Response:
-    """200 while the process works, whether ready yet or not."""
+    """200 while the process works, whether it is ready yet or not."""
     return reply({"state": cluster.state})
 
 

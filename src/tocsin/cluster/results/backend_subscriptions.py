@@ -1,7 +1,7 @@
-"""Brokers, backend subscriptions and who holds which, in the catalogue's database.
+"""Brokers, backend subscriptions and brokers' holds on them, in the catalogue's database.
 
-Identical subscriptions are one, also across brokers: the first broker that wanted makes it, the last one that
-leaves ends it. An id is given once and never again, so it can serve as the epoch of positions.
+Identical subscriptions are one, also across brokers: the first broker that wants it creates it, the last one that
+releases it ends it. An id is used once and never again, so it can serve as the epoch of positions.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ subscription_table = sa.Table(
     metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
     sa.Column("channel", sa.String, nullable=False),
-    #: The permission class and the values as JSON: with the channel, what makes two subscriptions the same.
+    #: The permission class and the values as JSON: together with the channel, the subscription key.
     sa.Column("key", sa.Text, nullable=False),
     sa.Index("subscription_key", "channel", "key", unique=True),
 )
 _holds = sa.Table(
     "hold",
     metadata,
-    # The broker first: brokers are few, so finding who holds something is one look per broker, and a broker's own
-    # holds lie together, whatever order they came in.
+    # The broker first: brokers are few, so finding a subscription's holders takes one look-up per broker, and a
+    # broker's own holds lie together, whatever their order of arrival.
     sa.Column("broker", sa.String, primary_key=True),
     sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
     sqlite_with_rowid=False,
 )
-#: A table rather than columns of `subscription`: of millions, a few fail.
+#: A table rather than columns of `subscription`: few of millions fail.
 failure_table = sa.Table(
     "subscription_failure",
     metadata,
@@ -69,8 +69,8 @@ _LOOKUP_CHUNK = 5_000
 _READ_CHUNK = 200_000
 
 
-#: What the channel of a subscription begins with that has ended with it; the id and the name follow. No channel's name
-#: begins so.
+#: The prefix of the channel of an ended subscription; the id and the channel's name follow. No channel's name begins
+#: with it.
 ENDED_MARK = "#"
 _has_ended = subscription_table.c.channel.startswith(ENDED_MARK)
 
@@ -80,14 +80,14 @@ Ended = dict[str, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """What a bulk subscribe did: every subscription asked for, in order, and the ids that are new."""
+    """The outcome of a bulk subscribe: the ids of all requested subscriptions, in order, and the new subscriptions."""
 
     ids: tuple[int, ...]
     created: tuple[BackendSubscription, ...]
 
 
 class SubscriptionRegistry:
-    """Who holds what. Calls are transactions; bulk calls are one transaction each."""
+    """Which broker holds what. Calls are transactions; bulk calls are one transaction each."""
 
     def __init__(self, engine: sa.Engine, now_us: int = 0) -> None:
         self._engine = engine
@@ -98,13 +98,13 @@ class SubscriptionRegistry:
             ).scalar()
             if found is None:
                 connection.execute(counter_table.insert().values(name="subscription", value=0))
-            # An id that a former self gave out, and a restored back-up knows nothing of, must not be given out again.
+            # An id that was used after the back-up, from which this database was restored, must not be used again.
             self._last_id = max(int(found or 0), id_floor(now_us))
 
     # Brokers
 
     def put_broker(self, name: str) -> None:
-        """Register a broker; one that is registered stays so."""
+        """Register a broker; nothing changes if it is registered already."""
         with self._lock, self._engine.begin() as connection:
             if not _is_registered(connection, name):
                 connection.execute(_brokers.insert().values(name=name))
@@ -121,7 +121,7 @@ class SubscriptionRegistry:
                 raise NotRegistered(f"no broker called {name}; register it with PUT /v1/brokers/{path_part(name)}")
 
     def remove_broker(self, name: str) -> Ended:
-        """Forget a broker and its holds; returns the subscriptions that nobody holds any more."""
+        """Forget a broker and its holds; returns the subscriptions that no broker holds any more."""
         self.check_registered(name)
         with self._lock, self._engine.begin() as connection:
             held = list(connection.scalars(sa.select(_holds.c.subscription).where(_holds.c.broker == name)))
@@ -163,7 +163,7 @@ class SubscriptionRegistry:
         _insert_many(connection, _holds, [(broker, one) for one in ids if one not in held])
 
     def unsubscribe(self, broker: str, ids: Sequence[int]) -> Ended:
-        """Let go of `ids`; returns those that nobody holds any more. Ids not held are an error, and then
+        """Release `ids`; returns those that no broker holds any more. Ids that are not held are an error, and then
         nothing changes."""
         self.check_registered(broker)
         with self._lock, self._engine.begin() as connection:
@@ -176,8 +176,9 @@ class SubscriptionRegistry:
             return _remove_unheld(connection, ids)
 
     def end_channel(self, channel: str) -> None:
-        """End all subscriptions of a channel that was dropped. Brokers hold them on, so that they get the result that
-        says so, but nobody finds them by the channel's name any more, which may be another one's soon."""
+        """End all subscriptions of a channel that was dropped. Brokers keep their holds, so that they get the result
+        that says so, but the subscriptions can't be found by the channel's name any more: a new channel may soon have
+        it."""
         ended = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
         of_channel = subscription_table.c.channel == channel
         with self._lock, self._engine.begin() as connection:
@@ -185,7 +186,7 @@ class SubscriptionRegistry:
             connection.execute(failure_table.delete().where(failure_table.c.channel == channel))
 
     def naming(self, text: str) -> Ended:
-        """The subscriptions that were asked for with this text as one of their values, by channel."""
+        """The subscriptions that have this text as one of their values, by channel."""
         query = sa.select(subscription_table).where(
             subscription_table.c.key.contains(_encode(text).decode(), autoescape=True), ~_has_ended
         )
@@ -206,7 +207,7 @@ class SubscriptionRegistry:
                 connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
 
     def forget_ended(self, broker: str) -> None:
-        """A broker that starts anew does not know the subscriptions that ended with their channel: let go of them."""
+        """Release ended subscriptions for a broker that starts anew: it does not know them."""
         ids = sa.select(subscription_table.c.id).where(_has_ended)
         mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(ids))
         with self._lock, self._engine.begin() as connection:
@@ -214,10 +215,10 @@ class SubscriptionRegistry:
             connection.execute(_holds.delete().where(mine))
             _remove_unheld(connection, held)
 
-    # Subscriptions that have failed: they are held on, so that their holders can be told, but are not run any more.
+    # Failed subscriptions: brokers keep their holds, so that they can be notified, but no run includes them.
 
     def fail(self, channel: str, one: int, reason: str, now_us: int) -> None:
-        """Note that a subscription can't be run, and why. One that has ended meanwhile is left alone."""
+        """Note that a subscription can't be run, and why. Does nothing if it has ended meanwhile."""
         self.fail_all(channel, {one: reason}, now_us)
 
     def fail_all(self, channel: str, reasons: Mapping[int, str], now_us: int) -> None:
@@ -284,7 +285,7 @@ class SubscriptionRegistry:
             return _held_among(connection, broker, ids)
 
     def counts(self) -> dict[str, int]:
-        """Subscriptions per channel, but for those that ended with theirs."""
+        """Subscriptions per channel, without ended ones."""
         query = (
             sa.select(subscription_table.c.channel, sa.func.count())
             .where(~_has_ended)
@@ -295,7 +296,7 @@ class SubscriptionRegistry:
 
 
 def _key_of(values: Sequence[ParameterValue], permission: str) -> str:
-    """What makes two subscriptions to a channel the same."""
+    """The subscription key within a channel."""
     return _encode([permission, *values]).decode()
 
 
@@ -345,7 +346,7 @@ def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
 
 
 def _insert_many(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows given in column order, past SQLAlchemy's work on each row, which would double the time."""
+    """Insert rows given in column order, bypassing SQLAlchemy's work on each row, which would double the time."""
     if not rows:
         return
     compiled = table.insert().compile(dialect=connection.dialect)
@@ -357,6 +358,6 @@ def _insert_many(connection: sa.Connection, table: sa.Table, rows: Sequence[tupl
 
 
 def in_chunks(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
-    """As many at a time as one statement may name."""
+    """Chunks as large as one statement allows."""
     for start in range(0, len(values), _LOOKUP_CHUNK):
         yield values[start : start + _LOOKUP_CHUNK]

@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 
 
 class CommitEvent:
-    """Any thread may announce a commit; each waiter is told on its own event loop."""
+    """Any thread may announce a commit; each waiter's future is set on its own event loop."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
         self._lock = threading.Lock()
 
     def announce(self) -> None:
-        """Results are durable. Whoever is not told of them finds them by looking."""
+        """Results are durable. A pull that misses the event finds them when it reads."""
         with self._lock:
             waiting = list(self._waiting)
         for future in waiting:
@@ -25,7 +25,7 @@ class CommitEvent:
 
     @contextmanager
     def next(self) -> Iterator[asyncio.Future[None]]:
-        """A future that is done when something is committed from now on. Nothing of it is left behind at the end."""
+        """A future that is done at the first commit from now on. It is removed when the block ends."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.add(future)

@@ -1,5 +1,7 @@
-"""Which incarnation of each broker counts, in the catalogue's database. The rules are those of the coordinator too:
-`protocol/incarnations.py`."""
+"""The current incarnation of each broker, in the catalogue's database.
+
+The coordinator has the same rules: `protocol/incarnations.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _incarnations = sa.Table(
 
 
 class Incarnations:
-    """Threads may call it. When a broker was heard of last is not kept over restarts: all count as heard of then."""
+    """Any thread may call it. The times of brokers' last calls are not stored: a restart counts as a call from each."""
 
     def __init__(self, engine: sa.Engine, clock: Clock) -> None:
         self._engine = engine
@@ -35,7 +37,7 @@ class Incarnations:
         self._holders = {row.broker: Holder(row.identity, row.incarnation) for row in rows}
 
     def register(self, broker: str, identity: str, start: str = "") -> int:
-        """The new incarnation. Raises AlreadyExists if another one of that name is alive."""
+        """The new incarnation. Raises AlreadyExists if another broker of that name is alive."""
         with self._lock:
             now_s = self._clock.monotonic_s()
             holder = take_name(
@@ -60,7 +62,7 @@ class Incarnations:
             self._heard_s[broker] = self._clock.monotonic_s()
 
     def check_identity(self, broker: str, identity: str) -> None:
-        """Raises Forbidden if the name is another's, and NotRegistered if it is nobody's."""
+        """Raises Forbidden if the name belongs to another broker, and NotRegistered if it belongs to none."""
         with self._lock:
             holder = self._holders.get(broker)
         if holder is None:

@@ -1,7 +1,7 @@
-"""The newest result of each subscription, so that who has missed nothing is known without reading anything.
+"""The newest result of each subscription, to tell which subscriptions have missed nothing without reading results.
 
-A subscription that seldom has results keeps an old position. When its subscribers come to another broker, "all that
-came since" would otherwise mean reading the results of everybody since then.
+A subscription that seldom has results keeps an old position. When its subscribers arrive at another broker, "everything
+since then" would otherwise mean reading all results of all subscriptions since then.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow as pa
 class LatestResults:
     """Subscription → the sequence of its newest result, among all results after the sequence `since`.
 
-    Results are noted before they can be read, so that whoever asks never hears of too few. What was there before is
-    read once somebody asks so far back: `read_kept` returns the sequence after which results are kept, and of all that
-    are kept the columns `subscription` and `sequence`.
+    Results are noted before they can be read, so that an answer never misses one. Earlier results are read when a
+    caller first asks so far back: `read_kept` returns the sequence after which results are kept, and the columns
+    `subscription` and `sequence` of all kept results.
 
     >>> latest = LatestResults(since=40, read_kept=lambda: (0, pa.table({"subscription": [1], "sequence": [30]})))
     >>> latest.note(pa.table({"subscription": [2, 2], "sequence": [50, 51]}))
@@ -31,7 +31,7 @@ class LatestResults:
         self._has_read = False
         self._newest: dict[int, int] = {}
         self._lock = threading.Lock()
-        #: Held while `since` changes, so that nothing is removed while it is read; taken before the other.
+        #: Held while `since` changes, so that nothing is removed while it is read; taken before the other lock.
         self._reaching_back = threading.Lock()
 
     def note(self, rows: pa.Table) -> None:
@@ -41,9 +41,9 @@ class LatestResults:
             self._newest.update(newest)
 
     def behind(self, positions: Mapping[int, int]) -> dict[int, int]:
-        """Those of the subscriptions that may have results after their position.
+        """The subscriptions that may have results after their position.
 
-        Nothing is known of results that are no longer kept: who would need to know is behind.
+        Nothing is known of results that are no longer kept: a subscription with an older position counts as behind.
         """
         if not self._has_read and min(positions.values(), default=self._since) < self._since:
             self._reach_back()
@@ -61,7 +61,7 @@ class LatestResults:
             since, rows = self._read_kept()
             kept = newest_of(rows)
             with self._lock:
-                # What was noted meanwhile is newer than what was read.
+                # Results that were noted meanwhile are newer than those that were read.
                 self._newest = kept | self._newest
                 self._since = since
                 self._has_read = True

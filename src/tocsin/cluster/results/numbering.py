@@ -1,4 +1,4 @@
-"""Which numbers results commits may take, in the catalogue's database."""
+"""The numbers that results commits may take, in the catalogue's database."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _gaps = sa.Table(
     sa.Column("through", sa.BigInteger, nullable=False),
 )
 _COUNTER = "results"
-#: Numbers that are reserved at a time, with one write of the database for several seconds' worth of commits. What is
-#: reserved must not run ahead of the clock's floor: of two processes that begin from the same back-up each would begin
-#: at the end of the same block. The clock passes this many in a third of a second, less than a process takes to start.
+#: Numbers reserved at a time: one write to the database covers several seconds of commits. Reserved numbers must not
+#: run ahead of the clock's floor: two processes that begin from the same back-up would both begin at the end of the
+#: same block. The clock passes this many in a third of a second, less than a process takes to start.
 _BLOCK = 64
 #: Each start leaves a gap. This many starts take years, unless something is very wrong.
 _MOST_GAPS = 10_000
 
 
 class Numbering:
-    """Numbers up to `reserved` may be given out: it is written down, durably, before they are."""
+    """Numbers up to `reserved` may be used: it is stored durably before they are."""
 
     def __init__(self, engine: sa.Engine, now_us: int) -> None:
         self._engine = engine
@@ -32,7 +32,7 @@ class Numbering:
         self._reserved = 0
 
     def begin(self, last: int) -> tuple[int, Gaps]:
-        """The number after which this process may go on, if the last one committed is `last`; and all gaps."""
+        """The number after which this process continues, if `last` is the last one committed; and all gaps."""
         with self._engine.begin() as connection:
             found = connection.scalar(sa.select(counter_table.c.value).where(counter_table.c.name == _COUNTER))
             if found is None:
@@ -40,7 +40,7 @@ class Numbering:
             end = _end_of_idle_starts(connection, last)
             begin = max(end, int(found or 0), number_floor(self._now_us))
             if begin > end:
-                # Others after it are of a history that is gone.
+                # Later gaps belong to a history that is gone.
                 connection.execute(_gaps.delete().where(_gaps.c.after >= end))
                 connection.execute(_gaps.insert().values(after=end, through=begin))
             kept = connection.execute(sa.select(_gaps).order_by(_gaps.c.after.desc()).limit(_MOST_GAPS)).all()
@@ -49,7 +49,7 @@ class Numbering:
         return begin, Gaps((row.after, row.through) for row in kept)
 
     def reserve(self, number: int) -> None:
-        """Numbers up to `number` are about to be given out."""
+        """Numbers up to `number` are about to be used."""
         if number > self._reserved:
             with self._engine.begin() as connection:
                 self._reserve(connection, number)
@@ -61,8 +61,8 @@ class Numbering:
 
 
 def _end_of_idle_starts(connection: sa.Connection, last: int) -> int:
-    """Where the gaps end that lie one behind the other after `last`: those of starts that committed nothing. Each gave
-    out its end as a place to go on from, so it stays one."""
+    """The end of the chain of gaps after `last`, which starts without commits have left. Each start gave its end to
+    brokers as a cursor, so it must stay valid."""
     end = last
     for row in connection.execute(sa.select(_gaps).where(_gaps.c.after >= last).order_by(_gaps.c.after)):
         if row.after != end:

@@ -1,7 +1,7 @@
-"""Up to where results have been removed, for each subscription, in the catalogue's database.
+"""Up to which sequence results have been removed, for each subscription, in the catalogue's database.
 
-Who comes back after a long time with a position older than all that is kept has missed something only if results of
-that very subscription were among those removed. Most subscriptions are quiet, and theirs were not.
+A subscriber that comes back after a long time, with a position older than all kept results, has missed something only
+if results of that very subscription were removed. Most subscriptions are quiet and have lost none.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _removed = sa.Table(
     "removed",
     metadata,
     sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
-    #: The sequence of its newest result that was removed.
+    #: The sequence of the newest removed result.
     sa.Column("through", sa.BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
 
 class Removals:
-    """Subscription → the sequence of its newest result that was removed; of subscriptions that have not ended."""
+    """Subscription → the sequence of its newest removed result; only for subscriptions that have not ended."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
 
     def note(self, newest: Mapping[int, int]) -> None:
-        """These are about to be removed. Of subscriptions that have ended nothing is kept."""
+        """These results are about to be removed. Forgets subscriptions that have ended."""
         with self._lock, self._engine.begin() as connection:
             known = sa.select(subscription_table.c.id)
             connection.execute(_removed.delete().where(_removed.c.subscription.not_in(known)))
@@ -44,7 +44,7 @@ class Removals:
                     connection.execute(_removed.insert(), rows)
 
     def find(self, ids: Sequence[int]) -> dict[int, int]:
-        """Of those that have lost any."""
+        """Only those that have lost results."""
         found: dict[int, int] = {}
         with self._engine.connect() as connection:
             for chunk in in_chunks(ids):

@@ -1,13 +1,13 @@
-"""Results: what channel runs produced, durable, in positions.
+"""Results of channel runs: durable, with positions.
 
-A run's results and the bounds of the window they came from are one commit of the results table, so a window is
-either done with all its results or not at all. A commit of a dataset that has more results than can be held at once
-comes in parts, by subscription; then the bound moves with the last one. A run that found nothing moves its bound in
-memory only; the bound is made durable with the next commit or by `flush`. If the process dies in between, the window
-is run again and finds nothing again.
+A run's results and the bounds of the window they came from are one commit of the results table, so a window is either
+done with all its results or not at all. If a commit of a dataset has more results than can be held at once, they come
+in parts, by subscription; the bound then moves with the last part. A run that found nothing moves its bound in memory
+only; the next commit or `flush` makes it durable. If the process dies in between, the window is run again and finds
+nothing again.
 
-Nobody is told of a commit before it would survive a power cut; and before a bound would, the rows up to it do. Else the
-rows would come again, from the landing log, to lie below a bound where no run looks for them.
+A commit is announced only when it would survive a power cut, and a bound is durable only after the rows up to it.
+Otherwise the rows would come again, from the landing log, below a bound where no run looks for them.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SCHEMA = pa.schema(
     ]
 )
 _WHOSE = ["subscription", "sequence"]
-#: Payloads in one pull, whatever their number: what server and broker hold in memory for it several times over.
+#: Bytes of payloads in one pull: server and broker hold several times as much in memory for it.
 _MAX_PULL_BYTES = 16 << 20
 _RETAINED_APP = "retained"
-#: Results that one deletion names; each rewrites the files that hold them.
+#: Results per deletion; each deletion rewrites the files that hold them.
 _FORGOTTEN_AT_ONCE = 10_000
-#: How many numbers one step of a long pull reads at first; doubled while steps bring little.
+#: How many numbers the first step of a long pull reads; doubled while steps bring little.
 _FIRST_STRIDE = 64
 
 #: (channel, dataset) → the commit of the dataset up to which the channel has run.
@@ -56,7 +56,7 @@ Bounds = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """Rows in sequence order, and the sequence up to which nothing was left out."""
+    """Rows in sequence order, and the sequence up to which they are complete."""
 
     rows: pa.Table
     through: int
@@ -72,8 +72,8 @@ class ResultStore:
         recent_max_bytes: int,
         sync_datasets: Callable[[Collection[str]], None] = lambda _names: None,
     ) -> None:
-        """`sync_datasets` has the commits of these datasets survive a power cut."""
-        #: What pulls wait on.
+        """`sync_datasets` makes the commits of these datasets survive a power cut."""
+        #: Pulls wait on it.
         self.committed = CommitEvent()
         self._removals = removals
         self._numbering = numbering
@@ -91,12 +91,12 @@ class ResultStore:
 
     @property
     def last_sequence(self) -> int:
-        """The highest sequence that any result can have that somebody may be told of."""
+        """The highest sequence that an announced result can have."""
         return end_of(self._table.durable)
 
     @property
     def earliest_sequence(self) -> int:
-        """Results up to and with this sequence have been removed by retention."""
+        """Retention has removed all results up to and including this sequence."""
         retained = self._table.transaction(_RETAINED_APP) or 0
         return end_of(retained) if retained else 0
 
@@ -105,7 +105,7 @@ class ResultStore:
         with self._lock:
             ahead = self._ahead.get((channel, dataset))
         committed = self._table.transaction(_window_app(channel, dataset))
-        # A commit that seemed to fail may have brought it further than what is ahead.
+        # A commit that seemed to fail may have moved it further than the bound in memory.
         return committed if ahead is None else max(ahead, committed or 0)
 
     def part_done(self, channel: str, dataset: str, commit: int) -> int:
@@ -124,8 +124,8 @@ class ResultStore:
         return self._commit([(channel, output)], {}, now_us, marks, [dataset])
 
     def tell_failed(self, channel: str, reasons: Mapping[int, str], now_us: int) -> int | None:
-        """Put into the history of each subscription, once, why it has failed: the reason stands where others have
-        their payload, as a JSON string, which no payload is."""
+        """Put into the history of each subscription, once, why it has failed: the reason replaces the payload, as a
+        JSON string, which no payload is."""
         unwritten = {one: reason for one, reason in reasons.items() if not self._table.transaction(_failed_app(one))}
         output = pa.table(
             {
@@ -149,9 +149,9 @@ class ResultStore:
             return len(found)
 
     def tell_ended(self, channel: str, ids: Sequence[int], reason: str, now_us: int) -> int | None:
-        """Put into the history of these subscriptions, once, why they have ended for good: the reason stands where
-        others have their payload, as a JSON list of one string, which no payload is."""
-        # What has ended never begins again, so the last of them tells this end from all others.
+        """Put into the history of these subscriptions, once, why they have ended for good: the reason replaces the
+        payload, as a JSON list of one string, which no payload is."""
+        # An ended subscription never begins again, so the last id tells this end from all others.
         transaction = f"ended-{max(ids)}"
         if self._table.transaction(transaction):
             return None
@@ -169,8 +169,8 @@ class ResultStore:
     def commit(self, outputs: Iterable[tuple[str, pa.Table]], bounds: Bounds, now_us: int) -> int | None:
         """Make the results of one or several channels durable, together with their windows' bounds.
 
-        `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many they
-        are. Returns the (last) number of the commit, or None when there was nothing to write.
+        `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many there
+        are. Returns the (last) number of the commit, or None if there was nothing to write.
         """
         return self._commit(outputs, bounds, now_us)
 
@@ -193,13 +193,13 @@ class ResultStore:
                 4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
             )
             number = self._append(rows, bounds, marks, datasets)
-        # Without the lock, so that commits that come together share a sync.
+        # Without the lock, so that commits at the same time share a sync.
         self._table.sync()
         self.committed.announce()
         return number
 
     def set_bounds(self, bounds: Bounds) -> None:
-        """Make bounds durable with no results: where a new channel begins."""
+        """Make bounds durable without results: where a new channel begins."""
         with self._lock:
             self._append(SCHEMA.empty_table(), bounds)
         self._table.sync()
@@ -215,9 +215,9 @@ class ResultStore:
     def _append(
         self, rows: pa.Table, bounds: Bounds, marks: dict[str, int] | None = None, datasets: Iterable[str] = ()
     ) -> int:
-        """Commit rows with bounds and other application transactions, `marks`, which speak of these `datasets`."""
+        """Commit rows with bounds and other application transactions, `marks`, which refer to these `datasets`."""
         everything = {**self._ahead, **bounds}
-        # Bounds must never be ahead of the commits that they speak of: what comes again would be taken for run over.
+        # Bounds must never be ahead of the commits they refer to: rows that come again would count as run over.
         self._sync_datasets({dataset for _, dataset in everything} | set(datasets))
         self._latest.note(rows)
         transactions = {_window_app(*key): through for key, through in everything.items()}
@@ -236,14 +236,14 @@ class ResultStore:
     def pull_subscriptions(self, positions: Mapping[int, int], *, limit_rows: int) -> Pulled:
         """Results of these subscriptions, each after its own position, oldest first, until about `limit_rows`.
 
-        Raises HistoryGone when some of what was asked for has been removed, HistoryRewound for positions of a history
-        that is gone.
+        Raises HistoryGone when requested results have been removed, HistoryRewound for positions of a history that is
+        gone.
         """
         for position in positions.values():
             self.check_not_rewound(position)
         keep = only(list(positions))
         while True:
-            # In this order: what is removed or committed meanwhile must lie beyond what was asked about.
+            # In this order: results removed or committed meanwhile must lie beyond this range.
             earliest, through = self.earliest_sequence, self.last_sequence
             self._check_removals({one: after for one, after in positions.items() if after < earliest}, earliest)
             starts = {one: max(after, earliest) for one, after in positions.items()}
@@ -253,7 +253,7 @@ class ResultStore:
             try:
                 return self.pull(min(behind.values()), limit_rows=limit_rows, keep=partial(_after_each, starts, keep))
             except HistoryGone:
-                # Retention has come between; whether these have lost anything by it is to be asked again.
+                # Retention ran meanwhile; check again whether these subscriptions have lost results by it.
                 if self.earliest_sequence == earliest:
                     raise
 
@@ -267,10 +267,10 @@ class ResultStore:
                 )
 
     def pull(self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table]) -> Pulled:
-        """Results after sequence `after`, oldest first, those that `keep` keeps, until about `limit_rows`.
+        """Results after sequence `after` that `keep` keeps, oldest first, until about `limit_rows`.
 
-        Raises HistoryGone when some of what was asked for has been removed, HistoryRewound for a cursor of a history
-        that is gone.
+        Raises HistoryGone when requested results have been removed, HistoryRewound for a cursor of a history that is
+        gone.
         """
         self.check_not_rewound(after)
         self.check_history(after)
@@ -282,11 +282,11 @@ class ResultStore:
         while (begin := commit_of(position + 1)) <= last and count < limit_rows:
             through = self._gaps.beyond(min(last, begin + stride))
             rows = self._table.read(begin - 1, through)
-            if position < self.earliest_sequence:  # Retention has come between, so that some may be missing.
+            if position < self.earliest_sequence:  # Retention ran meanwhile, so some may be missing.
                 if pulled:
                     break
                 self.check_history(position)
-            # First what throws most away: each step copies what it leaves.
+            # The most selective filter first: each step copies the remaining rows.
             rows = keep(rows) if rows.num_rows else rows
             rows = rows.filter(pc.greater(rows.column("sequence"), position)).sort_by("sequence")
             fitting = _fitting(rows, limit_rows - count, _MAX_PULL_BYTES - size_bytes)
@@ -307,7 +307,7 @@ class ResultStore:
         return Pulled(rows, max(position, after))
 
     def check_not_rewound(self, after: int) -> None:
-        """Raises HistoryRewound for a place that this history has not, or not yet."""
+        """Raises HistoryRewound for a sequence that this history does not have, or not yet."""
         last, end_of_gap = self.last_sequence, self._gaps.around(after)
         if after > last or end_of_gap is not None:
             raise HistoryRewound(
@@ -323,8 +323,7 @@ class ResultStore:
             )
 
     def retain(self, oldest_us: int, max_bytes: int) -> int:
-        """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many numbers
-        went."""
+        """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many numbers."""
         with self._lock:
             through = self._commits_to_remove(oldest_us, max_bytes)
             already = self._table.transaction(_RETAINED_APP) or 0

@@ -1,4 +1,4 @@
-"""Results as they travel to brokers: a line of JSON each, or an Arrow stream."""
+"""Results as brokers receive them: a line of JSON each, or an Arrow stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NDJSON = "application/x-ndjson"
 
 
 def encode_results(rows: pa.Table, accept: str) -> tuple[str, bytes]:
-    """Media type and content, for whoever accepts this."""
+    """Media type and content, for this Accept header."""
     if ARROW not in accept:
         return NDJSON, _to_ndjson(rows)
     sink = pa.BufferOutputStream()
@@ -22,7 +22,7 @@ def encode_results(rows: pa.Table, accept: str) -> tuple[str, bytes]:
 
 
 def _to_ndjson(rows: pa.Table) -> bytes:
-    """The payload is JSON already and is put in as it stands."""
+    """The payload is JSON already and is inserted as it stands."""
     channels = {name: json.dumps(name) for name in pc.unique(rows.column("channel")).to_pylist()}
     columns = [rows.column(name).to_pylist() for name in ("subscription", "sequence", "channel", "payload")]
     stamps = rows.column("committed_at").cast(pa.int64()).to_pylist()

@@ -1,1 +1,1 @@
-"""Rules for numbers of results (pure)."""
+"""Rules for the numbers of results (pure)."""

@@ -1,9 +1,9 @@
-"""Numbers that are never given out again, whatever becomes of the disk (pure).
+"""Numbers that are never used twice, whatever happens to the disk (pure).
 
-Numbers of results commits, and ids of subscriptions, are known to brokers and clients. A cluster that is started from a
-back-up does not know how far its former self had come. So at each start the next number is at least the one that the
-clock says: numbers grow by less than that in the time, so every new one is above all that anybody has ever been told.
-What was skipped is a gap. Nothing lies in it, and whoever names a place in it has that from a history that is gone.
+Brokers and clients know the numbers of results commits and the ids of subscriptions. A cluster that is started from a
+back-up does not know how far its former process had come. So at each start the next number is at least the one that the
+clock gives. Numbers grow more slowly than the clock's, so every new number is above all that brokers and clients have
+ever seen. The skipped numbers are a gap. No commit lies in it, and a position in it comes from a history that is gone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def id_floor(now_us: int) -> int:
 
 
 def _floor(now_us: int, per_s: int, highest: int) -> int:
-    """The clock gets half of all numbers, until 2068, so that a wrong one can't use them up."""
+    """The clock gets half of all numbers, until 2068, so that a wrong clock can't use them up."""
     return min(max(0, now_us - _BEGIN_US) * per_s // 1_000_000, highest // 2)
 
 
@@ -53,15 +53,15 @@ class Gaps:
         self._ends = [through for _, through in self._pairs]
 
     def beyond(self, number: int) -> int:
-        """The number itself, or, where it lies in a gap, the end of the gap."""
+        """The number itself or, if it lies in a gap, the end of the gap."""
         at = bisect_left(self._ends, number)
         if at < len(self._pairs) and self._pairs[at][0] < number:
             return self._ends[at]
         return number
 
     def around(self, sequence: int) -> int | None:
-        """Where to go on from, if `sequence` lies in a gap. Both ends of a gap are places that are given out: all that
-        there is before it, and nothing of what comes after it.
+        """Where to go on from, if `sequence` lies inside a gap. Both ends of a gap are valid cursors: they cover
+        everything before the gap, and nothing after it.
 
         >>> gaps = Gaps([(10, 50)])
         >>> gaps.around(end_of(10)), gaps.around(end_of(10) + 1) == end_of(50), gaps.around(end_of(50))
