@@ -1,7 +1,7 @@
-"""The cluster: all its parts, put together, started and stopped in order.
+"""The cluster: all its parts, wired together, started and stopped in order.
 
-`open` takes milliseconds and is enough to accept records durably; `start` brings Spark up, finds out how far each
-table and channel had come, and goes on from there. There is no recovery procedure beside it.
+`open` takes milliseconds and is enough to accept records durably. `start` brings Spark up, finds out how far each table
+and channel had come, and continues from there. There is no separate recovery procedure.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ class Cluster:
             self.store.open(dataset)
         self._scratch = fresh_scratch(data_dir, settings.scratch_dir)
         self._folder_feeds: dict[str, FolderFeed] = {}
-        #: Held by whoever changes what exists: statements come one at a time.
+        #: Held while a statement changes what exists: such statements run one at a time.
         self.statement_lock = threading.RLock()
-        #: Held by whoever changes who is subscribed, and for moments only: subscribing never waits for Spark. Taken
-        #: after the statements' lock by those who need both.
+        #: Held while subscriptions change, and for moments only: subscribing never waits for Spark. Code that needs
+        #: both locks takes the statements' lock first.
         self.subscription_lock = threading.RLock()
 
     spark: SparkSession
@@ -102,7 +102,7 @@ class Cluster:
         return (self.settings.data_dir / "imports", *self.settings.import_folders)
 
     def start(self, spark: SparkSession | None = None) -> None:
-        """Bring Spark up (or use the session given) and go on where the last process stopped."""
+        """Bring Spark up (or use the given session) and continue where the last process stopped."""
         settings = self.settings
         self._owns_spark = spark is None
         self.spark = spark or start_spark(settings, self._scratch)
@@ -149,7 +149,7 @@ class Cluster:
                 self.end_subscriptions(name)  # The last process ended while it dropped the channel.
         for channel in self.catalogue.channels.values():
             self._take_up(channel)
-        # What was committed but not run over when the last process ended.
+        # Commits that had not been run over when the last process ended.
         self.executor.run_continuous(self.catalogue.datasets)
         self.ingestion.start()
         self.repetitive.start()
@@ -159,7 +159,7 @@ class Cluster:
         self.state = ClusterState.READY
 
     def stop(self) -> None:
-        """Finish what is under way and let go of everything. A kill instead loses nothing either."""
+        """Finish the work under way and release everything. A kill loses nothing either."""
         self.state = ClusterState.STOPPED
         for watched in self._folder_feeds.values():
             watched.stop()
@@ -177,7 +177,7 @@ class Cluster:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def check_alive(self) -> str | None:
-        """Why the cluster can't go on, or None. Whoever asks ends the process: the next start is the recovery."""
+        """Why the cluster can't go on, or None. The caller then ends the process: the next start is the recovery."""
         if self.state is not ClusterState.READY:
             return None
         return self.ingestion.keep_running() or next((table.failure for table in self.tables() if table.failure), None)
@@ -213,54 +213,54 @@ class Cluster:
         self._put_on_schedule(channel)
 
     def retire(self, channel: Channel) -> int:
-        """A channel was dropped: tell whoever holds its subscriptions; returns how many ended."""
+        """A channel was dropped: notify the brokers that hold its subscriptions; returns how many ended."""
         self.repetitive.remove(channel.name)
         with self.subscription_lock:
             state = self.executor.withdraw(channel.name)
-        # Outside of the lock: those who subscribe to others should not have to wait for a run that takes long.
+        # Outside the lock: subscribing to other channels should not have to wait for a long run.
         if state is not None:
             self.executor.release(state)
         return self.end_subscriptions(channel.name)
 
     def end_subscriptions(self, channel: str) -> int:
-        """End the subscriptions of a channel that is not there any more; returns how many there were."""
+        """End the subscriptions of a channel that no longer exists; returns how many there were."""
         count = 0
         for subscriptions in self.registry.of_channel(channel):
             ids = [one.id for one in subscriptions]
             count += len(ids)
             self.results.tell_ended(channel, ids, f"channel {channel} was dropped", self.clock.now_us())
-        # Last: if the process ends before, the next one begins anew, and nobody is told twice.
+        # Last: if the process ends before this, the next one repeats it, and nobody is notified twice.
         self.registry.end_channel(channel)
         return count
 
     def withdraw_subscriptions(self, name: str) -> Ended:
-        """Have no subscription be run any more that was asked for with this text as a value."""
+        """Stop running all subscriptions that have this text as a value."""
         with self.subscription_lock:
             named = self.registry.naming(name)
             self._end(named)
             return named
 
     def tell_withdrawn(self, named: Ended) -> None:
-        """Tell whoever holds these subscriptions that they have ended, and forget what they were asked for with."""
+        """Notify the brokers that hold these subscriptions that they have ended, and forget their values."""
         reason = "the person whom this subscription names was removed"
         for channel, ids in named.items():
             self.results.tell_ended(channel, ids, reason, self.clock.now_us())
         self.registry.end([one for ids in named.values() for one in ids])
 
     def erase_free_pages(self) -> None:
-        """Have the catalogue's database hold nothing but rows that are there."""
+        """Erase deleted rows from the files of the catalogue's database."""
         erase_free_pages(self._database)
 
     def pause(self, name: str) -> bool:
-        """Have a channel not run any more, also after a restart; False if it was paused already.
+        """Stop running a channel, also after a restart; False if it was paused already.
 
-        Returns when no run of it is under way, or one that takes long was cancelled. Its bound stays where it is, so
-        its window grows, and rows in it are safe from retention."""
+        Returns when no run of it is under way, or when a long one was cancelled. Its bound stays where it is, so its
+        window grows, and retention keeps the rows in it."""
         with self.statement_lock:
             is_changed = self.catalogue.pause_channel(name)
             state = self.executor.states[name.lower()]
             self.executor.set_paused(state, True)
-        # Outside of the statements' lock: nobody else should have to wait for a run that takes long.
+        # Outside the statements' lock: nobody else should have to wait for a long run.
         self.executor.await_idle(state)
         return is_changed
 
@@ -272,9 +272,9 @@ class Cluster:
                 self.executor.set_paused(state, True, self.catalogue.pause_reason(state.channel.name))
 
     def resume(self, name: str) -> bool:
-        """Have a channel run again, over all that came meanwhile; False if it was not paused.
+        """Run a channel again, over everything that came meanwhile; False if it was not paused.
 
-        A repetitive channel runs when it is due next, a continuous one soon: nothing may come that would wake it."""
+        A repetitive channel runs when it is due next, a continuous one soon: perhaps no new record comes to wake it."""
         with self.statement_lock:
             is_changed = self.catalogue.resume_channel(name)
             state = self.executor.states[name.lower()]
@@ -286,7 +286,7 @@ class Cluster:
     def subscribe(
         self, broker: str, channel: str, wanted: Sequence[tuple[ParameterValue, ...]], permission: str = ""
     ) -> Subscribed:
-        """Hold backend subscriptions for a broker; the channel's next run serves them. Values are checked before."""
+        """Hold backend subscriptions for a broker; the channel's next run serves them. Values must be checked."""
         with self.subscription_lock:
             state = self.channel_at_work(channel)
             done = self.registry.subscribe(broker, state.channel.name, wanted, permission)
@@ -294,15 +294,15 @@ class Cluster:
             return done
 
     def revoke(self, grant: Grant) -> int | None:
-        """Take a grant back, and end the subscriptions of those who have none any more; returns how many those are, or
-        None if it was not granted. Their holders are told."""
+        """Revoke a grant, and end the subscriptions of classes that have no grant any more. Returns how many ended, or
+        None if it was not granted. The brokers that hold them are notified."""
         with self.subscription_lock:
             if not self.grants.revoke(grant):
                 return None
             if grant.action is not Action.SUBSCRIBE:
                 return 0
             state = self.channel_at_work(grant.on)
-        # A run that is under way may have results for those who are to get none.
+        # A run under way may have results for subscriptions that must get none any more.
         was_paused, reason = state.is_paused, state.pause_reason
         self.executor.set_paused(state, True, reason)
         try:
@@ -319,7 +319,7 @@ class Cluster:
         return len(ended)
 
     def _fail_not_granted(self, state: ChannelState) -> list[int]:
-        """The subscriptions of classes that a channel is not granted to, which are not run any more."""
+        """End, and return, the subscriptions of classes that the channel is not granted to."""
         name = state.channel.name
         if self.grants.is_open(name):
             return []
@@ -334,19 +334,19 @@ class Cluster:
         return list(reasons)
 
     def channel_at_work(self, name: str) -> ChannelState:
-        """It stays at work as long as the caller holds `subscription_lock`."""
+        """The channel stays at work as long as the caller holds `subscription_lock`."""
         state = self.executor.states.get(name.lower())
         if state is None:
             raise NotFound(f"no channel called {name}")
         return state
 
     def unsubscribe(self, broker: str, ids: Sequence[int]) -> int:
-        """Let go of a broker's subscriptions; returns how many ended, for nobody holds them any more."""
+        """Release a broker's subscriptions; returns how many ended because no broker holds them any more."""
         with self.subscription_lock:
             return self._end(self.registry.unsubscribe(broker, ids))
 
     def forget_broker(self, broker: str) -> int:
-        """Let go of a broker and all it holds; returns how many subscriptions ended."""
+        """Forget a broker and all its holds; returns how many subscriptions ended."""
         with self.subscription_lock:
             ended = self.registry.remove_broker(broker)
             self.incarnations.forget(broker)
@@ -359,13 +359,13 @@ class Cluster:
         return sum(map(len, ended.values()))
 
     def _fail_subscription(self, state: ChannelState, one: int, reason: str) -> None:
-        """A subscription can't be run: note it, for good, and tell whoever holds it."""
+        """A subscription can't be run: note it, for good, and notify the brokers that hold it."""
         name = state.channel.name
         self.registry.fail(name, one, reason, self.clock.now_us())
         self._tell_failed(name)
 
     def _tell_failed(self, channel: str) -> None:
-        """Tell the holders of failed subscriptions, but for those who have been told."""
+        """Notify the holders of failed subscriptions, except those that have been notified already."""
         if failures := self.registry.failures(channel):
             self.results.tell_failed(channel, failures, self.clock.now_us())
 
@@ -381,7 +381,7 @@ class Cluster:
             watched.stop()
 
     def _take_up(self, channel: Channel) -> None:
-        """Put a channel to work that an earlier process knew; a paused one waits on."""
+        """Put a channel to work that an earlier process knew; a paused one stays paused."""
         state = self.executor.add(channel, self.compile(channel))
         self.executor.set_paused(
             state, self.catalogue.is_paused(channel.name), self.catalogue.pause_reason(channel.name)
@@ -391,7 +391,7 @@ class Cluster:
         self._fail_not_granted(state)  # The last process may have ended in the middle of a REVOKE.
         for subscriptions in self.registry.of_channel(channel.name):
             state.subscriptions.add([one for one in subscriptions if one.id not in state.failed])
-        # The last process may have ended before it came to that.
+        # The last process may have ended before it did this.
         self._tell_failed(channel.name)
         self._put_on_schedule(channel)
 

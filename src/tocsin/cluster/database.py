@@ -1,4 +1,4 @@
-"""The catalogue's database: which tables are in it, beside those of the catalogue itself."""
+"""The catalogue's database: its tables, beside those of the catalogue itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-# The modules that are imported for nothing else add their tables to `metadata`.
+# Some modules are imported only because they add their tables to `metadata`.
 from tocsin.cluster.datasets import grants as _grants  # noqa: F401
 from tocsin.cluster.datasets import retention as _retention  # noqa: F401
 from tocsin.cluster.datasets.catalogue import metadata
@@ -19,7 +19,7 @@ from tocsin.runtime.versions import Versions
 
 VERSIONS = Versions("the cluster's catalogue", "catalogue_version", Path(__file__).parent / "migrations")
 
-#: Holds of many brokers are looked up at random; they should be found in memory.
+#: Brokers' holds are looked up in random order; they should be found in memory.
 _CACHE_KIB = 65_536
 
 

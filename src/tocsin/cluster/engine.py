@@ -1,4 +1,4 @@
-"""The Spark session: how it is started, and the settings it needs. Nothing here knows about channels."""
+"""The Spark session: how it is started, and its settings. Nothing here knows about channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.runtime.java import find_java
 from tocsin.settings import ClusterSettings
 
 _JAVA_OPTIONS = ("-Xss4m", "-XX:+UseParallelGC")
-#: Why each: see docs/explanation/spark.md, which gives the measurements.
+#: docs/explanation/spark.md gives the reason and the measurements for each.
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -23,9 +23,9 @@ _SETTINGS = {
     # A value that can't be cast or divided is NULL for that row; an error would stop the channel for everybody.
     "spark.sql.ansi.enabled": "false",
     "spark.scheduler.mode": "FAIR",
-    # Short tasks: a run that comes while large tiers of subscriptions are merged gets a core soon.
+    # Short tasks: a run that starts while large tiers of subscriptions are merged gets a core soon.
     "spark.sql.files.maxPartitionBytes": str(16 << 20),
-    # Subscriptions up to about 200,000 are the side to copy when a window has more rows than there are of them.
+    # Up to about 200,000 subscriptions are the side to copy when a window has more rows than that.
     "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
     # Nothing in a query's text may reach variables or files, even if a check had a hole.
     "spark.sql.variable.substitute": "false",
@@ -65,7 +65,7 @@ def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
         SparkSession.builder.appName("tocsin")
         .master(settings.spark_master)
         .config("spark.driver.memory", settings.spark_driver_memory)
-        # A run with more results than this fails instead of taking the driver down, and is taken in parts.
+        # A run with more results than this fails instead of killing the driver, and is run in parts.
         .config("spark.driver.maxResultSize", str(run_max_bytes(settings)))
         .config("spark.driver.extraJavaOptions", " ".join([*_JAVA_OPTIONS, *archived, settings.spark_java_options]))
         .config("spark.local.dir", str(scratch / "spark"))
@@ -82,12 +82,12 @@ def start_spark(settings: ClusterSettings, scratch: Path) -> SparkSession:
 
 
 def run_max_bytes(settings: ClusterSettings) -> int:
-    """Results that a run may hand over at once."""
+    """The bytes of results that a run may hand over at once."""
     return settings.run_max_bytes or _bytes(settings.spark_driver_memory) // 6
 
 
 def _bytes(size: str) -> int:
-    """Spark's way to write sizes: 4g, 512m."""
+    """A size as Spark writes it: 4g, 512m."""
     units = {"k": 10, "m": 20, "g": 30, "t": 40}
     unit = size[-1].lower()
     return int(size[:-1]) << units[unit] if unit in units else int(size)

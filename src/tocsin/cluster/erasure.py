@@ -1,9 +1,8 @@
-"""FORGET PERSON: whatever names a person goes, from datasets, dead letters, results and subscriptions, and from the
-files that held it.
+"""FORGET PERSON: removes a person's name from datasets, dead letters, results, subscriptions and their files.
 
-A row names somebody if one of its texts is the name, a result if its JSON has the name as a value, a subscription if it
-was asked for with the name. A name inside a longer text is not found: nobody could tell whose it is. A dead letter may
-be no JSON at all: it names somebody if the name is a word of it.
+A row names a person if one of its texts is the name, a result if its JSON has the name as a value, a subscription if
+one of its values is the name. A name inside a longer text is not found: nobody could tell whose it is. A dead letter
+may be invalid JSON: it names a person if the name is a word of it.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from tocsin.errors import Unavailable
 from tocsin.model.catalogue import DatasetKind
 from tocsin.model.schema import ColumnType
 
-#: What can't be a part of a user's name.
+#: Characters that can't be part of a user's name.
 _NO_NAME = r"[^A-Za-z0-9_.@~-]"
-#: How long the landing log may be held up by requests that are being written, and how often it is looked at.
+#: How long requests that are being written may delay the landing log, and how often it is checked.
 _PATIENCE_S = 10.0
 _PAUSE_S = 0.05
-#: Rows that one deletion names; each rewrites the files that hold them.
+#: Rows per deletion; each deletion rewrites the files that hold them.
 _CHUNK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How much of each was removed."""
+    """How much of each kind was removed."""
 
     rows: int
     dead_letters: int
@@ -44,8 +43,8 @@ class Forgotten:
 
 
 def forget_person(cluster: Cluster, name: str) -> Forgotten:
-    """Between two batches, so that nothing comes back that is on its way into a table. What the landing log holds is in
-    tables before, and then removed from the log with all that came before it.
+    """Runs between two batches, so that no row on its way into a table brings anything back. The landing log's records
+    are ingested first, and then removed from the log with everything before them.
 
     Raises CancelledError if the cluster stops before it has begun."""
     begin = cluster.intake.landing.begin_segment()
@@ -57,7 +56,7 @@ def forget_person(cluster: Cluster, name: str) -> Forgotten:
         named = cluster.withdraw_subscriptions(name)
         results = cluster.results.forget([one for ids in named.values() for one in ids], as_json)
         cluster.tell_withdrawn(named)
-        # While no batch runs: most of what reads files waits.
+        # While no batch runs: most readers of files wait.
         cluster.maintenance.erase_past()
         cluster.executor.views.forget_idle()
     _erase_traces(cluster, name, begin)
@@ -65,7 +64,7 @@ def forget_person(cluster: Cluster, name: str) -> Forgotten:
 
 
 def _erase_traces(cluster: Cluster, name: str, begin: int) -> None:
-    """Have neither the landing log before `begin`, where a segment begins, nor a database hold what was removed."""
+    """Erase removed data from databases and from the landing log before `begin`, where a segment begins."""
     deadline_s = cluster.clock.monotonic_s() + _PATIENCE_S
     cluster.maintenance.release_log(again=True)
     while not cluster.intake.has_released(begin):
@@ -82,11 +81,11 @@ def _forget_rows(stored: StoredDataset, name: str) -> int:
     texts = [column.name for column in stored.dataset.schema if column.type is ColumnType.STRING]
     if not texts:
         return 0
-    # What delta-rs has rewritten holds texts of a type that Arrow can't compare unless they are cast.
+    # In files that delta-rs has rewritten, texts have a type that Arrow can't compare without a cast.
     condition = pc.field(texts[0]).cast(pa.string()) == name
     for text in texts[1:]:
         condition = condition | (pc.field(text).cast(pa.string()) == name)
-    # Also those that later ones have replaced, if it is a keyed dataset: the table still has them.
+    # Including replaced rows of a keyed dataset: the table still has them.
     count: int = stored.rows.read(where=condition, columns=texts[:1]).num_rows
     if not count:
         return 0
@@ -120,7 +119,7 @@ def _in_chunks(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def in_words(forgotten: Forgotten, name: str) -> str:
-    """What a statement answers.
+    """The statement's answer.
 
     >>> in_words(Forgotten(1, 0, 2, 1), "ann")
     "removed of 'ann': 1 row, 0 dead letters, 2 results, 1 subscription"

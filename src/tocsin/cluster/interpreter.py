@@ -1,6 +1,6 @@
-"""Statements carried out: what each one does to the cluster, and what it answers.
+"""Carries out statements: what each one does to the cluster, and what it answers.
 
-A statement changes everything it should or nothing. Those that change what exists come one at a time.
+A statement changes everything it should or nothing. Statements that change what exists run one at a time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Change = (
     | st.CreatePublisher
     | st.DropPublisher
 )
-#: Those that change the rows of datasets.
+#: The statements that change the rows of datasets.
 _RowChange = st.Insert | st.Delete | st.ForgetPerson | st.LoadDataset
 
 
@@ -59,8 +59,8 @@ class Interpreter:
         self._cluster = cluster
 
     def run_script(self, text: str) -> list[Answer]:
-        """Carry out statements in order. The first that fails ends the script; those before it have happened, and its
-        error says what they did. A script of which a statement can't be read is not begun."""
+        """Carry out statements in order. The first failure ends the script. Earlier statements stay carried out, and
+        the error says what they did. A script with a statement that can't be parsed is not begun."""
         script = read_script(text)
         answers: list[Answer] = []
         for at, one in enumerate(script.statements):
@@ -117,7 +117,7 @@ class Interpreter:
                 raise
 
     def _difference(self, statement: _Change) -> str:
-        """What exists already may not be what the statement asks for. It stays as it is, and the answer says so."""
+        """The existing object may differ from the statement. It stays as it is, and the answer says so."""
         catalogue = self._cluster.catalogue
         match statement:
             case st.CreateDataset(dataset):
@@ -187,7 +187,7 @@ class Interpreter:
         dataset = stored.dataset
         grown = Dataset(dataset.name, dataset.kind, dataset.schema.with_column(column))
         datasets = {**cluster.catalogue.datasets, dataset.name.lower(): grown}
-        # First, since a channel that can't live with the column (two of its name, say) keeps it out.
+        # First, since a channel that conflicts with the column (two of one name, say) refuses it.
         compiled = {
             name: compile_channel(cluster.catalogue.channel(name), datasets) for name in cluster.users_of(dataset.name)
         }
@@ -200,7 +200,7 @@ class Interpreter:
         return Answer(f"column {column.name} added to {stored.dataset.name}")
 
     def _insert(self, statement: st.Insert) -> Answer:
-        """Through the landing log, like everything else, and waits until the rows are in the table."""
+        """Sends the rows through the landing log, like all records, and waits until they are in the table."""
         cluster = self._cluster
         dataset = cluster.catalogue.dataset(statement.dataset)
         records = records_of(dataset, statement.columns, statement.rows)
@@ -227,7 +227,7 @@ class Interpreter:
         return Answer(f"{len(lines)} rows inserted into {dataset.name}")
 
     def _delete(self, statement: st.Delete) -> Answer:
-        """Between two batches: a row that came in between would be deleted unseen, or come back."""
+        """Runs between two batches: a row that came in between would be deleted unseen, or come back."""
         cluster = self._cluster
         dataset = cluster.catalogue.dataset(statement.dataset)
         if dataset.kind is DatasetKind.ACTIVE:
@@ -360,14 +360,14 @@ class Interpreter:
         return Answer(f"revoked: {found}{note}")
 
     def _existing(self, grant: Grant) -> Grant:
-        """The grant with names as they were made. Raises NotFound."""
+        """The grant with names as they were created. Raises NotFound."""
         cluster = self._cluster
         if grant.action is Action.SUBSCRIBE:
             return replace(grant, on=cluster.catalogue.channel(grant.on).name)
         cluster.grants.check_publisher(grant.grantee)
         return replace(grant, on=cluster.catalogue.feed(grant.on).name)
 
-    # Looking around
+    # Queries
 
     def _select(self, statement: st.Select) -> Answer:
         most = self._cluster.settings.select_max_rows
@@ -379,7 +379,7 @@ class Interpreter:
         return Answer(f"{len(rows)} rows", tuple(table.column_names), rows, truncated)
 
     def _collect(self, sql: str, limit_rows: int | None = None) -> pa.Table:
-        """The rows of a query, within the time that a SELECT may take."""
+        """The rows of a query, within the time limit of a SELECT."""
         cluster, settings = self._cluster, self._cluster.settings
         compiled = compile_select(sql, cluster.catalogue.datasets)
         context = cluster.spark.sparkContext
@@ -389,7 +389,7 @@ class Interpreter:
 
         def end_it() -> None:
             late.set()
-            # Those that the query has yet to start too; Python's own method ends only the ones that run.
+            # Also the jobs that the query has yet to start; Python's own method ends only the running ones.
             context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
 
         timer = threading.Timer(settings.select_timeout_s, end_it)
@@ -433,8 +433,8 @@ def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """A column as values that JSON can carry. All of a column have one form, also beside one that Python has no value
-    for, such as the year 10000."""
+    """A column as values that JSON can carry. All values of a column have one form, even beside one that Python can't
+    represent, such as the year 10000."""
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         return wire_values(column)
     try:

@@ -1,4 +1,4 @@
-"""What statements answer, and SHOW and DESCRIBE: what exists, as rows for people."""
+"""Statements' answers, and the rows of SHOW and DESCRIBE, for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.model.grants import Action, Grant
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a statement did, in words, and the rows it returns, if any."""
+    """What a statement did, in words, and its rows, if any."""
 
     message: str
     columns: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def describe(cluster: Cluster, statement: st.Describe) -> Answer:
 
 
 def _named(cluster: Cluster, grant: Grant) -> str:
-    """The channel or feed, as it was made."""
+    """The name of the channel or feed, as it was created."""
     known = cluster.catalogue.channels if grant.action is Action.SUBSCRIBE else cluster.catalogue.feeds
     found = known.get(grant.on)
     return grant.on if found is None else found.name

@@ -1,4 +1,4 @@
-"""Upkeep in the background: compaction, retention, and letting go of what the landing log no longer needs to hold."""
+"""Upkeep in the background: compaction, retention, and removing ingested records from the landing log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Maintenance:
         ingested_position: Callable[[], int],
         run_over: Callable[[str], int],
     ) -> None:
-        """`run_over` tells how far every channel that watches a dataset has come."""
+        """`run_over` gives the commit up to which every channel that watches a dataset has run."""
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -65,8 +65,8 @@ class Maintenance:
             self._thread.join()
 
     def release_log(self, *, again: bool = False) -> None:
-        """Let the landing log go of what is in tables, once the tables are on disk for certain. `again`: also if
-        nothing has come since the last time."""
+        """Remove ingested records from the landing log, once the tables are certainly on disk. `again`: even if nothing
+        has come since the last time."""
         with self._releasing:
             position = self._ingested_position()
             for table in self._tables():
@@ -92,7 +92,7 @@ class Maintenance:
                 self._try(self._tidy)
 
     def _try(self, job: Callable[[], object]) -> None:
-        """Upkeep that fails is told and tried again at its next turn; it must never take the cluster down."""
+        """Upkeep that fails is logged and tried again at its next turn; it must never stop the cluster."""
         try:
             with self._metrics.timed(f"maintenance{job.__name__}"):
                 job()
@@ -100,7 +100,7 @@ class Maintenance:
             log.warning("upkeep failed; trying again later", job=job.__name__, exc_info=exc)
 
     def erase_past(self) -> None:
-        """Have no file of any table hold what was deleted or replaced."""
+        """Erase deleted and replaced rows from the files of all tables."""
         for table in self._tables():
             table.erase_past()
 
@@ -119,7 +119,7 @@ class Maintenance:
             self._results.table.compact()
 
     def retain(self) -> None:
-        """Remove what is past its time: results, and, where a retention is set, active rows and dead letters."""
+        """Remove what is past its retention: results and, if a retention is set, active rows and dead letters."""
         kept_s = max(self._settings.result_retention_s, self._settings.dataset_retention_s)
         now_us = self._retention_clock.now_us(self._clock.now_us(), self._clock.monotonic_s(), kept_s)
         self._results.retain(
@@ -132,7 +132,7 @@ class Maintenance:
             if stored.dataset.kind is DatasetKind.ACTIVE:
                 self._commit_times.note(stored.rows.id, stored.sequence, now_us)
                 old = self._commit_times.through(stored.rows.id, oldest_us)
-                # What a channel has not run over yet stays until it has.
+                # Rows that a channel has not run over yet stay until it has.
                 stored.retain(min(old, self._run_over(stored.dataset.name)), oldest_us)
 
     def _tidy(self) -> None:

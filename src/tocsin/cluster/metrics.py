@@ -1,4 +1,4 @@
-"""What Prometheus sees: counters and histograms per feed and channel."""
+"""Metrics for Prometheus: counters and histograms per feed and channel."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Metrics:
         self._stages = Histogram(
             "tocsin_stage_seconds", "Time of a stage", ["stage"], buckets=_SECONDS, registry=self.registry
         )
-        #: What the counter of records has come to, since Prometheus' counters can't be asked one by one.
+        #: The values of the counter of records, since Prometheus' counters can't be read one by one.
         self._records_so_far: Tally[tuple[str, str]] = Tally()
         self._lock = threading.Lock()
 
@@ -73,7 +73,7 @@ class Metrics:
             self._records_so_far[feed, outcome] += count
 
     def records_so_far(self, feed: str, outcome: str) -> int:
-        """Records of a feed that came to this outcome since the process began."""
+        """Records of a feed with this outcome since the process began."""
         with self._lock:
             return self._records_so_far[feed, outcome]
 

@@ -1,7 +1,7 @@
-"""A folder for what a cluster need not keep: Spark's temporary files, the checkpoint, rows on their way to Spark.
+"""A folder for temporary data of a cluster: Spark's temporary files, the checkpoint, rows on their way to Spark.
 
-It lies in a folder that others may use too, such as shared memory, so its name can't be guessed and nobody else may
-look inside. Nothing but what earlier processes of the same cluster left there is ever removed.
+It lies in a folder that others may use too, such as shared memory, so its name can't be guessed and only its owner may
+look inside. Only folders that earlier processes of the same cluster left there are ever removed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - folders below it are made by m
 
 
 def fresh_scratch(data_dir: Path, scratch_dir: str) -> Path:
-    """A new, empty folder for this process alone; what earlier ones left is removed. The caller holds the data
+    """A new, empty folder for this process alone; folders of earlier processes are removed. The caller holds the data
     directory's lock, so none of them runs. `scratch_dir` is where to make it; empty for shared memory, if there is any.
 
-    Each process has its own, since the Java process of one that was killed may live for another second.
+    Each process has its own, since the Java process of a killed one may live for another second.
     """
     if scratch_dir:
         parent = Path(scratch_dir)
@@ -37,7 +37,7 @@ def fresh_scratch(data_dir: Path, scratch_dir: str) -> Path:
 
 
 def _is_own_folder(entry: os.DirEntry[str]) -> bool:
-    """Links are left alone, and so is what somebody else has made under such a name."""
+    """False for links, and for folders of that name that another user has made."""
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The cluster as a process: its HTTP API on uvicorn, and Spark brought up behind it."""
+"""The cluster as a process: its HTTP API on uvicorn, with Spark behind it."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ log = structlog.get_logger(__name__)
 _WATCH_EVERY_S = 1.0
 _KEEP_ALIVE_S = 75
 _FOLDER_TITLE = "the cluster's data folder"
-#: An end in order takes a second or two. What takes longer waits for a run that is stuck, and a kill loses nothing.
+#: An orderly stop takes a second or two. A longer one waits for a stuck run, and a kill loses nothing.
 _STOP_WITHIN_S = 15.0
 
 
 def end_process(reason: str) -> None:
-    """Half a cluster that still answers helps nobody; the start that follows is the recovery."""
+    """End the process: half a cluster that still answers helps nobody, and the next start is the recovery."""
     log.error("the cluster can't go on", reason=reason)
     os._exit(exits.FAILED)
 
 
 @contextmanager
 def limited(within_s: float, on_late: Callable[[], None]) -> Iterator[None]:
-    """Have `on_late` called, in a thread of its own, if what is inside takes longer than that."""
+    """Call `on_late`, in a thread of its own, if the block takes longer than that."""
     timer = threading.Timer(within_s, on_late)
     timer.daemon = True
     timer.start()
@@ -55,7 +55,7 @@ def limited(within_s: float, on_late: Callable[[], None]) -> Iterator[None]:
 
 
 def end_late() -> None:
-    """Somebody asked for the end, and what was acknowledged is durable: whatever still runs is found again."""
+    """A stop was requested, and everything acknowledged is durable: the next start finds unfinished work."""
     log.warning("something under way did not end in time; ending without it")
     os._exit(0)
 
@@ -68,9 +68,9 @@ def make_app(
     on_late: Callable[[], None] = lambda: None,
     stop_within_s: float = _STOP_WITHIN_S,
 ) -> FastAPI:
-    """The HTTP API of a cluster. With the app's start, Spark is brought up in a thread of its own (or the session
-    given is used, and left running); records are accepted from the first moment. `on_failure` hears why the cluster
-    can't go on; `on_late` is called when it has not stopped within its time."""
+    """The HTTP API of a cluster. When the app starts, a thread of its own brings Spark up (or uses the given session,
+    and leaves it running); records are accepted from the first moment. Calls `on_failure` with the reason if the
+    cluster can't go on, and `on_late` if it has not stopped within its time."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -125,7 +125,7 @@ async def _watch(cluster: Cluster, on_failure: Callable[[str], None]) -> None:
 
 
 def serve(settings: ClusterSettings) -> None:
-    """Run a cluster until it is told to stop."""
+    """Run a cluster until it is stopped."""
     check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
     Access.of(settings)
     if settings.api_token and not settings.broker_token:
@@ -143,7 +143,7 @@ def serve(settings: ClusterSettings) -> None:
         http=bounded_http(),
         log_config=None,
         access_log=False,
-        # Longer than clients keep idle connections: else one may be closed just as it is used again.
+        # Longer than clients keep idle connections: otherwise one may be closed just as it is used again.
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=10,
     )

@@ -1,25 +1,25 @@
-"""What Spark says when it can't: its errors, which come in two kinds, in a line that a person can read."""
+"""Spark's errors, which come in two kinds, as a line that a person can read."""
 
 from __future__ import annotations
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-#: Most errors are PySpark's own; those of a running job come as they left the Java process.
+#: Most errors are PySpark's own; errors of a running job come unchanged from the Java process.
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
-#: What Python, Java, Arrow and delta-rs call it when a disk or a quota is full, or a file may not grow.
+#: The words of Python, Java, Arrow and delta-rs for a full disk or quota, or a file that may not grow.
 _OUT_OF_ROOM = ("No space left on device", "Disk quota exceeded", "File too large", "os error 28)", "os error 122)")
 
 
 def is_out_of_room(reason: str) -> bool:
-    """Whether something failed because nothing more could be written: it passes when somebody makes room."""
+    """Whether something failed because nothing more could be written; it succeeds once there is room again."""
     return any(words in reason for words in _OUT_OF_ROOM)
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of what the error says, or of what caused it."""
+    """The first line of the error's message, or of its cause."""
     if isinstance(error, PySparkException):
         text = error.getMessage() or str(error)
     elif isinstance(error, Py4JJavaError):

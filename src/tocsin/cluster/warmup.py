@@ -1,7 +1,7 @@
-"""Warming Spark up, so that the first records after a start don't wait seconds for classes to load and code to compile.
+"""Warms Spark up, so that the first records after a start don't wait seconds for classes to load and code to compile.
 
-Nothing that is done here leaves a trace: made-up lines are parsed and thrown away, and channels are run over a row
-of NULLs whose results nobody commits.
+It leaves no trace: made-up lines are parsed and thrown away, and channels run over a row of NULLs without committing
+results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 #: Java compiles a method well after some ten thousand calls; these are about as many lines.
 _ROUNDS = 12
-#: A cluster with many channels has other things to do than to warm up every one of them.
+#: A cluster with many channels does not warm up all of them: it has other work.
 _LIMIT_S = 10.0
 _FRAMES, _LINES_PER_FRAME = 4, 250
 
@@ -39,10 +39,10 @@ _CHANNEL = Channel(
 
 
 def warm_up(cluster: Cluster) -> None:
-    """Do for a few seconds what a busy cluster does. Gives up, quietly, when the cluster stops meanwhile."""
+    """Do for a few seconds what a busy cluster does. Gives up, quietly, if the cluster stops meanwhile."""
     begin_s = cluster.clock.monotonic_s()
     try:
-        # An empty frame for nobody takes the stream and its Python processes through one batch.
+        # An empty frame for no dataset takes the stream and its Python processes through one batch.
         now_ms = cluster.clock.now_us() // 1000
         cluster.intake.landing.append(prepare_frame(feed="", dataset="", body=b"", count=0, accepted_at_ms=now_ms))
         made_up = compile_channel(_CHANNEL, {_DATASET.name.lower(): _DATASET})

@@ -1,4 +1,4 @@
-"""The tables as they were when versions began. A database from before that has most of them already."""
+"""The tables as of the first version. An older database has most of them already."""
 
 import sqlalchemy as sa
 from alembic import op

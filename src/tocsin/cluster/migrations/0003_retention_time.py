@@ -1,4 +1,4 @@
-"""The time that retention goes by."""
+"""The time that retention uses."""
 
 import sqlalchemy as sa
 from alembic import op

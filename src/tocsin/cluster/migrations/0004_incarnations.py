@@ -1,4 +1,4 @@
-"""Which incarnation of each broker counts."""
+"""The current incarnation of each broker."""
 
 import sqlalchemy as sa
 from alembic import op

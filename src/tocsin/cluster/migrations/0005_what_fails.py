@@ -1,4 +1,4 @@
-"""Subscriptions that have failed, and why channels were paused that nobody asked to pause."""
+"""Subscriptions that have failed, and the reasons for pauses that no person asked for."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Who may subscribe to which channel and publish to which feed, and publishers."""
+"""Publishers and grants: which classes may subscribe to a channel, which publishers may publish to a feed."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -23,5 +23,5 @@ def upgrade() -> None:
         sa.Column("token_hash", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("key"),
     )
-    # Everybody could subscribe to what there is, and can go on.
+    # Everybody could subscribe to the existing channels, and still can.
     op.execute("INSERT INTO granted SELECT 'SUBSCRIBE', key, 'ALL', '' FROM channel")

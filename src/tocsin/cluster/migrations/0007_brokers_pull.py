@@ -1,4 +1,4 @@
-"""Brokers pull: they have no address where they are notified."""
+"""Brokers pull: the cluster needs no address to notify them at."""
 
 from alembic import op
 

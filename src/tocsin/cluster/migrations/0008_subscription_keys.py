@@ -1,4 +1,4 @@
-"""What makes two subscriptions the same is called their key."""
+"""The column that makes two subscriptions the same is called `key`."""
 
 from alembic import op
 
