@@ -1,16 +1,16 @@
-"""Every error Tocsin raises on purpose, and the code it travels under.
+"""Every error that Tocsin raises on purpose, and its code on the wire.
 
 ::
 
     TocsinError
-    ├── RequestError              you asked for something that can't be done; nothing changed
-    │   ├── StatementError          a statement is wrong; points at the place in the text
-    │   │   └── ForbiddenSql        a query reaches for something no query may touch
+    ├── RequestError              the request can't be carried out; nothing changed
+    │   ├── StatementError          a statement is wrong; points at the position in the text
+    │   │   └── ForbiddenSql        a query uses something that no query may use
     │   ├── Unauthorised            no valid token was given
-    │   ├── Forbidden               the token is valid and does not allow this
+    │   ├── Forbidden               the token is valid but does not allow this
     │   │   └── NotGranted            the channel is not granted to the subscriber's permission class
     │   ├── NotFound                no such dataset, feed, channel, broker, subscription, user, receipt
-    │   │   └── NotRegistered       a broker that is not known, or not this start of it; it has to begin anew
+    │   │   └── NotRegistered       a broker, or this start of it, is not known; it has to begin anew
     │   ├── AlreadyExists           the name is taken
     │   ├── InUse                   something else depends on it
     │   ├── Superseded              a broker of that name was started again; this one has to end
@@ -18,15 +18,15 @@
     │   │   ├── WrongEntries        some of many entries are wrong; says which
     │   │   └── FilledOtherwise     a broker has filled in other parameters than the channel has; says which it has
     │   ├── TooLarge                over a size limit
-    │   ├── SubscriptionFailed      a subscription that its channel can't be run for
+    │   ├── SubscriptionFailed      the channel can't be run for this subscription
     │   ├── Refused                 by another process, under a code that this version does not know
-    │   └── HistoryGone             the results asked for are past retention
-    │       └── HistoryRewound        the position is of a history that is gone: older data were restored
+    │   └── HistoryGone             the requested results are past retention
+    │       └── HistoryRewound        the position belongs to a history that is gone: older data were restored
     ├── Overloaded                temporary: come back after `retry_after_s`
-    │   └── Unavailable             temporary too, but nothing of yours was the cause: starting, or out of room
+    │   └── Unavailable             temporary too, but your request was not the cause: starting, or out of room
     └── ClusterFailure            our fault: storage or Spark failed
 
-On the wire an error is `{"error": {"code", "message", "temporary", ...details}}`; of a script, also `script`.
+On the wire an error is `{"error": {"code", "message", "temporary", ...details}}`; for a script, also `script`.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ScriptProgress:
-    """Which statement of a script failed, and what those before it did. All count from 1."""
+    """Which statement of a script failed, and what earlier ones did. All count from 1."""
 
     statement: int
     statements: int
-    #: The line of the script that the statement begins in.
+    #: The line of the script at which the statement begins.
     line: int
-    #: What each statement before it answered. None of those after it was carried out.
+    #: The answer of each earlier statement. No later statement was carried out.
     done: tuple[str, ...]
 
 
-#: So much of a line is shown around a mistake: with the indent and two ellipses it fits into 80 columns.
+#: This much of a line is shown around a mistake: with the indent and two ellipses it fits into 80 columns.
 _SHOWN_CHARS = 74
 
 
 class TocsinError(Exception):
     """The root of the tree."""
 
-    # Of each class, but for one that stands for what another process has raised.
+    # Fixed for each class, except for the one that stands for an unknown error of another process.
     code: str = "error"
     http_status: int = 500
     temporary: bool = False
-    #: Set when it is one of several statements that failed.
+    #: Set if one of several statements failed.
     script: ScriptProgress | None = None
 
     @property
@@ -68,12 +68,12 @@ class TocsinError(Exception):
         return str(self)
 
     def details(self) -> dict[str, Any]:
-        """What the wire carries beside code and message."""
+        """The fields on the wire beside code and message."""
         return {}
 
     @classmethod
     def from_details(cls, message: str, _details: Mapping[str, Any]) -> TocsinError:
-        """The error that travelled with these details."""
+        """The error that came over the wire with these details."""
         return cls(message)
 
     def to_wire(self) -> dict[str, Any]:
@@ -89,8 +89,8 @@ class RequestError(TocsinError):
 
 
 class StatementError(RequestError):
-    """A statement is wrong. `line` and `column` count from 1; 0 means the place is unknown. `about` names the parameter
-    that is meant, where it is not one place of the query."""
+    """A statement is wrong. `line` and `column` count from 1; 0 means that the position is unknown. `about` names the
+    parameter that is wrong, if it is not a position in the query."""
 
     code = "statement"
 
@@ -102,7 +102,7 @@ class StatementError(RequestError):
         self.column = column
 
     def pointed(self) -> str:
-        """The message with the line of the statement it is about and a caret under the place.
+        """The message with the line of the statement that is wrong and a caret under the position.
 
         >>> print(StatementError("unknown column z", text="SELECT z", line=1, column=8).pointed())
         line 1, column 8: unknown column z
@@ -114,7 +114,7 @@ class StatementError(RequestError):
             return self.message
         source, at = lines[self.line - 1].replace("\t", " "), self.column - 1
         if len(source) > _SHOWN_CHARS:
-            # A line that wraps would move the caret away from its place.
+            # A line that wraps would move the caret away from its position.
             start = max(0, min(at - _SHOWN_CHARS // 2, len(source) - _SHOWN_CHARS))
             head, tail = "…" if start else "", "…" if start + _SHOWN_CHARS < len(source) else ""
             source, at = f"{head}{source[start : start + _SHOWN_CHARS]}{tail}", at - start + len(head)
@@ -141,7 +141,7 @@ class Forbidden(RequestError):
 
 
 class NotGranted(Forbidden):
-    """The channel is not granted to the permission class of who subscribes."""
+    """The channel is not granted to the subscriber's permission class."""
 
     code = "not_granted"
 
@@ -152,7 +152,7 @@ class NotFound(RequestError):
 
 
 class NotRegistered(NotFound):
-    """The broker that calls is not known here, whatever it asked for: it has to register, and to begin anew."""
+    """The calling broker is not known here, whatever its request: it has to register, and to begin anew."""
 
     code = "not_registered"
 
@@ -197,7 +197,7 @@ class WrongEntries(InvalidValue):
 
 
 class FilledOtherwise(InvalidValue):
-    """The channel has other parameters that the server fills in than the broker knew: `filled`, with what."""
+    """The server fills in other parameters of the channel than the broker knew: `filled`, with what."""
 
     code = "filled_otherwise"
 
@@ -219,15 +219,15 @@ class TooLarge(RequestError):
 
 
 class SubscriptionFailed(RequestError):
-    """The channel can't be run with these parameter values; the message says why. It is tried anew when everybody who
-    holds the subscription has let go of it."""
+    """The channel can't be run with these parameter values; the message says why. It is tried anew after all holders
+    have released the subscription."""
 
     code = "subscription_failed"
     http_status = 409
 
 
 class Refused(RequestError):
-    """`refused_as` is the code that it came under."""
+    """`refused_as` is the error's code on the wire."""
 
     code = "refused"
 
@@ -237,7 +237,7 @@ class Refused(RequestError):
 
 
 class HistoryGone(RequestError):
-    """Results before `earliest` have been removed by retention, or the subscription began anew."""
+    """Retention has removed the results before `earliest`, or the subscription began anew."""
 
     code = "history_gone"
     http_status = 410
@@ -255,7 +255,7 @@ class HistoryGone(RequestError):
 
 
 class HistoryRewound(HistoryGone):
-    """The cluster was started from older data, and the position is of what it had done since; go on from `earliest`."""
+    """The cluster was started from older data, and the position belongs to later data; go on from `earliest`."""
 
     code = "history_rewound"
 
@@ -290,14 +290,14 @@ class ClusterFailure(TocsinError):
 _BY_CODE: dict[str, type[TocsinError]] = {
     kind.code: kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, TocsinError)
 }
-#: What a status alone says, where no code came with it.
+#: The meaning of a status without a code.
 _BY_STATUS = {kind.http_status: kind for kind in (Unauthorised, NotFound, HistoryGone, InvalidValue)}
-#: What proxies answer while the server is away.
+#: Proxies' answers while the server is away.
 _AWAY = frozenset({502, 503, 504})
 
 
 def error_of(error: Mapping[str, Any], status: int = 0) -> TocsinError:
-    """The error that travelled: code, message and details.
+    """The error from its wire form: code, message and details.
 
     >>> error_of({"code": "not_found", "message": "no channel Floods"})
     NotFound('no channel Floods')
@@ -311,8 +311,7 @@ def error_of(error: Mapping[str, Any], status: int = 0) -> TocsinError:
 
 
 def error_in(content: bytes, status: int) -> dict[str, Any]:
-    """What an answer says of its error. Where something in between answered for the server, its status is all there
-    is."""
+    """The error in an answer. If a proxy answered instead of the server, only the status is known."""
     try:
         return dict(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):

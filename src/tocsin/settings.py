@@ -1,8 +1,8 @@
 """Settings: the sole reader of configuration files and environment variables.
 
-Later sources win: the defaults below, then a TOML file, then `TOCSIN_*` variables, then what the
-command line gives. Every setting has one name: `feed_max_pending_bytes` in TOML and code,
-`TOCSIN_CLUSTER_FEED_MAX_PENDING_BYTES` in the environment, `--feed-max-pending-bytes` where a command offers it.
+Later sources win: the defaults below, then a TOML file, then `TOCSIN_*` variables, then the command line. Every setting
+has one name: `feed_max_pending_bytes` in TOML and code, `TOCSIN_CLUSTER_FEED_MAX_PENDING_BYTES` in the environment,
+`--feed-max-pending-bytes` if a command offers it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tocsin.variables import check_variables, variable_of
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all processes' settings share: where they come from."""
+    """Shared by all processes' settings: where they come from."""
 
     #: The process's own table in the TOML file.
     TABLE: ClassVar[str]
@@ -51,18 +51,18 @@ class Settings:
 
 
 def check_environment(environment: Mapping[str, str] | None = None) -> None:
-    """Raises InvalidValue if there is a `TOCSIN_*` variable that nobody reads: somebody meant something by it."""
+    """Raises InvalidValue for a `TOCSIN_*` variable that nothing reads: it is probably a mistake."""
     names = os.environ if environment is None else environment
     check_variables(names, {kind.TABLE: [field.name for field in dataclasses.fields(kind)] for kind in _KINDS})
 
 
 def _table(file: Path, title: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A process's own table of a TOML file, which has tables for processes only."""
+    """A process's own table of a TOML file, which may have tables for processes only."""
     try:
         tables = tomllib.loads(file.read_text())
     except OSError as exc:
         raise InvalidValue(f"{file}: {exc.strerror}") from exc
-    except ValueError as exc:  # Neither UTF-8 nor TOML; both say where.
+    except ValueError as exc:  # Neither UTF-8 nor TOML; both errors say where.
         raise InvalidValue(f"{file}: {exc}") from exc
     titles = [kind.TABLE for kind in _KINDS]
     if unknown := sorted(set(tables) - set(titles)):
@@ -82,19 +82,19 @@ class ClusterSettings(Settings):
 
     TABLE = "cluster"
 
-    #: Where everything durable lives; removing it removes the cluster's whole memory.
+    #: The folder of everything durable; removing it removes all data of the cluster.
     data_dir: Path = Path("data")
     host: str = "127.0.0.1"
     port: int = 8600
-    #: What operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
+    #: The bearer token of operators. Empty: everybody who reaches the port is trusted as an operator.
     api_token: str = ""
-    #: What brokers show instead; the same at the coordinator and at brokers. With it one can do what brokers do.
+    #: The bearer token of brokers, the same at the coordinator and at brokers. It allows what brokers do.
     broker_token: str = ""
     #: The feed that brokers may publish subscribers' locations to; empty: to none, if there is an api_token.
     locations_feed: str = ""
-    #: Whether `host` may be one that other machines reach though there is no api_token.
+    #: Allows a `host` that other machines can reach even without an api_token.
     open_to_network: bool = False
-    #: Whether a new channel is granted to all permission classes, or to none until somebody grants it.
+    #: Whether a new channel is granted to all permission classes, or to none until an operator grants it.
     channels_open: bool = True
     #: Spark master; `local[*]` runs Spark inside this process's JVM.
     spark_master: str = "local[*]"
@@ -102,10 +102,10 @@ class ClusterSettings(Settings):
     spark_driver_memory: str = "4g"
     #: More options for the driver's JVM, after Tocsin's own.
     spark_java_options: str = ""
-    #: Where subscriptions and keyed snapshots are handed to Spark; memory-backed if it can be. Empty: /dev/shm
-    #: where there is one, else inside data_dir. A folder of the process's own is made in it.
+    #: Where subscriptions and keyed snapshots are handed to Spark; memory-backed if possible. Empty: /dev/shm if it
+    #: exists, otherwise inside data_dir. The process makes a folder of its own in it.
     scratch_dir: str = ""
-    #: LOAD and FOLDER feeds may read only below these; `imports` inside data_dir always counts.
+    #: LOAD and FOLDER feeds may read only below these; `imports` inside data_dir is always allowed.
     import_folders: tuple[Path, ...] = ()
 
     #: Bytes accepted but not yet committed to tables before publishers are told to wait.
@@ -116,7 +116,7 @@ class ClusterSettings(Settings):
     feed_max_record_bytes: int = 1 << 20
     #: How long an idempotency key is remembered.
     idempotency_retention_s: float = 24 * 3600
-    #: Landing-log segments are rolled at this size, and removed once their records are in tables.
+    #: A landing-log segment ends at this size, and is removed once its records are in tables.
     landing_segment_bytes: int = 64 << 20
     #: Most bytes one micro-batch takes from the landing log; larger batches cost latency, not throughput.
     batch_max_bytes: int = 16 << 20
@@ -130,22 +130,21 @@ class ClusterSettings(Settings):
     compact_every_commits: int = 200
     #: Active rows older than this are removed; 0 keeps everything.
     dataset_retention_s: float = 0
-    #: Results are kept this long, and no more than this many bytes of them.
+    #: Results are kept this long, and at most this many bytes of them.
     result_retention_s: float = 7 * 24 * 3600
     result_retention_bytes: int = 10 << 30
-    #: Rows and seconds a plain SELECT may take.
+    #: The limits of a plain SELECT, in rows and seconds.
     select_max_rows: int = 1000
     select_timeout_s: float = 60
-    #: Channel runs at once.
+    #: Channel runs at the same time.
     channel_concurrency: int = 2
-    #: How long a run may take; what makes it take longer is found and set aside.
+    #: How long a run may take; records or subscriptions that make it take longer are found and set aside.
     channel_run_timeout_s: float = 30
     #: Largest single result; a record with a larger one is set aside.
     result_max_bytes: int = 1 << 20
-    #: Results that a run hands over at once; more are taken in parts. 0: a sixth of the driver's memory, since Spark
-    #: holds results up to three times while it hands them over.
+    #: The bytes of results that a run hands over at once; more are handed over in parts. 0: a sixth of the driver's
+    #: memory, since Spark holds results up to three times while it hands them over.
     run_max_bytes: int = 0
-    #: Pause between attempts to notify a broker that does not answer: doubled from the first to the second.
     log_level: str = "info"
 
 
@@ -155,41 +154,42 @@ class CoordinatorSettings(Settings):
 
     TABLE = "coordinator"
 
-    #: Where its database and its signing key live.
+    #: The folder of its database and its signing key.
     data_dir: Path = Path("data/coordinator")
     #: An SQLAlchemy address, such as postgresql+psycopg://host/name; empty: SQLite inside data_dir.
     database_url: str = ""
     host: str = "127.0.0.1"
     port: int = 8500
-    #: What operators show as a bearer token. Empty: whoever reaches the port is trusted as an operator.
+    #: The bearer token of operators. Empty: everybody who reaches the port is trusted as an operator.
     api_token: str = ""
-    #: What brokers show instead; the same at the cluster and at brokers. With it one can do what brokers do.
+    #: The bearer token of brokers, the same at the cluster and at brokers. It allows what brokers do.
     broker_token: str = ""
-    #: Whether `host` may be one that other machines reach though there is no api_token.
+    #: Allows a `host` that other machines can reach even without an api_token.
     open_to_network: bool = False
-    #: Whoever shows this instead may look at everything and change nothing. Empty: there is no such role.
+    #: The bearer token of viewers, who may see everything and change nothing. Empty: there is no such role.
     viewer_token: str = ""
-    #: The data cluster, for the dashboard to show and to have channels paused; empty: it is left out.
+    #: The data cluster, which the dashboard shows and whose channels it can pause; empty: the dashboard leaves it out.
     cluster_url: str = ""
     cluster_token: str = ""
-    #: A file of LINESTRINGs (WKT, one each line, in metres), drawn below the dashboard's map.
+    #: A file of LINESTRINGs (WKT, one per line, in metres), drawn below the dashboard's map.
     map_roads: str = ""
     #: Whether anybody may register as a user, or operators only.
     open_registration: bool = True
     #: How long a user's token is valid.
     token_lifetime_s: float = 24 * 3600
-    #: How newcomers are placed at first: nearest, round-robin, random, least-resulting-load. Changed live, the change
-    #: is remembered and wins.
+    #: The initial placement policy: nearest, round-robin, random, least-resulting-load. A live change is stored and
+    #: takes precedence.
     placement: str = "least-resulting-load"
-    #: What brokers are asked for, and the silence after which one is dead.
+    #: The interval of brokers' heartbeats, and the silence after which a broker is dead.
     heartbeat_every_s: float = 1
     dead_after_s: float = 5
-    #: When more than this part of the brokers falls silent at once, the fault is more likely here than there: nobody is
-    #: placed elsewhere.
+    #: If more than this part of the brokers falls silent at once, the fault is more likely here than there: no
+    #: subscriber is placed elsewhere.
     mass_outage: float = 0.5
     #: Backend subscriptions' rates are averaged over this time; best a multiple of all channels' periods.
     rates_window_s: float = 60
-    #: When a plan is carried out: moves at a time, and begun each second, from each broker and to each broker.
+    #: For carrying out a plan: moves under way at once, and moves begun each second, from each broker and to each
+    #: broker.
     moves_in_flight: int = 100
     moves_per_s: float = 50
     tls_certificate: str = ""
@@ -203,23 +203,23 @@ class BrokerSettings(Settings):
 
     TABLE = "broker"
 
-    #: How the cluster and the coordinator know it.
+    #: The cluster and the coordinator know the broker by this name.
     name: str = "broker-1"
-    #: Where it keeps its subscribers' subscriptions and positions.
+    #: The folder of its subscribers' subscriptions and positions.
     data_dir: Path = Path("data/broker-1")
     host: str = "127.0.0.1"
     port: int = 8700
-    #: Where subscribers reach it, if not at host and port.
+    #: Its address for subscribers, if that is not host and port.
     url: str = ""
-    #: Where it stands, in metres, as "x,y"; empty: nowhere in particular.
+    #: Its location, in metres, as "x,y"; empty: none.
     location: str = ""
-    #: How much it can carry, relative to other brokers.
+    #: Its capacity, relative to other brokers.
     capacity: float = 1.0
-    #: The feed that subscribers' locations are published to, as records of user_id, x and y; empty: to none.
+    #: The feed for subscribers' locations, as records of user_id, x and y; empty: they are not published.
     locations_feed: str = ""
     cluster_url: str = "http://127.0.0.1:8600"
     coordinator_url: str = "http://127.0.0.1:8500"
-    #: What it shows to both, if they have an api_token: their broker_token.
+    #: The broker_token of both, if they have an api_token.
     broker_token: str = ""
     #: Pages from these origins may connect from a browser; the broker's own address always may.
     allowed_origins: tuple[str, ...] = ()
@@ -228,33 +228,34 @@ class BrokerSettings(Settings):
 
     #: Largest message from a subscriber.
     max_message_bytes: int = 64 << 10
-    #: WebSocket frames per second that a connection may keep up, pings included, and how many it may send at once.
+    #: WebSocket frames per second that a connection may send on average, pings included, and at once.
     max_messages_per_s: float = 50
     max_message_burst: int = 1000
-    #: Connections that have not shown a good token yet, overall and from one address. Behind a proxy all come from one.
+    #: Connections that have not shown a valid token yet, in all and from one address. Behind a proxy all have one
+    #: address.
     max_strangers: int = 2000
     max_strangers_per_address: int = 1000
     max_connections: int = 20_000
     max_connections_per_user: int = 20
     max_subscriptions_per_user: int = 1000
-    #: Devices of one user for which something is kept here, connected or not.
+    #: Sessions of one user that are kept here, connected or not.
     max_sessions_per_user: int = 100
-    #: What may wait to be sent to one subscriber. Above it, the subscriber is parked until it has read on.
+    #: The bytes that may wait to be sent to one subscriber. Above it, the subscriber is parked until it has read.
     max_queued_bytes: int = 256 << 10
-    #: A subscriber that is parked for this long is closed; it can come back and carry on.
+    #: A subscriber that is parked for this long is disconnected; it can come back and carry on.
     slow_after_s: float = 10
-    #: A connection must have sent its request within this time, and then said hello within the same.
+    #: A connection must send its request within this time, and then a hello within the same time.
     hello_timeout_s: float = 10
-    #: A connection from which nothing came for this long is pinged, and closed if that brings nothing either.
+    #: A connection that has sent nothing for this long is pinged, and closed if it does not answer.
     idle_after_s: float = 60
-    #: Recent results kept in memory, and which give way first: lru, ttl, least-subscribers-left.
+    #: Recent results kept in memory, and which are dropped first: lru, ttl, least-subscribers-left.
     cache_max_bytes: int = 64 << 20
     cache_policy: str = "lru"
     cache_ttl_s: float = 600
-    #: Subscriptions of a device that stays away are kept this long; of one that gave no name, this long.
+    #: Subscriptions of an absent device are kept this long; those of a nameless one, this long.
     device_retention_s: float = 7 * 24 * 3600
     nameless_retention_s: float = 60
-    #: On SIGTERM: within this time everybody is moved to other brokers, and the process ends.
+    #: On SIGTERM: within this time all subscribers are moved to other brokers, and the process ends.
     drain_timeout_s: float = 20
     log_level: str = "info"
 
@@ -266,7 +267,7 @@ _KINDS: tuple[type[Settings], ...] = (ClusterSettings, CoordinatorSettings, Brok
 def _convert_all(
     values: Mapping[str, Any], fields: Mapping[str, dataclasses.Field[Any]], title: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Values in their settings' types; `title` is what an error calls a setting."""
+    """Values in their settings' types; errors call a setting `title`."""
     return {name: _convert(title(name), value, fields[name]) for name, value in values.items()}
 
 
@@ -283,7 +284,7 @@ def _convert(title: str, value: Any, field: dataclasses.Field[Any]) -> Any:
 
 
 def _convert_list(name: str, value: Any) -> tuple[Any, ...]:
-    """Folders are separated as on PATH; anything else, which may hold colons, by commas."""
+    """Folders are separated as on PATH; other values, which may contain colons, by commas."""
     folders = name.endswith("_folders")
     parts = value.split(os.pathsep if folders else ",") if isinstance(value, str) else value
     return tuple(Path(part) if folders else str(part).strip() for part in parts if str(part).strip())

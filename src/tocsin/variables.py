@@ -1,6 +1,6 @@
-"""Names of environment variables (pure): each has one meaning, and a name that is not known is an error.
+"""Names of environment variables (pure): each has one meaning, and an unknown name is an error.
 
-A setting's variable names the process that it is for: `TOCSIN_CLUSTER_PORT`, `TOCSIN_BROKER_PORT`. Commands read a few
+A setting's variable names its process: `TOCSIN_CLUSTER_PORT`, `TOCSIN_BROKER_PORT`. Commands read a few
 variables of their own, `COMMANDS`.
 """
 
@@ -20,10 +20,10 @@ COORDINATOR_TOKEN = "TOCSIN_COORDINATOR_TOKEN"  # noqa: S105 - a name
 USER = "TOCSIN_USER"
 PASSWORD = "TOCSIN_PASSWORD"  # noqa: S105 - a name
 TOKEN = "TOCSIN_TOKEN"  # noqa: S105 - a name
-#: Given by `tocsin up` to the processes that it starts, so that it knows them again.
+#: `tocsin up` gives it to the processes that it starts, to recognise them.
 RUN = "TOCSIN_RUN"
 
-#: What is no process's setting, and what it means.
+#: Variables that are no process's setting, and their meaning.
 COMMANDS: Mapping[str, str] = {
     CLUSTER_URL: "where commands reach the data cluster",
     CLUSTER_TOKEN: "the API token that commands show to the data cluster",
@@ -61,7 +61,7 @@ def check_variables(names: Iterable[str], settings: Mapping[str, Collection[str]
 
 
 def _nearest(name: str, known: Collection[str], processes: Iterable[str]) -> list[str]:
-    """The variables that are most likely meant: those that lack nothing but the process, else one that reads alike."""
+    """The variables that were probably meant: those that only lack the process, otherwise one that reads alike."""
     rest = name.removeprefix(PREFIX)
     without_process = [one for process in processes if (one := variable_of(process, rest)) in known]
     for_people = sorted(one.removeprefix(PREFIX) for one in known if one != RUN)

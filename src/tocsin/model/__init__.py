@@ -1,1 +1,1 @@
-"""Frozen values every part shares. This package imports nothing but the standard library."""
+"""Frozen values that every part shares. This package imports only the standard library."""

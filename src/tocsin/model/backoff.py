@@ -1,7 +1,7 @@
 """How long to wait before trying again: exponential, with full jitter (pure).
 
-Full jitter means anything between nothing and the bound: after a broker fell, its subscribers come back spread evenly
-rather than all at once.
+Full jitter means a random delay between nothing and the bound: after a broker has failed, its subscribers come back
+spread evenly rather than all at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Backoff:
     last_s: float = 10.0
 
     def bound_s(self, attempt: int) -> float:
-        # 2**30 tries of a tenth of a second is years: beyond it only the floats would suffer.
+        # 2**30 tries of a tenth of a second are years: beyond that floats would only overflow.
         return min(self.last_s, self.first_s * 2.0 ** min(attempt, 30))
 
     def delay_s(self, attempt: int, chance: Callable[[], float]) -> float:
@@ -39,10 +39,10 @@ class Pauses:
         self._attempt = 0
 
     def next_s(self) -> float:
-        """How long to wait after one more failure."""
+        """How long to wait after another failure."""
         self._attempt += 1
         return self._backoff.delay_s(self._attempt - 1, self._chance)
 
     def reset(self) -> None:
-        """It has succeeded: the next pause is short again."""
+        """A try has succeeded: the next pause is short again."""
         self._attempt = 0

@@ -1,4 +1,4 @@
-"""What the catalogue holds: datasets, feeds, channels, brokers, backend subscriptions."""
+"""Values of the catalogue: datasets, feeds, channels, brokers, backend subscriptions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Feed:
 
 
 class FilledBy(StrEnum):
-    """What the server fills a parameter in with: the name of the user who has connected, or their permission class."""
+    """What the server fills a parameter in with: the connected user's name, or their permission class."""
 
     USER = "USER"
     CLASS = "CLASS"
@@ -60,13 +60,13 @@ class Parameter:
 
     name: str
     type: ColumnType
-    #: For numbers: values from 0 to this are allowed. None allows all that the type has.
+    #: For numbers: values from 0 to this are allowed. None allows the whole range of the type.
     maximum: int | float | None = None
-    #: None if who subscribes gives the value.
+    #: None if the subscriber gives the value.
     filled_by: FilledBy | None = None
 
     def __str__(self) -> str:
-        """As it is declared."""
+        """As in its declaration."""
         declared = f"{self.name} {self.type}" + (f" MAX {self.maximum}" if self.maximum is not None else "")
         return declared + (f" IS {self.filled_by}" if self.filled_by is not None else "")
 
@@ -87,15 +87,15 @@ class Channel:
         return {one.name: one.filled_by for one in self.parameters if one.filled_by is not None}
 
 
-#: A parameter value as it travels: JSON's scalars. Timestamps and dates are ISO 8601 strings.
+#: A parameter value on the wire: JSON's scalars. Timestamps and dates are ISO 8601 strings.
 ParameterValue = str | bool | int | float
 
 
 @dataclass(frozen=True, slots=True)
 class BackendSubscription:
-    """A distinct (channel, parameter values, permission class), shared by everyone who asks the same.
+    """A distinct (channel, parameter values, permission class), shared by all subscribers with the same key.
 
-    `id` is never used again after the last broker has left: it is also the epoch of its positions.
+    `id` is never used again after the last broker has released it: it is also the epoch of its positions.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""Chance as an argument: whoever draws is given what to draw from."""
+"""Chance as an argument: code that draws random numbers is given their source."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Protocol
 
 
 class Chance(Protocol):
-    """A `random.Random`, owned and seeded by whoever calls."""
+    """A `random.Random` that the caller owns and seeds."""
 
     def randrange(self, stop: int, /) -> int: ...

@@ -1,4 +1,4 @@
-"""What may be granted, on what, and to whom."""
+"""Grants: the action, on what, and to whom."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Action(StrEnum):
 
 
 class GranteeKind(StrEnum):
-    """ALL are all permission classes, those to come too."""
+    """ALL are all permission classes, including future ones."""
 
     ALL = "ALL"
     CLASS = "CLASS"
@@ -23,8 +23,8 @@ class GranteeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """`on` names a channel or a feed; `grantee` is empty for ALL. A permission class is written as it is, and may be
-    empty: that of users to whom none was given."""
+    """`on` names a channel or a feed; `grantee` is empty for ALL. A permission class is stored as written, and may be
+    empty: users without a class have that."""
 
     action: Action
     on: str
@@ -32,7 +32,7 @@ class Grant:
     grantee: str = ""
 
     def __str__(self) -> str:
-        """As it is written, without GRANT or REVOKE.
+        """As in a statement, without GRANT or REVOKE.
 
         >>> str(Grant(Action.SUBSCRIBE, "Alerts", GranteeKind.CLASS, "medics"))
         "SUBSCRIBE on channel Alerts, CLASS 'medics'"

@@ -1,7 +1,7 @@
-"""Latencies counted in fixed buckets, so that counts of many brokers can be added up and still tell percentiles.
+"""Latencies counted in fixed buckets, so that counts of many brokers can be added up and still give percentiles.
 
-Bounds grow by the square root of two, from 1 ms to 131 s. A percentile is interpolated within its bucket, so that it is
-off by two fifths at worst, when all latencies are alike, and by far less when they are spread.
+Bounds grow by the square root of two, from 1 ms to 131 s. A percentile is interpolated within its bucket, so it is off
+by two fifths at worst, when all latencies are alike, and by far less when they are spread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BUCKETS = len(BOUNDS_S) + 1
 
 
 class LatencyCounts:
-    """Counts per bucket, and the sum of what was counted."""
+    """Counts per bucket, and the sum of all latencies."""
 
     __slots__ = ("counts", "sum_s")
 
@@ -25,14 +25,14 @@ class LatencyCounts:
         self.sum_s = 0.0
 
     def observe(self, latency_s: float, times: int = 1) -> None:
-        """Clocks of two machines differ: what seems to have come from the future took no time."""
+        """Clocks of two machines differ: a negative latency counts as zero."""
         latency_s = max(0.0, latency_s)
         self.counts[bisect_left(BOUNDS_S, latency_s)] += times
         self.sum_s += latency_s * times
 
 
 def percentile_s(counts: Sequence[int], share: float) -> float | None:
-    """The latency that `share` of those counted did not exceed, interpolated within its bucket; None of none.
+    """The latency that `share` of the counted ones did not exceed, interpolated within its bucket; None without any.
 
     >>> counts = LatencyCounts()
     >>> for latency_ms in range(1, 101):
@@ -55,7 +55,7 @@ def percentile_s(counts: Sequence[int], share: float) -> float | None:
 
 
 def added(many: Iterable[Sequence[int]]) -> list[int]:
-    """Counts of several, added up.
+    """The sum of several counts.
 
     >>> sum(added([[1] * BUCKETS, [2] * BUCKETS])) == 3 * BUCKETS
     True

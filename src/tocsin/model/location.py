@@ -1,4 +1,4 @@
-"""Where somebody or something is: metres east and north of the origin that an application has chosen."""
+"""A location: metres east and north of the origin that an application has chosen."""
 
 from __future__ import annotations
 

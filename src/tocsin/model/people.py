@@ -1,13 +1,13 @@
-"""People whose names must not be kept, and who are known again by a fingerprint of the name (pure)."""
+"""People whose names must not be kept, and who are recognised by a fingerprint of the name (pure)."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any, Final
 
-#: No name of a user begins like this: a colon can't be in one.
+#: No user's name begins like this: it can't contain a colon.
 FINGERPRINT_MARK: Final = "sha256:"
-#: What stands where a name was.
+#: Replaces a removed name.
 FORGOTTEN: Final = "[forgotten]"
 
 
@@ -24,7 +24,7 @@ def is_fingerprint(text: str) -> bool:
 
 
 def without_name(value: Any, name: str) -> Any:
-    """A value as JSON has them, with `FORGOTTEN` for each text in it that is the name, or a subscriber of that user.
+    """A JSON value, with `FORGOTTEN` for each text in it that is the name, or a subscriber of that user.
 
     >>> without_name({"by": "ann", "who": ["ann/phone", "anna/phone"], "ann": 1}, "ann")
     {'by': '[forgotten]', 'who': ['[forgotten]', 'anna/phone'], 'ann': 1}

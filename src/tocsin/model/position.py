@@ -33,10 +33,10 @@ class Position:
 
     @staticmethod
     def parse(text: str) -> Position:
-        """Raises ValueError for what is no position, or none that can ever be given out."""
+        """Raises ValueError if `text` is not a position, or one that can never occur."""
         written = _WRITTEN.fullmatch(text)
         if written is None:
-            # Whatever was sent is repeated in messages and logs, so not much of it.
+            # Messages and logs repeat the text, so it is cut short.
             raise ValueError(f"not a position: {text[:40]!r}; expected EPOCH-SEQUENCE, such as 7-4194305")
         position = Position(int(written[1]), int(written[2]))
         if position.epoch > MAX_EPOCH or position.sequence > MAX_SEQUENCE:
@@ -45,8 +45,8 @@ class Position:
 
 
 def sequence_of(number: int, row: int) -> int:
-    """The sequence of row number `row` (from 0) under the number `number` of a results commit. Rows beyond those that
-    have room there go on under the next number.
+    """The sequence of row number `row` (from 0) under the number `number` of a results commit. Rows that don't fit
+    there continue under the next number.
 
     >>> sequence_of(7, ROWS_PER_NUMBER) == sequence_of(8, 0)
     True
@@ -64,5 +64,5 @@ def end_of(number: int) -> int:
 
 
 def commit_of(sequence: int) -> int:
-    """The number of the results commit that a sequence lies in."""
+    """The number of the results commit that a sequence belongs to."""
     return sequence >> ROW_BITS

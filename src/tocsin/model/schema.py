@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-#: Each stored row carries the number of the commit that brought it in, under this name.
-#: Users can select it; they can't declare it.
+#: Each stored row carries the number of its commit under this name. Users can select it; they can't declare it.
 SEQUENCE_COLUMN = "_seq"
 
-#: Names that begin with this are kept for Tocsin's own columns and relations.
+#: Names that begin with this are reserved for Tocsin's own columns and relations.
 RESERVED_PREFIX = "_"
 
 

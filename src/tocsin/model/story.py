@@ -1,16 +1,16 @@
-"""What happened to the things that a machine looks after, for when something is wrong with one of them (pure)."""
+"""Records of what happened to a machine's subscribers and brokers, for diagnosing an invalid state (pure)."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 
-#: Entries take about 100 bytes. A broker to which a thousand subscribers come at once makes four for each of them.
+#: Entries take about 100 bytes. A broker at which a thousand subscribers arrive at once makes four for each of them.
 _MOST_ENTRIES = 5_000
 
 
 class Story:
-    """The latest of what happened to anything here, each entry about one name. `now_s` is the time of the next ones.
+    """The latest events, each about one name. `now_s` is the time of the next ones.
 
     >>> story = Story()
     >>> story.now_s = 12.5
@@ -28,18 +28,18 @@ class Story:
         self._entries.append((self.now_s, name, what))
 
     def of(self, *names: str) -> list[str]:
-        """What is remembered of these, oldest first."""
+        """The remembered events of these names, oldest first."""
         return [f"{now_s:.3f} s {name}: {what}" for now_s, name, what in self._entries if name in names]
 
     def raise_if_any(self, violations: Iterable[tuple[str, str]]) -> None:
-        """`violations` are names with what is wrong with them, as a machine's parts find them."""
+        """`violations` are names with what is wrong with them, as the parts of a machine report them."""
         if found := list(violations):
             wrong = "; ".join(f"{name}: {what}" for name, what in found)
             raise InvalidState(wrong, self.of(*(name for name, _ in found)))
 
 
 class InvalidState(Exception):
-    """A machine is in a state that must not be: a mistake of ours. It tells how that came about."""
+    """A machine is in an invalid state: a mistake of ours. The error tells how that came about."""
 
     def __init__(self, message: str, story: list[str]) -> None:
         super().__init__("\n  ".join((message, *story)))
@@ -47,4 +47,4 @@ class InvalidState(Exception):
 
 
 class InvalidTransition(InvalidState):
-    """The same, and it was noticed before: nothing has changed."""
+    """The same, but it was noticed before: nothing has changed."""

@@ -1,7 +1,7 @@
 """Times and dates as records, subscriptions and files write them: one list of forms, one range of years (pure).
 
-A form that is not on the list is refused rather than guessed at: a number could be seconds or milliseconds, and a time
-without its offset could be anybody's.
+A form that is not on the list is refused rather than guessed: a number could be seconds or milliseconds, and a time
+without an offset could be in any time zone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _OFFSET_FORM = r"(Z|[+-][0-9]{2}(:[0-9]{2})?)"
 #: RFC 3339, with a blank or `T`; offsets as PostgreSQL writes them too.
 TIME_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?" + _OFFSET_FORM
 DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-#: Wide enough for every record of today's world, and narrow enough that milliseconds taken for seconds fall outside.
+#: Wide enough for every record of today's world, and narrow enough that milliseconds read as seconds fall outside.
 FIRST_YEAR = 1900
 LAST_YEAR = 2200
 
@@ -29,7 +29,7 @@ _END = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
 
 
 def parse_time(value: object) -> datetime:
-    """The moment that a text names, in UTC. Raises ValueError, which says what is expected.
+    """The moment that a text names, in UTC. Raises ValueError with the expected forms.
 
     >>> parse_time("2026-01-02T03:04:05+02:00").isoformat()
     '2026-01-02T01:04:05+00:00'
@@ -42,14 +42,14 @@ def parse_time(value: object) -> datetime:
         moment = datetime.fromisoformat(value)
     except ValueError:
         raise ValueError("expected a day and a time of day that exist") from None
-    # Compared before it is brought to UTC, which the year 1 could not be.
+    # Compared before the conversion to UTC, which would fail for the year 1.
     if not _FIRST <= moment < _END:
         raise ValueError(_RANGE)
     return moment.astimezone(UTC)
 
 
 def parse_date(value: object) -> date:
-    """Raises ValueError, which says what is expected."""
+    """Raises ValueError with the expected form."""
     if not isinstance(value, str) or not _DATE.fullmatch(value):
         raise ValueError(f"expected {DATE_WORDS}")
     try:

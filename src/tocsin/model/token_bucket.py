@@ -1,4 +1,4 @@
-"""How often something may happen: at a steady rate, with a burst for what was not used (pure)."""
+"""A rate limit: a steady rate, with a burst from unused time (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Child processes that are kept running: one that ends is started again, which is all the recovery there is."""
+"""Child processes that are kept running: a child that ends is started again, which is the whole recovery."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from tocsin.model.backoff import Backoff
 from tocsin.runtime.last_words import last_words
 from tocsin.runtime.parents import ending_with
 
-#: A child that ends again and again is started less and less often.
+#: A child that keeps ending is started less and less often.
 _BACKOFF = Backoff(0.5, 30.0)
-#: One that ran for this long had started well.
+#: A child that ran for this long had started well.
 _STEADY_S = 60.0
-#: Enough for the lines in which a process says why it ends, with a stack trace.
+#: Enough for the last lines of a process, with a stack trace.
 _LAST_WORDS_BYTES = 16 << 10
 
 
 class Watcher(Protocol):
-    """Whoever wants to know what becomes of children."""
+    """Is told when children start and end."""
 
     def started(self, child: Child) -> None: ...
 
     def ended(self, child: Child, code: int) -> bool:
-        """It ended though nobody asked for it; returns whether to start it again."""
+        """The child ended without being stopped; returns whether to start it again."""
         ...
 
 
 @dataclass(slots=True)
 class Child:
-    """`tocsin ARGUMENTS`, its output in `log`, and beside that its process id while it runs. It ends with us."""
+    """`tocsin ARGUMENTS`, with its output in `log` and, beside that, its process id while it runs. It ends with us."""
 
     name: str
     arguments: Sequence[str]
@@ -50,7 +50,7 @@ class Child:
     _log_began_at: int = 0
 
     async def keep_running(self, watcher: Watcher) -> None:
-        """Run it until it is stopped, or `watcher` does not want it any more. The main thread has to call this."""
+        """Run it until it is stopped, or `watcher` does not want it any more. The main thread must call this."""
         failures = 0
         while not self._stopping.is_set():
             began_s = time.monotonic()
@@ -62,7 +62,7 @@ class Child:
                 await asyncio.wait_for(self._stopping.wait(), _BACKOFF.bound_s(failures))
 
     async def stop(self) -> None:
-        """Ask it to end; end it, and what it has started, if it does not."""
+        """Ask it to end; if it does not, kill it and the processes it has started."""
         self._stopping.set()
         process = self.process
         if process is None or process.returncode is not None:
@@ -76,14 +76,14 @@ class Child:
             await process.wait()
 
     def kill(self) -> None:
-        """End it and what it has started, now: all of them are of one process group."""
+        """Kill it and the processes it has started, now: they are one process group."""
         self._stopping.set()
         if self.process is not None and self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def last_words(self) -> str:
-        """Why it ended, by what it wrote since it was started."""
+        """Why it ended, according to its output since it was started."""
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(max(self._log_began_at, self.log.stat().st_size - _LAST_WORDS_BYTES))
             return last_words(log.read().decode(errors="replace"))
@@ -103,7 +103,7 @@ class Child:
                 stdout=output,
                 stderr=output,
                 env=self.environment,
-                # Ctrl-C at the terminal is for us alone: we stop them in order.
+                # Ctrl-C at the terminal is for us alone: we stop the children in order.
                 start_new_session=True,
                 preexec_fn=ending_with(os.getpid()),
             )
@@ -113,7 +113,7 @@ class Child:
         try:
             return await self.process.wait()
         finally:
-            # Another process may have the number soon. A file that somebody else wrote meanwhile is theirs.
+            # Another process may soon have the number. If somebody else wrote the file meanwhile, it is theirs.
             with contextlib.suppress(OSError):
                 if self.pid_file.read_text() == own:
                     self.pid_file.unlink()

@@ -1,4 +1,4 @@
-"""Time as an argument: whoever needs a clock is given one."""
+"""Time as an argument: code that needs a clock is given one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Clock(Protocol):
         """Wall-clock time, in microseconds since 1970. For people and retention, never for windows."""
 
     def monotonic_s(self) -> float:
-        """Seconds that only grow; for periods and time-outs."""
+        """Seconds that never go back; for periods and time-outs."""
 
 
 class SystemClock:

@@ -1,6 +1,6 @@
-"""How long a request may take to arrive, and how many connections there may be: uvicorn's HTTP protocol, with bounds.
+"""Limits on how long a request may take to arrive, and on the number of connections, in uvicorn's HTTP protocol.
 
-A server that waits for ever for the end of a request can be filled up by anybody with a slow hand.
+A server that waits for ever for the end of a request can be filled up by any slow client.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: A request's headers come at once, or from somebody who does not mean it.
+#: An honest client sends a request's headers at once.
 HEADERS_WITHIN_S = 10.0
-#: Ours take less than 2 KiB, the longest token included; browsers' may take more.
+#: Our clients' take less than 2 KiB, including the longest token; browsers' may take more.
 MAX_HEADER_BYTES = 32 << 10
-#: A body may take long if it keeps coming: so much, at least, in each so many seconds.
+#: A body may take long if it keeps coming: at least this many bytes in each period.
 BODY_LOOK_S = 10.0
 BODY_PROGRESS_BYTES = 10 << 10
 #: Each takes some 15 kB: 120 MB in all.
@@ -22,12 +22,12 @@ MAX_CONNECTIONS = 8192
 
 
 def bounded_http(max_connections: int = MAX_CONNECTIONS) -> type[BoundedHttp]:
-    """What uvicorn takes as `http`."""
+    """The protocol class for uvicorn's `http`."""
     return type("BoundedHttp", (BoundedHttp,), {"max_connections": max_connections})
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes connections whose requests do not arrive; at the bound, an idle connection makes room for a new one."""
+    """Closes connections whose requests do not arrive. At the limit, closes an idle connection for a new one."""
 
     headers_within_s = HEADERS_WITHIN_S
     body_look_s = BODY_LOOK_S
@@ -62,7 +62,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._header_bytes += len(data)
         self._body_bytes += len(data)
         super().data_received(data)
-        # A body that came along was counted too; then the headers are not what is left to come.
+        # A body in the same data was counted too, but then the headers are complete.
         if self._is_in_headers and self._header_bytes > MAX_HEADER_BYTES:
             self._stop()
             self.transport.close()
@@ -103,7 +103,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._timer = None
 
     def _look(self) -> None:
-        # Who is not read from, since we are slow ourselves, can't be late.
+        # If reading is paused because we are slow ourselves, the client can't be late.
         is_coming = self._body_bytes >= BODY_PROGRESS_BYTES or self.flow.read_paused
         if not self._is_in_headers and is_coming:
             self._expect_body()

@@ -1,12 +1,12 @@
 """Digests of an SQLite database's tables: a flipped bit in a row is an error when the database is opened.
 
-SQLite checks the structure of its files if asked to, but not what rows say. So triggers keep, for each table, the sum
-of its rows' checksums, in the transaction that changes the rows; `check_digests` adds them up again and compares. How
-tables and triggers are declared has a checksum too, which only a migration may change.
+SQLite can check the structure of its files, but not the content of rows. So triggers keep, for each table, the sum of
+its rows' checksums, in the transaction that changes the rows; `check_digests` adds them up again and compares. The
+declarations of tables and triggers have a checksum too, which only a migration may change.
 
-A write-ahead log ends at its first bad frame, without a word: a flip there takes back transactions that had been
-synced. So the number of changes ever made is noted in a small file beside the database after each transaction. That
-file is not synced: it is a lower bound.
+A write-ahead log ends silently at its first bad frame: a flipped bit there undoes transactions that had been synced. So
+the number of changes ever made is noted in a small file beside the database after each transaction. That file is not
+synced: it is a lower bound.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tocsin.errors import ClusterFailure
 from tocsin.runtime.durable_folders import sync_way_to
 
 _TABLE: Final = "row_digest"
-#: The digest of how everything is declared stands beside those of tables, under this name.
+#: The digest of all declarations is stored beside those of tables, under this name.
 _DECLARATIONS: Final = "sqlite_master"
 _FUNCTION: Final = "row_checksum"
-#: What reading a damaged database may raise: names that are no text any more are not SQLite's to check.
+#: Errors from reading a damaged database: SQLite does not check that names are valid text.
 UNREADABLE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
 _NOTED: Final = struct.Struct("<QI")
 _WHAT_TO_DO: Final = "restore it from a backup; if there is none, docs/guides/operate.md says how to go on without"
@@ -36,7 +36,7 @@ _WHAT_TO_DO: Final = "restore it from a backup; if there is none, docs/guides/op
 def register(connection: sqlite3.Connection) -> None:
     """Every connection that writes needs this before its first change."""
     connection.create_function(_FUNCTION, -1, _checksum, deterministic=True)
-    # Rows that REPLACE removes are to be counted out as well.
+    # Rows that REPLACE removes must be subtracted as well.
     connection.execute("PRAGMA recursive_triggers = ON")
 
 
@@ -45,11 +45,11 @@ def _checksum(*values: object) -> int:
 
 
 def check_digests(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises `ClusterFailure` unless the database is as it was written. Tables that have no digest yet get one."""
+    """Raises `ClusterFailure` if the database is damaged. Tables that have no digest yet get one."""
     sync_way_to(path.parent)
     try:
         _check_structure(connection, path)
-        # Others may open the same database: one of them makes what is missing.
+        # Other processes may open the same database: one of them makes missing digests.
         connection.execute("BEGIN IMMEDIATE")
         try:
             _check_rows(connection, path)
@@ -86,7 +86,7 @@ def _check_rows(connection: sqlite3.Connection, path: Path) -> None:
             if total != known[table]:
                 raise _damaged(path, f"rows of its table {table} are not what was written")
             continue
-        # A new table, or one that has other columns since.
+        # A new table, or one whose columns have changed.
         _put_triggers(connection, table, columns)
         connection.execute(
             f"INSERT INTO {_TABLE} VALUES (?, ?, 0) ON CONFLICT (name) DO UPDATE SET total = excluded.total",
@@ -104,7 +104,7 @@ def _declarations(connection: sqlite3.Connection) -> int:
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Those with rows of ours. A version is Alembic's to change, and one that is not known is refused anyway."""
+    """The tables with rows of ours. Alembic changes versions, and an unknown version is refused anyway."""
     names = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     return [
         name for name in names if not name.startswith("sqlite_") and not name.endswith("_version") and name != _TABLE
@@ -123,7 +123,7 @@ def _row_checksum(row: str, columns: list[str]) -> str:
 
 
 def _triggers(table: str, columns: list[str]) -> dict[str, str]:
-    """The statements that make a table's triggers, by the triggers' names."""
+    """The statements that create a table's triggers, by the triggers' names."""
     old, new = _row_checksum("OLD.", columns), _row_checksum("NEW.", columns)
     changes = {"insert": f"+ {new}", "delete": f"- {old}", "update": f"- {old} + {new}"}
     return {
@@ -147,7 +147,7 @@ def _put_triggers(connection: sqlite3.Connection, table: str, columns: list[str]
 
 
 def note_migration(connection: sqlite3.Connection) -> None:
-    """After a migration: tables that are gone on purpose need no digest, and what is declared otherwise a new one."""
+    """After a migration: dropped tables need no digest, and changed declarations need a new one."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_TABLE,)).fetchone():
         connection.execute(
             f"DELETE FROM {_TABLE} WHERE name = ? OR name NOT IN (SELECT name FROM sqlite_master)", (_DECLARATIONS,)
@@ -166,14 +166,14 @@ class NotedChanges:
         self._noted = self._read()
 
     def lost(self, connection: sqlite3.Connection) -> int:
-        """How many changes are gone that had been noted. From now on those are counted that are there."""
+        """How many noted changes are missing. From now on only existing changes count."""
         found = changes(connection)
         lost, self._noted = max(0, self._noted - found), 0
         self.note(found)
         return lost
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raises `ClusterFailure` if changes are gone that had been synced."""
+        """Raises `ClusterFailure` if synced changes are missing."""
         if (found := changes(connection)) < self._noted:
             lost = self._noted - found
             raise _damaged(self._database, f"{lost} changes are gone that had been synced: its -wal file is damaged")
@@ -187,14 +187,14 @@ class NotedChanges:
                 self._noted = count
 
     def close(self) -> None:
-        """Notes that come later are left out: the number may soon be that of another file."""
+        """Later notes are dropped: another file may soon have the descriptor's number."""
         with self._lock:
             if not self._is_closed:
                 os.close(self._file)
             self._is_closed = True
 
     def _read(self) -> int:
-        """Of a damaged note nothing is believed."""
+        """The noted number; 0 if the note is damaged."""
         content = os.pread(self._file, _NOTED.size, 0)
         if len(content) < _NOTED.size or crc32(content[:8]) != _NOTED.unpack(content)[1]:
             return 0

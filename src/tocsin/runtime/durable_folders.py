@@ -1,4 +1,4 @@
-"""Folders that are there after a power cut. A file can be relied on only if the folders above it can."""
+"""Folders that survive a power cut. A file survives only if the folders above it do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def make_folder(path: Path) -> None:
-    """A folder, and those above it that are missing."""
+    """Make a folder, and missing ones above it."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for one in missing:
@@ -16,7 +16,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder survive a power cut."""
+    """Make the names in a folder survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -25,7 +25,7 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_way_to(folder: Path) -> None:
-    """A folder that somebody has made, perhaps with the two above it: it is where it is after a power cut."""
+    """Make a folder survive a power cut that another program has made, perhaps with the two above it."""
     for one in (folder, *folder.absolute().parents[:2]):
-        with suppress(PermissionError):  # What may not be read was not made here.
+        with suppress(PermissionError):  # A folder that can't be read was not made here.
             sync_folder(one)

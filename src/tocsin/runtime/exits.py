@@ -1,8 +1,8 @@
-"""Exit codes that tell whoever restarts processes what to do (those of sysexits.h)."""
+"""Exit codes that tell a supervisor whether to restart a process (those of sysexits.h)."""
 
 from __future__ import annotations
 
-#: Something went wrong, and starting again is the way back (EX_SOFTWARE).
+#: Something went wrong, and a restart is the recovery (EX_SOFTWARE).
 FAILED = 70
-#: A broker's name is another's: starting it again would not help (EX_CONFIG).
+#: Another broker has this broker's name: a restart would not help (EX_CONFIG).
 NAME_LOST = 78

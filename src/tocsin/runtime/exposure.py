@@ -1,4 +1,4 @@
-"""Who can reach a server, by the address that it listens on (pure)."""
+"""Who can reach a server, by the address it listens on (pure)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(host: str, api_token: str, *, is_meant: bool) -> None:
-    """Raises InvalidValue if anybody on the network could do everything, unless somebody has said that it is meant."""
+    """Raises InvalidValue if anybody on the network could do everything, unless `is_meant`."""
     if not api_token and not is_meant and not is_loopback(host):
         raise InvalidValue(
             f"setting host: {host!r} can be reached from other machines, and without api_token everybody there may do "

@@ -1,4 +1,4 @@
-"""Data folders: whether one can be used, and one process for each."""
+"""Data folders: whether one can be used, and a lock that gives each to one process."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pathlib import Path
 from tocsin.errors import ClusterFailure, InvalidValue
 from tocsin.runtime.files import make_private
 
-#: Written to find out whether there is room: about what new databases and logs take before the first record comes.
+#: Written to test for free space: about what new databases and logs take before the first record comes.
 _TRIED_BYTES = 1 << 20
-#: Somebody who asks whether a folder is locked holds its lock for a moment (`is_locked`).
+#: A process that checks whether a folder is locked holds its lock for a moment (`is_locked`).
 _WAIT_FOR_ASKERS_S = 0.3
 LOCK_FILE = "lock"
 
 
 def check_usable(folder: Path, title: str) -> None:
-    """Make the folder if need be, and write to it and remove what was written. Raises InvalidValue if that fails."""
+    """Make the folder if need be, and write a file and remove it again. Raises InvalidValue if that fails."""
     try:
         make_private(folder)
         with tempfile.TemporaryFile(dir=folder) as tried:
@@ -36,8 +36,8 @@ def check_usable(folder: Path, title: str) -> None:
 
 @contextmanager
 def blaming_full_disk(folder: Path, title: str) -> Iterator[None]:
-    """If something fails inside, and the folder can't be written, then that is what is said: databases on a full disk
-    seem to be damaged, and whoever believed that would put an older one in their place."""
+    """If the block fails, and the folder can't be written, raise that instead: databases on a full disk seem to be
+    damaged, and an operator who believed that would replace them with older ones."""
     try:
         yield
     except Exception as exc:
@@ -49,7 +49,7 @@ def blaming_full_disk(folder: Path, title: str) -> Iterator[None]:
 
 
 def lock_folder(folder: Path, title: str) -> int:
-    """Have a folder for this process alone, until the descriptor is closed or the process ends in whatever way."""
+    """Lock a folder for this process, until the descriptor is closed or the process ends in any way."""
     try:
         lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as exc:
@@ -62,14 +62,14 @@ def lock_folder(folder: Path, title: str) -> int:
             if time.monotonic() > deadline_s:
                 os.close(lock)
                 raise ClusterFailure(f"{title} {folder} is open in another process") from exc
-            time.sleep(0.05)  # A lock that is let go of tells nobody who asks without waiting for it.
+            time.sleep(0.05)  # A released lock does not wake processes that try without waiting.
         else:
             return lock
 
 
 @contextmanager
 def locked_folder(folder: Path, title: str) -> Iterator[None]:
-    """The same, for as long as it is entered. The folder is made if it is not there."""
+    """The same, while the block runs. Makes the folder if it is missing."""
     try:
         make_private(folder)
     except OSError as exc:
@@ -82,7 +82,7 @@ def locked_folder(folder: Path, title: str) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process has the folder. To find out, its lock is held for a moment, and nothing is made."""
+    """Whether a process has locked the folder. Tries the lock for a moment, and creates nothing."""
     with contextlib.ExitStack() as stack:
         try:
             lock = os.open(folder / LOCK_FILE, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""SQLite keeps what was deleted, in free pages and in its write-ahead log, until it needs the room. This removes it.
+"""SQLite keeps deleted data, in free pages and in its write-ahead log, until it needs the room. This removes it.
 
-Nothing is overwritten as rows are deleted (`PRAGMA secure_delete`): that makes each deletion write more, does nothing
-for rows that were deleted before, and misses what SQLite copied as it moved rows from one page to another.
+`PRAGMA secure_delete`, which overwrites rows as they are deleted, is not used: it makes each deletion write more, does
+nothing for earlier deletions, and misses copies that SQLite made when it moved rows from one page to another.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from tocsin.errors import Unavailable
 
 if TYPE_CHECKING:
-    # Brokers do without it.
+    # Brokers don't import it.
     import sqlalchemy as sa
 
-#: Whoever holds the database up does so for moments; it was tried for as long as the connection's timeout says.
+#: Other users hold the database for moments only; the connection's timeout has passed by now.
 _RETRY_AFTER_S: Final = 5.0
 
 
 def erase_free_pages(engine: sa.Engine) -> None:
-    """Afterwards no file of an SQLite database holds anything but rows that are there: 0.7 s for a million small ones.
-    Who writes meanwhile waits. PostgreSQL is left alone: its files and its logs are its administrator's.
+    """Afterwards the files of an SQLite database hold only existing rows: 0.7 s for a million small ones. Writers wait
+    meanwhile. PostgreSQL is left alone: its administrator looks after its files and logs.
 
-    Raises Unavailable if somebody reads or writes for so long that it can't be done now; rows are as they were."""
+    Raises Unavailable if others read or write for so long that it can't be done now; rows are unchanged."""
     if engine.dialect.name != "sqlite":
         return
     with engine.connect() as connection:
@@ -32,7 +32,7 @@ def erase_free_pages(engine: sa.Engine) -> None:
 
 
 def erase_free_pages_of(connection: sqlite3.Connection) -> None:
-    """The same for a connection that is in no transaction."""
+    """The same for a connection outside a transaction."""
     try:
         connection.execute("VACUUM")
         is_held_up, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

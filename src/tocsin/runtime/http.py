@@ -1,4 +1,4 @@
-"""What every HTTP API shares: JSON out, errors in one shape, bodies within bounds."""
+"""Shared by all HTTP APIs: JSON answers, errors in one form, and limits of body sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tocsin import __version__
 from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, TooLarge, Unauthorised
 from tocsin.runtime.validation import in_words
 
-#: Which of a broker's starts it is that calls.
+#: The incarnation of the broker that calls.
 IncarnationHeader = Annotated[
     int, Header(alias="Tocsin-Incarnation", ge=0, lt=1 << 63, description="As the broker's registration answered")
 ]
@@ -34,12 +34,12 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """How every error looks. Some carry more: `retry_after_s`, `line` and `column`, `earliest`."""
+    """The form of every error. Some carry more: `retry_after_s`, `line` and `column`, `earliest`."""
 
     error: ErrorDetail
 
 
-#: The answers any route may give beside its own, for OpenAPI.
+#: The answers that any route may give beside its own, for OpenAPI.
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody, "description": description}
     for status, description in {
@@ -64,7 +64,7 @@ def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Response:
     wire = error.to_wire()
-    # What is quoted from a request may hold half a character, which no JSON can carry.
+    # A quotation from a request may hold half a character, which JSON can't carry.
     body = {
         name: value.encode(errors="replace").decode() if isinstance(value, str) else value
         for name, value in wire["error"].items()
@@ -73,8 +73,8 @@ def reply_error(error: TocsinError, headers: dict[str, str] | None = None) -> Re
 
 
 class LimitBodies:
-    """Refuses bodies above `max_bytes` before they fill the memory, but for paths that match `except_path`, which have
-    a limit of their own. A function says how many for each request, by who asks for what."""
+    """Refuses bodies above `max_bytes` before they fill the memory, except for paths that match `except_path`, which
+    have a limit of their own. `max_bytes` may be a function of the request."""
 
     def __init__(
         self, app: ASGIApp, max_bytes: int | Callable[[Scope], int], except_path: re.Pattern[str] | None = None
@@ -107,7 +107,7 @@ class LimitBodies:
 
 
 class NameRun:
-    """Adds a header to every answer that names the process: another one after each start."""
+    """Adds a header to every answer that names the process: it changes with each start."""
 
     def __init__(self, app: ASGIApp, header: str) -> None:
         self._app = app
@@ -123,8 +123,8 @@ class NameRun:
 
 
 def new_api(title: str, description: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> FastAPI:
-    """An application without routes, whose errors all have one shape."""
-    # FastAPI's pages load scripts from other people's servers; the description itself is at /openapi.json.
+    """An application without routes, whose errors all have one form."""
+    # FastAPI's pages load scripts from other servers; the description itself is at /openapi.json.
     app = FastAPI(
         title=title, version=__version__, description=description, lifespan=lifespan, docs_url=None, redoc_url=None
     )
@@ -133,7 +133,7 @@ def new_api(title: str, description: str, lifespan: Callable[[FastAPI], Abstract
 
 
 def _answer_errors(app: FastAPI) -> None:
-    """Give every error the shape of `ErrorBody`."""
+    """Give every error the form of `ErrorBody`."""
 
     def tocsin_error(_request: Request, exc: Exception) -> Response:
         assert isinstance(exc, TocsinError)

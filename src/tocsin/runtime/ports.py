@@ -12,14 +12,14 @@ import psutil
 from tocsin.errors import InvalidValue
 
 LAST_PORT = 65535
-#: Below those that systems give to outgoing connections: one of these could take a port between our look and its use.
+#: Below the ports that systems use for outgoing connections: those could take a port between our check and its use.
 _PORTS = (20_000, 32_000)
 _picking = threading.Lock()
 _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that nobody else in this process was given: servers start side by side."""
+    """A port that is free, and was not given to anybody else in this process: servers start side by side."""
     with _picking:
         while True:
             port = random.SystemRandom().randrange(*_PORTS)
@@ -35,13 +35,13 @@ def free_port() -> int:
 
 
 def check_port(host: str, port: int, title: str, hint: str = "give another with --port") -> None:
-    """Raises InvalidValue if nobody could listen on `port` of `host` now. It names the process that does, if it may."""
-    if not 0 <= port <= LAST_PORT:  # getaddrinfo would take what is above for another port.
+    """Raises InvalidValue if `port` of `host` can't be listened on now. It names the process that does, if it may."""
+    if not 0 <= port <= LAST_PORT:  # getaddrinfo would wrap larger numbers around to another port.
         raise InvalidValue(f"{title}: {port} is no port; allowed are 1 to {LAST_PORT}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
-            # As servers do: what is left of an earlier process's connections is in nobody's way.
+            # As servers do: remaining connections of an earlier process don't matter.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as exc:
@@ -60,12 +60,12 @@ def is_listening(pid: int, port: int) -> bool:
 
 
 def in_words(process: psutil.Process) -> str:
-    """A process as people know it, in one line: what was typed may have several. Raises psutil.Error if it is gone."""
+    """A process as people know it, in one line: a command may have several. Raises psutil.Error if it is gone."""
     return f"process {process.pid} ({' '.join(' '.join(process.cmdline()).split())[:80]})"
 
 
 def _listener(port: int) -> str:
-    """Who listens on a port, as far as this user may know."""
+    """The process that listens on a port, as far as this user may know."""
     try:
         pids = [
             one.pid

@@ -50,7 +50,7 @@ class ServerProcess:
         return self.memory_bytes() >> 20
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
-        """Returns once /healthz says so; raises TimeoutError with the end of the log."""
+        """Returns once /healthz answers; raises TimeoutError with the end of the log."""
         deadline = time.monotonic() + timeout_s
         with httpx.Client(base_url=self.url, trust_env=False) as http:
             while time.monotonic() < deadline and self.process.poll() is None:
@@ -75,7 +75,7 @@ def start_server(
     module: Sequence[str] = ("tocsin",),
     environment: Mapping[str, str] = os.environ,
 ) -> subprocess.Popen[bytes]:
-    """`tocsin cluster`, `coordinator` or `broker`; what it writes is appended to `log`."""
+    """`tocsin cluster`, `coordinator` or `broker`; its output is appended to `log`."""
     variables = {variable_of(role, name): str(value) for name, value in (settings or {}).items()}
     command = [sys.executable, "-m", *module, role, *options, "--data-dir", str(data_dir), "--port", str(port)]
     with log.open("ab") as output:
@@ -93,7 +93,7 @@ def start_server(
 def running_server(
     role: str, folder: Path, settings: Mapping[str, Any] | None = None, options: Sequence[str] = ()
 ) -> Iterator[ServerProcess]:
-    """A server that begins to start. When the block ends it is stopped; its log stays."""
+    """A server that is starting. When the block ends it is stopped; its log stays."""
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{role}.log"
@@ -105,7 +105,7 @@ def running_server(
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and end it if it does not."""
+    """Ask a process to end, and kill it if it does not."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:

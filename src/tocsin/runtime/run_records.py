@@ -1,4 +1,4 @@
-"""What `tocsin up` writes down of its run, for those who ask later: what it started, where, and since when."""
+"""The record that `tocsin up` writes of its run, for later commands: what it started, where, and since when."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class ProcessRecord(msgspec.Struct):
     began_at_us: int = 0
     #: How often it was started.
     starts: int = 0
-    #: Why it does not run, if it does not.
+    #: Why it does not run; empty if it runs.
     ended: str = ""
 
 
 class RunRecord(msgspec.Struct):
-    #: In the environment of all that this run started, and of what they started: nobody else has it there.
+    #: In the environment of all processes that this run started, and of their children: no other process has it.
     run: str
     pid: int
     began_at_us: int
@@ -39,7 +39,7 @@ class RunRecord(msgspec.Struct):
 
 
 def read_record(folder: Path) -> RunRecord | None:
-    """What the last `tocsin up` of a folder wrote, whether it runs or not; None if there is nothing to be read."""
+    """The record of the last `tocsin up` of a folder, whether it runs or not; None if there is none to read."""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=RunRecord)
     except (OSError, msgspec.DecodeError):
@@ -47,7 +47,7 @@ def read_record(folder: Path) -> RunRecord | None:
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
-    """Readers see the old one or the new one, and nothing in between."""
+    """Readers see the old record or the new one, and nothing in between."""
     new = folder / f"{_FILE}.new"
     new.write_bytes(msgspec.json.encode(record))
     new.replace(folder / _FILE)
@@ -58,7 +58,7 @@ def remove_record(folder: Path) -> None:
 
 
 def running_record(folder: Path) -> RunRecord | None:
-    """The record of the `tocsin up` that has this folder now: it holds the lock, and is the process it says it is."""
+    """The record of the `tocsin up` that has this folder now: it holds the lock, and is the recorded process."""
     record = read_record(folder) if is_locked(folder) else None
     if record is not None:
         with contextlib.suppress(psutil.Error):
@@ -79,12 +79,12 @@ def holder_of(folder: Path) -> str:
 
 
 def processes_of(run: str) -> list[psutil.Process]:
-    """What a run started and is alive, and what those started, such as Java."""
+    """Living processes that a run started, and their children, such as Java."""
     return [one for one in psutil.process_iter() if _is_of(one, run)]
 
 
 def kill_processes_of(run: str, after_s: float = 0.0) -> int:
-    """Kill what a run started and is still there after that time; returns how many those were, once they are gone."""
+    """Kill the processes of a run that are still there after that time; returns how many, once they are gone."""
     found = processes_of(run)
     if after_s and found:
         _, found = psutil.wait_procs(found, after_s)
@@ -105,7 +105,7 @@ def is_process_of(run: str, pid: int) -> bool:
 
 def _is_of(process: psutil.Process, run: str) -> bool:
     try:
-        # What has ended and was not waited for yet has no environment any more.
+        # A process that has ended and was not waited for yet has no environment any more.
         return process.environ().get(RUN) == run
     except (psutil.Error, OSError):
         return False

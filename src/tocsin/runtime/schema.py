@@ -1,7 +1,7 @@
-"""Brings a database to the tables that this version of the code works with, by Alembic's migrations.
+"""Brings a database to the tables that this version of the code needs, by Alembic's migrations.
 
-Most starts find the right version with a single look, and never import Alembic. A new database is made from the tables'
-definitions in one go; a test holds migrations and definitions against each other.
+Most starts find the right version with one query, and never import Alembic. A new database is created from the tables'
+definitions at once; a test compares migrations and definitions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tocsin.runtime.versions import Versions
 
 log = structlog.get_logger(__name__)
 
-#: Any number will do, so long as everybody who changes Tocsin's tables takes the same.
+#: Any number works, as long as all processes that change Tocsin's tables use the same.
 _POSTGRESQL_LOCK = 0x70C51
 
 
 def open_database(address: str | Path, versions: Versions, tables: sa.MetaData, *, cache_kib: int = 0) -> sa.Engine:
-    """An engine for `address`, or for the SQLite file at a path, with all tables in place and content that was checked.
+    """An engine for `address`, or for the SQLite file at a path, with all tables in place and verified content.
 
     Raises ClusterFailure if it can't be opened."""
     try:
@@ -57,8 +57,8 @@ def open_engine(address: str | Path, *, cache_kib: int = 0) -> sa.Engine:
 
 
 def check_content(engine: sa.Engine) -> None:
-    """Raises ClusterFailure if an SQLite database is not what was written, and from now on notes how many changes it
-    has. PostgreSQL has checksums of its own (`initdb --data-checksums`)."""
+    """Raises ClusterFailure if an SQLite database is damaged, and from now on notes how many changes it has. PostgreSQL
+    has checksums of its own (`initdb --data-checksums`)."""
     if engine.dialect.name != "sqlite" or not engine.url.database:
         return
     path = Path(engine.url.database)
@@ -70,7 +70,7 @@ def check_content(engine: sa.Engine) -> None:
 
     @sa.event.listens_for(engine, "checkin")
     def _note(driver: Any, record: Any) -> None:
-        # Reading costs nothing: only a connection that has changed something looks.
+        # Reading costs nothing: only a connection that has changed something counts changes.
         if driver is not None and driver.total_changes != record.info.get("changes"):
             record.info["changes"] = driver.total_changes
             noted.note(digests.changes(driver))
@@ -81,7 +81,7 @@ def check_content(engine: sa.Engine) -> None:
 
 
 def bring_up_to_date(engine: sa.Engine, versions: Versions, tables: sa.MetaData) -> None:
-    """Afterwards the database has `tables`, whether it is new, of an older version, or from before there were versions.
+    """Afterwards the database has `tables`, whether it is new, of an older version, or older than versions.
 
     Raises ClusterFailure if a newer version of Tocsin has written it."""
     with engine.connect() as connection:
@@ -99,8 +99,8 @@ def bring_up_to_date(engine: sa.Engine, versions: Versions, tables: sa.MetaData)
 
 
 def migrate(engine: sa.Engine, versions: Versions) -> None:
-    """Take a database that has tables through the migrations that it lacks: all of them, or none if one fails."""
-    # Importing Alembic takes a quarter of a second, which only the start after an update pays.
+    """Apply missing migrations to a database that has tables: all of them, or none if one fails."""
+    # Importing Alembic takes a quarter of a second, which only the first start after an update costs.
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
     from alembic.script import ScriptDirectory
@@ -122,27 +122,27 @@ def migrate(engine: sa.Engine, versions: Versions) -> None:
 
 
 def _stored_version(connection: sa.Connection, versions: Versions) -> str | None:
-    """None for a database that is new, or from before there were versions."""
+    """None for a database that is new, or older than versions."""
     if not sa.inspect(connection).has_table(versions.table):
         return None
     return connection.execute(sa.select(_version_table(versions).c.version_num)).scalar()
 
 
 def _version_table(versions: Versions) -> sa.Table:
-    """As Alembic makes it."""
+    """As Alembic creates it."""
     return sa.Table(versions.table, sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 
 
 @contextmanager
 def _alone(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A transaction that one process has at a time, and that takes back changes to tables too if it fails."""
+    """A transaction that only one process has at a time, and that also undoes changes to tables if it fails."""
     with engine.connect() as connection:
         if engine.dialect.name != "sqlite":
             with connection.begin():
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_POSTGRESQL_LOCK)))
                 yield connection
             return
-        # Python's driver begins no transaction for changes to tables; so we say when it begins.
+        # Python's driver begins no transaction for changes to tables, so this begins one.
         driver: Any = connection.connection.dbapi_connection
         before, driver.isolation_level = driver.isolation_level, None
         try:

@@ -1,7 +1,7 @@
 """Tokens: signed by the coordinator with its private key, checked by anybody with the public one.
 
-A token says who someone is, until when, and what permission class they have. The algorithm is pinned: what the token
-itself says about it is never believed.
+A token says who a user is, until when, and with which permission class. The algorithm is fixed: the token's own claim
+about it is never believed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tocsin.model.people import fingerprint
 _ALGORITHM = "EdDSA"
 _ISSUER = "tocsin-coordinator"
 _AUDIENCE = "tocsin"
-#: Longer ones are not ours, and need not be looked at.
+#: Longer tokens are not ours, and are not examined.
 _MAX_TOKEN_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a token speaks for. Times are in microseconds since 1970."""
+    """The user that a token stands for. Times are in microseconds since 1970."""
 
     user: str
     permission: str
@@ -52,7 +52,7 @@ class TokenSigner:
 
     @staticmethod
     def load(file: Path) -> TokenSigner:
-        """The key in `file`; a new one is made if there is none."""
+        """The key in `file`; makes a new one if there is none."""
         if not file.exists():
             text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ class TokenSigner:
 
 
 class TokenChecker:
-    """Checks tokens without asking anybody. Revocations are given to it as they become known."""
+    """Checks tokens without asking the coordinator. Revocations are passed in as they become known."""
 
     def __init__(self, *public_keys: str) -> None:
         self._keys: list[Ed25519PublicKey] = []
@@ -98,18 +98,18 @@ class TokenChecker:
         self.trust(public_keys)
 
     def trust(self, public_keys: Sequence[str]) -> None:
-        """Believe what was signed with these keys, and with no other any more."""
+        """Accept tokens that were signed with these keys, and with no others."""
         if tuple(public_keys) != self._trusted:
             self._keys = [_load(one) for one in public_keys]
             self._trusted = tuple(public_keys)
 
     def revoke(self, user: str, before_us: int) -> None:
-        """Tokens of `user` that were issued before `before_us` are void. A fingerprint stands for whose name is not
+        """Tokens of `user` that were issued before `before_us` are void. A fingerprint replaces a name that must not be
         kept."""
         self._void_before_us[user] = max(before_us, self._void_before_us.get(user, 0))
 
     def check(self, token: str, now_us: int) -> Identity:
-        """Who the token speaks for; raises Unauthorised, saying why without quoting the token."""
+        """The user of the token; raises Unauthorised, saying why without quoting the token."""
         if len(token) > _MAX_TOKEN_CHARS:
             raise Unauthorised(f"the token has more than {_MAX_TOKEN_CHARS} characters")
         try:
@@ -128,8 +128,7 @@ class TokenChecker:
         return identity
 
     def _claims(self, token: str) -> dict[str, Any]:
-        """There are one or two keys, a few at most: to try them costs little, and spares looking at what the token says
-        about itself."""
+        """There are one or two keys, a few at most: trying them all costs little, and needs no claim of the token."""
         for at, key in enumerate(self._keys, start=1):
             try:
                 return jwt.decode(
@@ -138,7 +137,7 @@ class TokenChecker:
                     algorithms=[_ALGORITHM],
                     audience=_AUDIENCE,
                     issuer=_ISSUER,
-                    # Expiry is checked by the caller, against the clock that was handed in.
+                    # The caller checks expiry, against the given clock.
                     options={"require": ["exp", "iat", "sub"], "verify_exp": False, "verify_iat": False},
                 )
             except jwt.InvalidSignatureError:
@@ -148,12 +147,12 @@ class TokenChecker:
 
 
 def key_id(public_key: str) -> str:
-    """What a key is called among people and in logs."""
+    """The name of a key, for people and logs."""
     return hashlib.sha256(public_key.encode()).hexdigest()[:16]
 
 
 def keys_version(public_keys: Sequence[str]) -> str:
-    """What a set of keys is called, so that whoever knows it need not be told again."""
+    """The name of a set of keys, so that a broker that knows it need not fetch them again."""
     return hashlib.sha256("".join(public_keys).encode()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""What processes use: memory and CPU time."""
+"""Memory and CPU time that processes use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process uses, and what those use that it started."""
+    """The use of a process, and of its children."""
 
     own_bytes: int
     children_bytes: int
@@ -18,7 +18,7 @@ class Usage:
 
 
 def usage(pid: int | None = None) -> Usage:
-    """Of this process or the given one. A child that ends while it is asked counts for nothing."""
+    """Of this process or the given one. A child that ends during the call counts for nothing."""
     process = psutil.Process(pid)
     children = [_of(child) for child in process.children(recursive=True)]
     own_bytes, own_s = _of(process)
@@ -36,7 +36,7 @@ def _of(process: psutil.Process) -> tuple[int, float]:
 
 
 def peak_rss_mb() -> float:
-    """The most memory that this process has had at once."""
+    """The most memory that this process has used at once."""
     if sys.platform == "win32":
         return round(psutil.Process().memory_info().peak_wset / (1 << 20), 1)
     import resource

@@ -1,4 +1,4 @@
-"""What the validator finds wrong with a request, in words for the person who sent it (pure)."""
+"""What the validator finds wrong with a request, in words for the sender (pure)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 _NAME_RULE = "1 to 64 letters, digits or _ . @ ~ -"
-#: Patterns that requests are held against, as people say them.
+#: Patterns for values in requests, in words.
 PATTERNS_IN_WORDS = {
     r"^[A-Za-z0-9_.@~-]{1,64}$": f"must be a name of {_NAME_RULE}",
     r"^$|^[A-Za-z0-9_.@~-]{1,64}$": f"must be empty, or a name of {_NAME_RULE}",
     r"^[A-Za-z0-9_.@~-]{1,64}/[A-Za-z0-9_.@~-]{1,64}$": f"must be USER/DEVICE, each of {_NAME_RULE}",
 }
-#: By the validator's own name for what is wrong; braces are filled from what it says beside it.
+#: Keys are the validator's names of errors; its context fills the braces.
 _WORDS = {
     "missing": "is missing",
     "string_too_short": "must have at least {min_length} characters",
@@ -44,7 +44,7 @@ _WORDS = {
 
 
 def in_words(error: Mapping[str, Any]) -> str:
-    """One thing that is wrong: where, and what is allowed. What was given is not repeated: it may be a password.
+    """One error: where, and what is allowed. The given value is not repeated: it may be a password.
 
     >>> in_words({"type": "string_too_short", "loc": ("body", "password"), "ctx": {"min_length": 8}, "msg": "…"})
     'password: must have at least 8 characters'

@@ -1,4 +1,4 @@
-"""Which versions of a database's tables this code knows. A database says its own: the last migration that it had."""
+"""The versions of a database's tables that this code knows. A database stores its own: its last migration."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from pathlib import Path
 
 from tocsin.errors import ClusterFailure
 
-#: Migrations are called 0001_what_it_does.py and so on; this many digits are the version.
+#: Migrations are called 0001_what_it_does.py and so on; the version is this many digits.
 _DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of one of Tocsin's databases. Several may share one database server: each has a version table of its own."""
+    """Versions of one of Tocsin's databases. Several may share a database server: each has its own version table."""
 
-    #: As people know it: "the coordinator's database".
+    #: Its name for people: "the coordinator's database".
     title: str
-    #: The table that says the version, in a column `version_num`: Alembic's way.
+    #: The table that holds the version, in a column `version_num`, as Alembic does it.
     table: str
     #: The folder of its migrations.
     migrations: Path
 
     def known(self) -> list[str]:
-        """All that this code knows, oldest first."""
+        """All versions that this code knows, oldest first."""
         return sorted(file.name[:_DIGITS] for file in self.migrations.glob("[0-9]*.py"))
 
     def newest(self) -> str:
         return self.known()[-1]
 
     def check_known(self, stored: str) -> None:
-        """Raises ClusterFailure for a database that a newer Tocsin has written: what that added would be lost."""
+        """Raises ClusterFailure for a database that a newer Tocsin has written: its additions would be lost."""
         known = self.known()
         if stored not in known:
             raise ClusterFailure(
