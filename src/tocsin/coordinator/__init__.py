@@ -1,5 +1,6 @@
-"""The coordinator: registers users and brokers, places subscribers, and knows which broker keeps whose session.
+"""The coordinator: registers users and brokers, places subscribers, and knows which broker keeps each session.
 
-`registry/machine.py` decides and is pure; `node.py` acts. `registry/events.py` come in, `registry/instructions.py` go
-out, `load/broker_loads.py` makes a view of the network, and `tocsin.balancing` chooses.
+`registry/machine.py` decides and is pure; `node.py` acts. The machine takes events (`registry/events.py`) and returns
+instructions (`registry/instructions.py`). `load/broker_loads.py` makes views of the network, by which the policies of
+`tocsin.balancing` choose.
 """

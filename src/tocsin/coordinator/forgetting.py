@@ -1,7 +1,7 @@
-"""Forgetting a person: the user, their sessions, and whatever of the coordinator's names them; and brokers do the same.
+"""Forgetting a person: the user, their sessions, and all other data of the coordinator and of brokers that names them.
 
-Brokers are told by their heartbeats, as they are of revoked tokens. Nobody keeps the name for that: those who have yet
-to be told, because they are away, are told a fingerprint of it.
+Brokers learn of it with their heartbeats, as they do of revoked tokens. The coordinator does not keep the name for
+that: a broker that is away gets a fingerprint of the name when it is back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """`brokers` have removed what they kept; `away` do when they are back."""
+    """`brokers` have removed their data; those that are `away` do so when they are back."""
 
     was_user: bool
     sessions: int
@@ -29,17 +29,17 @@ class Acknowledgements:
         self._changed = asyncio.Event()
 
     def note(self, broker: str, version: int) -> None:
-        """A broker says so with each heartbeat."""
+        """Each heartbeat of a broker says its version."""
         if self._seen.get(broker) != version:
             self._seen[broker] = version
             self._changed.set()
 
     def of(self, broker: str) -> int:
-        """What a broker said last; 0 if nothing."""
+        """The version that a broker reported last; 0 if none."""
         return self._seen.get(broker, 0)
 
     async def wait(self, brokers: Collection[str], version: int, timeout_s: float) -> tuple[str, ...]:
-        """Returns once these have carried `version` out, or after `timeout_s`; those that have not."""
+        """Wait until these have carried `version` out, for `timeout_s` at most. Returns those that have not."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         while late := tuple(one for one in brokers if self.of(one) < version):

@@ -1,4 +1,4 @@
-"""What Prometheus sees of the coordinator."""
+"""The coordinator's metrics for Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coordinator's shell: feeds events to the state, stores what it says, and hands out the answers.
+"""The coordinator's shell: passes events to the state, stores the changes, and returns the answers.
 
 Events are handled one after the other on the event loop. An answer goes out only when all that led to it is on disk.
 """
@@ -56,9 +56,9 @@ _DATABASE_FILE = "coordinator.sqlite"
 _ANNOUNCE_S = 5.0
 _ANNOUNCE_HEARTBEATS = 3
 _BALANCING = "balancing"
-#: How many times silence is looked at within the time that makes a broker dead.
+#: How many times liveness is checked within the time that makes a broker dead.
 _LOOKS = 10
-#: Rates move on so many times in a window.
+#: Rates are updated so many times in a window.
 _BUCKETS = 12
 
 _Answer = TypeVar("_Answer", AnswerBroker, AnswerHeartbeat, AnswerClaim, AnswerPlacement, AnswerMoves)
@@ -84,7 +84,7 @@ class CoordinatorNode:
         self.balancer = Balancer(self.state, self.happened, self.clock, chosen)
         self._tasks: list[asyncio.Task[None]] = []
         self.acknowledgements = Acknowledgements()
-        #: How many entries the audit log has got since the start.
+        #: How many entries the audit log has received since the start.
         self.audited = 0
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class CoordinatorNode:
         self._store.close()
 
     async def happened(self, event: Event) -> list[Instruction]:
-        """Let the state handle `event`. Returns when what follows from it is on disk."""
+        """Let the state handle `event`. Returns when the resulting changes are on disk."""
         instructions = self.state.handle(event)
         changes: list[Storing] = []
         for one in instructions:
@@ -108,18 +108,18 @@ class CoordinatorNode:
                 log.warning(one.text, **one.details)
             elif isinstance(one, MoveEnded):
                 self.metrics.moved(one.step, one.took_s)
-            elif not isinstance(one, Answer):  # Those are for whoever has asked.
+            elif not isinstance(one, Answer):  # The caller takes answers.
                 assert_never(one)
         await self._commits.store(changes)
         self.audited += sum(isinstance(one, Audit) for one in instructions)
         return instructions
 
     async def ask(self, event: Event, kind: type[_Answer]) -> _Answer:
-        """The same, for an event that is answered."""
+        """The same, for an event that has an answer."""
         return next(one for one in await self.happened(event) if isinstance(one, kind))
 
     async def change_balancing(self, settings: BalancingSettings, by: str) -> None:
-        """Raises InvalidValue, and changes nothing, if it can't be."""
+        """Raises InvalidValue, and changes nothing, if a setting is wrong."""
         before = self.balancer.settings.listed()
         self.balancer.change(settings)
         changes = {name: value for name, value in settings.listed().items() if before[name] != value}
@@ -128,8 +128,8 @@ class CoordinatorNode:
             await self.audit(Audit(by, "balancing", "settings", changes))
 
     async def forget(self, name: str, by: str, wait_s: float) -> Forgotten:
-        """Have nothing of ours, nor of any broker that is there, name this person. Returns when that is so, or when
-        brokers have been waited for so long."""
+        """Remove all data that names this person, here and at all live brokers. Returns when that is done, or after
+        waiting `wait_s` for brokers."""
         version, was_user = await self.users.forget(name)
         sessions = sum(user_of(one.subscriber) == name for one in self.state.sessions())
         await self.happened(PersonForgotten(name))
@@ -144,7 +144,7 @@ class CoordinatorNode:
         )
 
     async def audit(self, done: Audit) -> None:
-        """Write down what somebody did. Returns when it is on disk."""
+        """Add an entry to the audit log. Returns when it is on disk."""
         await self._commits.store([done])
         self.audited += 1
 
@@ -197,7 +197,7 @@ class CoordinatorNode:
                 await self._commits.retry()
                 await asyncio.to_thread(self.keys.advance)
             except Exception as exc:
-                # Whatever it was, silence must go on being watched.
+                # Liveness must be watched on, whatever has failed.
                 log.error("watching for silence failed", exc_info=exc)
 
 

@@ -27,12 +27,12 @@ _KEEP_ALIVE_S = 75
 _FOLDER_TITLE = "the coordinator's data folder"
 
 
-#: Something more that the process serves: adds its routes, and is entered while the coordinator runs.
+#: An addition to the process: adds its routes to the app; its context is entered while the coordinator runs.
 Mount = Callable[[FastAPI, CoordinatorNode], AbstractAsyncContextManager[None]]
 
 
 def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, mounts: Sequence[Mount] = ()) -> FastAPI:
-    """The HTTP API of a coordinator on `settings`. It remembers what it knew from the app's start to its end."""
+    """The HTTP API of a coordinator on `settings`. The coordinator runs from the app's start to its end."""
     node = CoordinatorNode(settings, clock)
     beside: list[AbstractAsyncContextManager[None]] = []
 
@@ -80,7 +80,7 @@ def serve(settings: CoordinatorSettings, mounts: Sequence[Mount] = ()) -> None:
             ssl_keyfile=settings.tls_key or None,
             log_config=None,
             access_log=False,
-            # Longer than clients keep idle connections: else one may be closed just as it is used again.
+            # Longer than clients keep idle connections: otherwise a connection may be closed just as it is used again.
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=10,
         )

@@ -1,6 +1,6 @@
-"""Balancing, live: looks at the loads, has plans made in a thread, and has them carried out. It decides nothing itself.
+"""Runs balancing: looks at the loads, has plans made in a thread, and has them carried out. It decides nothing itself.
 
-What compiles the policies' loops takes a while to be imported, so that is done when a plan is first wanted.
+The compiler of the policies' loops takes a while to import, so that is done when the first plan is wanted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-#: Who wants the plans that nobody asked for.
+#: Stands for the operator in plans that no operator asked for.
 AUTOMATIC = "automatic"
 
 
@@ -50,10 +50,10 @@ class Balancer:
         self._made_controller: StageController | None = None
         self._was_running = False
         self._woken = asyncio.Event()
-        #: Why nothing is being done, or what is, for people.
+        #: What balancing does at the moment, or why it does nothing, for people.
         self.verdict = ""
 
-    # What operators ask for
+    # Operators' requests
 
     @property
     def settings(self) -> BalancingSettings:
@@ -86,7 +86,7 @@ class Balancer:
         return self._made_planning
 
     async def plan(self, request: PlanRequest) -> KeptPlan:
-        """What could be moved, as things are now; worked out in a thread, while everything goes on."""
+        """Make a plan for the network as it is now, in a thread."""
         from tocsin.balancing.proposal import Goal
 
         goal = Goal(request.cov_at_most, request.mean_above, max_moves=request.max_moves)
@@ -98,7 +98,7 @@ class Balancer:
         return self.planning.keep(_new_id(), self._clock.now_us(), wish, plan)
 
     async def execute(self, plan_id: str, by: str, reason: str) -> PlanRun:
-        """Carry out a plan that was made before; refused if what it was made from has changed."""
+        """Carry out a plan that was made before; refused if the network has changed since."""
         from tocsin.coordinator.load.plan import changed_since
 
         kept = self.planning.get(plan_id)
@@ -111,7 +111,7 @@ class Balancer:
     async def stop(self, plan_id: str, by: str) -> None:
         await self._happened(PlanStopped(plan_id, by))
 
-    # By itself
+    # Automatic balancing
 
     async def run(self) -> None:
         """Look every now and then, until cancelled."""
@@ -122,11 +122,11 @@ class Balancer:
             try:
                 await self.look()
             except Exception as exc:
-                # Whatever it was, a stranger's policy for instance, the next look may go better.
+                # Whatever has failed, such as a plugin's policy, the next look may succeed.
                 log.error("balancing failed", exc_info=exc)
 
     async def look(self) -> None:
-        """Do what is due, if anything is."""
+        """Carry out a stage or an evacuation, if one is due."""
         now_s = self._clock.monotonic_s()
         is_running = bool(self._state.execution.runs)
         if self._was_running and not is_running and self._made_controller is not None:
@@ -173,8 +173,8 @@ class Balancer:
             await self._begin(_new_id(), plan, verdict.reason, AUTOMATIC)
 
     async def _evacuate(self, leaving: frozenset[str]) -> bool:
-        """Empty brokers that are leaving, dead or gone; whether there was anybody to move. It comes before any other
-        plan: that one is stopped."""
+        """Empty brokers that are leaving, dead or gone; returns whether there was anybody to move. An evacuation stops
+        any other plan."""
         from tocsin.balancing.evacuation import NAME, evacuate
         from tocsin.coordinator.load.plan import make_plan
 

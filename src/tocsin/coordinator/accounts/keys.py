@@ -1,8 +1,8 @@
 """The keys that tokens are signed with, and how one follows another.
 
-A new key is announced before it signs, so that every broker knows it when the first token comes; the old one is
-believed for as long as a token that it signed may live. A key that has leaked is dropped instead: then everybody needs
-a new token.
+The coordinator announces a new key before it signs, so that every broker knows it when the first token comes. The old
+key stays valid for as long as a token that it signed may live. A key that has leaked is dropped instead: then every
+user needs a new token.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ log = structlog.get_logger(__name__)
 _CURRENT_FILE = "signing-key.pem"
 _NEXT_FILE = "signing-key.next.pem"
 _RETIRED = "retired_keys"
-#: A check tries each key in turn, and strangers can send what fits none.
+#: A check tries each key in turn, and strangers can send tokens that fit none.
 _MAX_RETIRED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The id of the new key, and from when on it signs. The old one is believed until `old_until_us`."""
+    """The id of the new key, and from when on it signs. The old one is valid until `old_until_us`."""
 
     key: str
     signs_from_us: int
@@ -38,7 +38,7 @@ class Rotation:
 
 
 class Keys:
-    """Its methods, but for `sign` and `public_keys`, wait for the disk. Threads may call them."""
+    """All methods except `sign` and `public_keys` wait for the disk. Threads may call them."""
 
     def __init__(self, folder: Path, store: Store, clock: Clock, announce_s: float) -> None:
         self._folder = folder
@@ -58,11 +58,11 @@ class Keys:
         return self._current.sign(identity)
 
     def public_keys(self) -> tuple[str, ...]:
-        """All that tokens may be signed with; the one that signs now comes first."""
+        """All keys that tokens may be signed with; the one that signs now comes first."""
         return self._published
 
     def rotate(self) -> Rotation:
-        """Make a new key. Raises InUse while another one is on its way, or too many old ones are believed still."""
+        """Make a new key. Raises InUse while another one is announced, or while too many old ones are still valid."""
         with self._lock:
             self._forget_expired()
             if self._next is not None:
@@ -78,7 +78,7 @@ class Keys:
             return Rotation(key, self._next_signs_us, self._next_signs_us + self._store.longest_lifetime_us())
 
     def drop_old(self) -> Rotation:
-        """Make a new key that signs at once, and believe no other any more."""
+        """Make a new key that signs at once, and make all others invalid."""
         with self._lock:
             (self._folder / _NEXT_FILE).unlink(missing_ok=True)
             self._next = None
@@ -90,11 +90,11 @@ class Keys:
             return Rotation(key_id(made.public_key()), now_us, now_us)
 
     def advance(self) -> None:
-        """To be called now and then: lets the next key sign when its time has come, and forgets those that are past."""
+        """Let the next key sign when its time has come, and forget expired keys. Call it now and then."""
         with self._lock:
             self._forget_expired()
             if self._next is not None and self._clock.now_us() >= self._next_signs_us:
-                # Written down first: if we end in between, the old key signs on, and is believed twice.
+                # Stored first: if the process ends in between, the old key goes on signing, and is listed twice.
                 until_us = self._clock.now_us() + self._store.longest_lifetime_us()
                 self._keep_retired({**self._retired, self._current.public_key(): until_us})
                 self._promote(self._next)

@@ -1,7 +1,7 @@
 """How often somebody may try a password: few failures a minute from one address for one user (pure).
 
-What strangers do elsewhere keeps nobody out: only failures from the same address count. How fast all of them together
-can try is bounded by what hashing takes.
+Only failures from the same address count, so strangers elsewhere can't lock a user out. The time that hashing takes
+bounds how fast all addresses together can try.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tocsin.errors import Overloaded
 
 _PER_MINUTE = 10
 _WINDOW_S = 60.0
-#: Pairs that are remembered, whether there is such a user or not; the ones tried longest ago are forgotten first.
+#: Pairs of user and source that are remembered, also for unknown users; the ones tried longest ago are forgotten first.
 _MAX_PAIRS = 10_000
-#: Whoever has one address of IPv6 has so many bits' worth of them.
+#: A holder of one IPv6 address usually has its whole /64 network.
 _IPV6_PREFIX = 64
 
 
@@ -24,7 +24,7 @@ class FailedAttempts:
         self._failed_s: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
 
     def check(self, user: str, source: str, now_s: float) -> None:
-        """Raises Overloaded if there were too many within the last minute."""
+        """Raises Overloaded if there were too many failures within the last minute."""
         failed = self._failed_s.get((user, source))
         if failed is not None and len(failed) >= _PER_MINUTE and now_s - failed[0] < _WINDOW_S:
             raise Overloaded(

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import os
 
-#: What OWASP's cheat sheet on password storage names as enough: 16 MB, five times over.
+#: OWASP's cheat sheet on password storage names these as enough: 16 MB, five times over.
 _N, _R, _P = 1 << 14, 8, 5
 _SALT_BYTES = 16
 _HASH_BYTES = 32
@@ -23,13 +23,13 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password: str, hashed: str) -> bool:
-    """Whether `hashed` was made from `password`. Takes as long either way."""
+    """Whether `hashed` was made from `password`. Takes equally long either way."""
     _, n, r, p, salt, expected = hashed.split("$")
     found = _scrypt(password, base64.b64decode(salt), int(n), int(r), int(p))
     return hmac.compare_digest(found, base64.b64decode(expected))
 
 
-#: To be compared with when there is no such user, so that it takes as long. It is the hash of nothing anybody knows.
+#: No known password has this hash; comparing with it makes unknown users take as long as known ones.
 NOBODYS_HASH = f"scrypt${_N}${_R}${_P}${base64.b64encode(bytes(_SALT_BYTES)).decode()}$" + (
     base64.b64encode(os.urandom(_HASH_BYTES)).decode()
 )

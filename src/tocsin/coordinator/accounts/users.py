@@ -21,12 +21,12 @@ from tocsin.runtime.clock import Clock
 from tocsin.runtime.tokens import Identity, TokenChecker
 
 _MIN_PASSWORD_CHARS = 8
-#: Hashing takes 16 MB and a fifth of a second each. More than this at once wait; more than that are sent away.
+#: Hashing takes 16 MB and a fifth of a second each. More than this at once wait; more than `_MAX_WAITING` are refused.
 _HASHING_AT_ONCE = 2
 _MAX_WAITING = 256
-#: So that one address can't have all the places; behind a proxy that does not tell addresses, all have these.
+#: So that one address can't fill the queue. Behind a proxy that hides addresses, all users share this limit.
 _MAX_WAITING_OF_SOURCE = 128
-#: Users stand in one of these lines to log in; two of a kind seldom meet.
+#: Locks that logins are spread over, by user and source; two pairs seldom share one.
 _LINES = 256
 _RETRY_AFTER_S = 2.0
 
@@ -35,7 +35,7 @@ _Found = TypeVar("_Found")
 
 
 class Signing(Protocol):
-    """Who signs tokens, and by which keys they are known."""
+    """Signs tokens, and knows the public keys to check them with."""
 
     def sign(self, identity: Identity) -> str: ...
 
@@ -50,7 +50,7 @@ class Issued:
 
 
 class Users:
-    """Runs on the event loop; passwords are hashed and the database is asked in threads."""
+    """Runs on the event loop; hashes passwords and asks the database in threads."""
 
     def __init__(self, store: Store, signer: Signing, clock: Clock, metrics: Metrics, token_lifetime_s: float) -> None:
         self._store = store
@@ -68,19 +68,19 @@ class Users:
             self._checker.revoke(one.user, one.void_before_us)
 
     def check(self, token: str) -> Identity:
-        """Who the token speaks for; raises Unauthorised."""
+        """The identity that the token proves; raises Unauthorised."""
         self._checker.trust(self._signer.public_keys())
         return self._checker.check(token, self._clock.now_us())
 
     def revoked_since(self, version: int) -> dict[str, int]:
-        """User to µs since 1970: what a broker that knows `version` has to learn. One that knows more than there is
-        was told by another coordinator, and learns everything."""
+        """The revocations that a broker at `version` lacks: user to µs since 1970. A broker whose version is too high
+        has it from another coordinator, and gets all of them."""
         if version > self.revocations_version:
             version = 0
         return {one.user: one.void_before_us for one in self._revocations.values() if one.version > version}
 
     async def register(self, name: str, password: str | None, permission: str, address: str = "") -> Issued:
-        """Without a password, tokens are had from operators only."""
+        """A user without a password gets tokens from operators only."""
         hashed = ""
         if password is not None:
             if len(password) < _MIN_PASSWORD_CHARS:
@@ -92,11 +92,11 @@ class Users:
         return self._issue(name, permission)
 
     async def log_in(self, name: str, password: str, address: str = "") -> Issued:
-        """A token for who knows the password; `address` is where the attempt comes from.
-        Nothing tells whether there is no such user or the password is wrong."""
+        """A token for a user who knows the password; `address` is where the attempt comes from.
+        The answer is the same for an unknown user and for a wrong password."""
         try:
             source = source_of(address)
-            # One attempt per user and source at a time: else many at once would get through before any has failed.
+            # One attempt per user and source at a time: otherwise many at once would pass before the first has failed.
             async with self._turn(source), self._in_line[hash((name, source)) % len(self._in_line)]:
                 self._attempts.check(name, source, self._clock.monotonic_s())
                 user = await _ask(self._store.user, name)
@@ -113,7 +113,7 @@ class Users:
         return self._issue(name, user.permission)
 
     async def issue(self, name: str) -> Issued:
-        """A token for somebody whom an operator vouches for."""
+        """A token for a user whom an operator vouches for."""
         user = await _ask(self._store.user, name)
         if user is None:
             raise NotFound(f"no user called {name} is registered")
@@ -123,7 +123,7 @@ class Users:
         return await _ask(self._store.users, after, limit)
 
     def void_before_us(self, name: str) -> int:
-        """Tokens of the user issued before are void; 0: none is."""
+        """Tokens of the user that were issued before this time are void; 0: none is."""
         known = (self._revocations.get(one) for one in (name, fingerprint(name)))
         return max((one.void_before_us for one in known if one is not None), default=0)
 
@@ -134,15 +134,15 @@ class Users:
         self._revoked(await _ask(self._store.remove_user, name, self._clock.now_us() + 1))
 
     async def forget(self, name: str) -> tuple[int, bool]:
-        """Remove a user, if there is one, and keep nothing with their name. Returns the version by which brokers know
-        of it, and whether there was such a user."""
+        """Remove a user, if there is one, and keep nothing with their name. Returns the version of that revocation, and
+        whether there was such a user."""
         revocation, was_there = await _ask(self._store.forget_person, name, self._clock.now_us() + 1)
         self._revocations.pop(name, None)
         self._revoked(revocation)
         return revocation.version, was_there
 
     def unforgotten_at(self, version: int) -> frozenset[str]:
-        """Fingerprints of people whom a broker that knows `version` has not forgotten yet."""
+        """Fingerprints of people whom a broker at `version` has not forgotten yet."""
         return frozenset(one for one in self.revoked_since(version) if is_fingerprint(one))
 
     def _revoked(self, revocation: Revocation) -> int:
@@ -152,7 +152,7 @@ class Users:
         return revocation.void_before_us
 
     def _issue(self, user: str, permission: str) -> Issued:
-        # Not before the last revocation, should the clock have been set back: the token would be void.
+        # Not before the last revocation, even if the clock was set back: the token would be void.
         now_us = max(self._clock.now_us(), self.void_before_us(user))
         identity = Identity(user, permission, now_us, now_us + self._lifetime_us)
         self._metrics.token("issued")

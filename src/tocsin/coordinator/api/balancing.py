@@ -1,4 +1,4 @@
-"""Routes for balancing: how the brokers stand, and what is done about it without anybody asking."""
+"""Routes for balancing: the brokers' loads, and the settings of automatic balancing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BalancingAnswer(BaseModel):
 
 @router.get("", response_model=BalancingAnswer)
 async def show(node: Node) -> Response:
-    """How the brokers stand by the load model and by their own measure, and the settings."""
+    """The brokers' loads, by the load model and as they measure them, and the settings."""
     return reply(_described(node))
 
 
@@ -34,7 +34,7 @@ async def show(node: Node) -> Response:
 async def change(body: BalancingBody, node: Node) -> Response:
     """Change some of the settings; they are remembered."""
     given = body.model_dump(exclude_unset=True, exclude={"by"})
-    # What is left out stays; only the budget can be set to none.
+    # Settings that are left out stay; only the budget can be set to none.
     changes = {name: value for name, value in given.items() if value is not None or name == "max_moves"}
     await node.change_balancing(node.balancer.settings.changed(changes), body.by)
     return reply(_described(node))

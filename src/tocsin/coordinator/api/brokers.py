@@ -54,8 +54,9 @@ _itself: list[Any] = [Depends(own_name_only)]
 
 
 class LoadsAnswer(BaseModel):
-    """By the load model, in bytes per second: the rates of backend subscriptions, as moving averages of what brokers
-    report. One that is not known for a whole window yet weighs as much as the others on average; 1 if none is."""
+    """By the load model, in bytes per second: sums of the rates of backend subscriptions, which are moving averages of
+    the brokers' reports. A subscription that is not known for a whole window yet has the others' average rate, or 1 if
+    there are none."""
 
     incoming: float = Field(description="Over the distinct backend subscriptions it holds")
     outgoing: float = Field(description="Over all holds of its connected subscribers")
@@ -63,7 +64,7 @@ class LoadsAnswer(BaseModel):
 
 
 class DeliveriesAnswer(BaseModel):
-    """Over the last minute; none where nothing was counted."""
+    """Over the last minute; a figure is none if nothing was counted for it."""
 
     notifications: int = Field(description="To those who were up to date")
     p50_s: float | None = Field(description="From commit to written: half of them took no longer")
@@ -140,7 +141,7 @@ async def register(
 
 @router.post("/{name}/heartbeats", response_model=HeartbeatAnswer, dependencies=_itself)
 async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: IncarnationHeader = 0) -> Response:
-    """A broker lives, and tells what has changed. Answers what it should know; 404 if it has to register first."""
+    """A broker reports what has changed. The answer is what it should know; 404 if it has to register first."""
     version, keys = node.users.revocations_version, node.keys.public_keys()
     changed = known_people(body.changed, node.users.unforgotten_at(body.revocations_seen))
     event = HeartbeatReceived(
@@ -174,7 +175,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
 
 @router.post("/{name}/sessions", response_model=SessionsAnswer, dependencies=_itself)
 async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> Response:
-    """What is kept for those who have come to a broker, so that it can carry it on."""
+    """The sessions of subscribers that have come to a broker, so that it can carry them on."""
     node.state.broker(name, node.now_s())
     known = [session for one in body.subscribers if (session := node.state.session(one)) is not None]
     bodies = fitting_bodies(known)
@@ -183,7 +184,7 @@ async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> 
 
 @router.post("/{name}/claims", response_model=Claimed, dependencies=_itself)
 async def claim(name: NameInPath, body: Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
-    """A broker has taken subscribers over and keeps their sessions from now on; who kept them before loses them."""
+    """A broker has taken subscribers over and keeps their sessions from now on; their former brokers lose them."""
     forgotten = node.users.unforgotten_at(node.acknowledgements.of(name))
     subscribers = tuple(one for one in body.subscribers if not forgotten or not is_of(one, forgotten))
     answer = await node.ask(SubscribersClaimed(name, subscribers, incarnation), AnswerClaim)
@@ -193,7 +194,7 @@ async def claim(name: NameInPath, body: Claim, node: Node, incarnation: Incarnat
 
 @router.post("/{name}/moves", response_model=MoveAnswer, dependencies=_itself)
 async def move_away(name: NameInPath, body: MoveRequest, node: Node, incarnation: IncarnationHeader = 0) -> Response:
-    """Where the subscribers of a broker that drains should go. Those whom nobody can take now are left out."""
+    """Where the subscribers of a draining broker should go. Subscribers that no broker can take now are left out."""
     event = MovesAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
     answer = await node.ask(event, AnswerMoves)
     for placed in answer.placements.values():
@@ -216,7 +217,7 @@ async def show(name: NameInPath, node: Node) -> Response:
 
 @router.put("/{name}/state", response_model=StateAnswer, dependencies=_operator)
 async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response:
-    """Cordon a broker (it takes no newcomers), drain it (its subscribers are moved away), or have it active again."""
+    """Cordon a broker (it takes no newcomers), drain it (its subscribers are moved away), or make it active again."""
     answer = await node.ask(BrokerModeSet(name, BrokerState(body.state), body.by), AnswerBroker)
     node.balancer.wake()
     return reply({"broker": name, "state": answer.state})
@@ -224,7 +225,7 @@ async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response
 
 @router.delete("/{name}", response_model=RemovedBroker, dependencies=_operator)
 async def remove(name: NameInPath, node: Node) -> Response:
-    """Forget a broker; refused while it is active and heard of."""
+    """Forget a broker; refused while it is active and sends heartbeats."""
     subscribers = node.state.subscribers_of(name)
     await node.happened(BrokerRemoved(node.now_s(), name))
     return reply({"broker": name, "subscribers": subscribers})

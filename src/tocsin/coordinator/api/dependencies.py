@@ -1,4 +1,4 @@
-"""What every route of the coordinator shares: the node behind it, and who is asking."""
+"""Dependencies that all routes of the coordinator share: the node behind them, and the caller's role."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tocsin.settings import CoordinatorSettings
 #: A heartbeat that reports a hundred thousand sessions takes some 20 MB; lists of subscribers are not much shorter.
 _MAX_BROKER_BODY_BYTES = 64 << 20
 _BROKER_CALLS = ("/heartbeats", "/sessions", "/claims", "/moves")
-#: Nothing else that operators send comes near.
+#: Nothing else that operators send is nearly as large.
 _MAX_OPERATOR_BODY_BYTES = 1 << 20
-#: Bodies are parsed before anybody is asked who they are: of strangers and users little is taken. A name and a password
-#: of full length, written as escapes, have 13 kB.
+#: Bodies are parsed before callers are authenticated, so strangers and users may send little. A name and a password of
+#: full length, written as escapes, have 13 kB.
 _MAX_PUBLIC_BODY_BYTES = 16 << 10
 
 _LOOKING = ("GET", "HEAD")
@@ -42,8 +42,8 @@ _Bearer = HTTPAuthorizationCredentials | None
 NameInPath = Annotated[str, Path(pattern=NAME_PATTERN)]
 
 
-# What all routes depend on is asynchronous, though it awaits nothing: FastAPI would send a plain function to a thread,
-# and back, with every request.
+# Dependencies of all routes are asynchronous, though they await nothing: FastAPI would run a plain function in a thread
+# with every request.
 
 
 async def node_of(request: Request) -> CoordinatorNode:
@@ -56,7 +56,7 @@ Node = Annotated[CoordinatorNode, Depends(node_of)]
 
 
 def max_body_bytes(settings: CoordinatorSettings) -> Callable[[Scope], int]:
-    """How large a request may be, by who asks for what."""
+    """How large a request may be, by route and caller."""
 
     def of(scope: Scope) -> int:
         scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
@@ -77,7 +77,7 @@ class Role(StrEnum):
 
 
 async def role_of(node: Node, bearer: Annotated[_Bearer, Depends(_operator_scheme)]) -> Role | None:
-    # Headers arrive as Latin-1, whatever they were.
+    # Headers arrive decoded as Latin-1, whatever their encoding.
     return _role(node.settings, bearer.credentials.encode("latin-1", "replace") if bearer else b"")
 
 
@@ -104,7 +104,7 @@ IsOperator = Annotated[bool, Depends(is_operator)]
 
 
 async def operator_only(role: GivenRole, request: Request) -> Role:
-    """For operators; who may only look, may look here too."""
+    """For operators; viewers may read here."""
     if role is None:
         raise Unauthorised("give the coordinator's API token as a bearer token")
     if role is Role.BROKER:
@@ -127,7 +127,7 @@ async def own_name_only(
     role: Annotated[Role, Depends(broker_only)],
     identity: Annotated[str, Header(alias=IDENTITY_HEADER, description="The secret of the broker's data folder")] = "",
 ) -> None:
-    """All brokers show the same token, so each shows besides that the name is its own."""
+    """All brokers show the same token, so each also has to show that the name is its own."""
     if role is Role.BROKER:
         check_identity(name, node.state.broker(name, node.now_s()).record.holder, identity)
 

@@ -78,21 +78,21 @@ class Stopped(BaseModel):
 
 @router.post("/plans/{plan}/execution", response_model=Begun)
 async def execute(plan: NameInPath, body: ExecutionRequest, node: Node) -> Response:
-    """Carry out a plan; refused if what it was made from has changed since, or another one is being carried out."""
+    """Carry out a plan; refused if the network has changed since, or another plan is being carried out."""
     run = await node.balancer.execute(plan, body.by, body.reason)
     return reply({"plan": run.plan, "moves": run.moves})
 
 
 @router.delete("/plans/{plan}/execution", response_model=Stopped)
 async def stop(plan: NameInPath, node: Node, by: Annotated[str, Query(max_length=64)] = "operator") -> Response:
-    """Begin no more moves of this plan. Who has been told to move, moves."""
+    """Begin no more moves of this plan. Moves that are under way go on."""
     await node.balancer.stop(plan, by)
     return reply({"plan": plan})
 
 
 @router.get("/plans/{plan}/execution", response_model=RunDetails)
 async def show(plan: NameInPath, node: Node, moves: ShownMoves = 100) -> Response:
-    """How far a plan is."""
+    """The progress of a plan."""
     stored, steps = await asyncio.to_thread(node.plans.run, plan, moves)
     names = ("subscriber", "source", "destination", "load", "reason", "step", "outcome")
     return reply({**_described(stored), "steps": [{name: getattr(one, name) for name in names} for one in steps]})
@@ -100,7 +100,7 @@ async def show(plan: NameInPath, node: Node, moves: ShownMoves = 100) -> Respons
 
 @router.get("/executions", response_model=RunsAnswer)
 async def list_executions(node: Node, limit: Limit = 100) -> Response:
-    """Plans that are carried out or were, newest first."""
+    """Plans that are being carried out or were, newest first."""
     runs = await asyncio.to_thread(node.plans.runs, limit)
     return reply({"executions": [_described(one) for one in runs]})
 

@@ -34,13 +34,13 @@ class RotationAnswer(BaseModel):
 
 @router.get("", response_model=KeysAnswer)
 async def list_keys(node: Node) -> Response:
-    """The keys that are believed."""
+    """The keys that tokens may be signed with."""
     return reply({"keys": [key_id(one) for one in node.keys.public_keys()]})
 
 
 @router.post("/rotate", response_model=RotationAnswer)
 async def rotate(body: RotationRequest, node: Node) -> Response:
-    """Have a new key sign. Brokers are told of it first; tokens of the old one stay good for as long as they live."""
+    """Begin to sign with a new key. Brokers learn of it first; tokens of the old one stay valid until they expire."""
     done = await asyncio.to_thread(node.keys.drop_old if body.drop_old else node.keys.rotate)
     await node.audit(Audit(body.by, "key", done.key, {"drop_old": body.drop_old}))
     return reply(done)

@@ -37,7 +37,7 @@ async def health() -> Response:
 
 @router.get("/v1/status", response_model=StatusAnswer, dependencies=_operator)
 async def status(node: Node) -> Response:
-    """How the network is, in short."""
+    """The state of the network, in short."""
     states = node.broker_states()
     return reply(
         {

@@ -1,4 +1,4 @@
-"""Routes for plans: what could be moved, and what it would bring."""
+"""Routes for plans: possible moves, and the loads they would lead to."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PlansAnswer(BaseModel):
 
 @router.post("", response_model=PlanAnswer)
 async def make(body: PlanRequest, node: Node, moves: ShownMoves = 100) -> Response:
-    """Make a plan from how things are now. Nothing is moved."""
+    """Make a plan for the network as it is now. Nothing is moved."""
     return reply(_described(await node.balancer.plan(body), moves))
 
 

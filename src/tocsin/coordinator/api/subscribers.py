@@ -1,4 +1,4 @@
-"""Routes for subscribers: where to connect, and what is kept for whom."""
+"""Routes for subscribers: where to connect, and their sessions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PolicyAnswer(BaseModel):
 
 @router.post("/placements", response_model=Placement, tags=["subscribers"])
 async def place(body: PlacementRequest, user: User, node: Node) -> Response:
-    """The broker to connect to. A device that was at one before gets the same, while that takes it."""
+    """The broker to connect to. A device that was at a broker before gets the same one, as long as that takes it."""
     event = PlacementAsked(node.now_s(), user.user, body.device or "", body.location, frozenset(body.avoid))
     placed = (await node.ask(event, AnswerPlacement)).placed
     node.metrics.placed(placed.reason)
@@ -59,7 +59,7 @@ async def list_subscribers(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     broker: Annotated[str, Query(max_length=64, description="Only those whose sessions this one keeps")] = "",
 ) -> Response:
-    """Whom a session is kept for, by name, a page at a time."""
+    """The subscribers that have a session, by name, a page at a time."""
     found = sorted(
         one.subscriber
         for one in node.state.sessions()
@@ -85,7 +85,7 @@ async def list_subscribers(
 
 @router.get("/subscribers/{user}/{device}", response_model=Session, tags=["subscribers"], dependencies=_operator)
 async def show_session(user: NameInPath, device: NameInPath, node: Node) -> Response:
-    """What is kept for a subscriber, so that another broker can carry it on."""
+    """A subscriber's session, with all that another broker needs to carry it on."""
     session = node.state.session(f"{user}/{device}")
     if session is None:
         raise NotFound(f"nothing is kept for {user}/{device}")
@@ -100,6 +100,6 @@ async def show_policy(node: Node) -> Response:
 
 @router.put("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=_operator)
 async def choose_policy(body: PolicyRequest, node: Node) -> Response:
-    """Place newcomers another way from now on; remembered over restarts."""
+    """Place newcomers by another policy from now on; remembered over restarts."""
     await node.happened(PolicyChosen(body.policy, body.by))
     return reply({"policy": node.state.policy, "policies": node.state.policies})

@@ -73,7 +73,7 @@ class ForgottenAnswer(BaseModel):
 
 @router.post("/users", status_code=201, response_model=TokenAnswer)
 async def register(body: Registration, request: Request, node: Node, is_operator: IsOperator) -> Response:
-    """Register a user, who is given a token. Open to all if `open_registration` is set, else for operators."""
+    """Register a user, and return a token. Open to all if `open_registration` is set, else for operators."""
     if not is_operator and not node.settings.open_registration:
         raise Unauthorised("only operators register users here; ask one of them")
     if not is_operator and body.permission:
@@ -85,13 +85,13 @@ async def register(body: Registration, request: Request, node: Node, is_operator
 
 @router.post("/tokens", response_model=TokenAnswer)
 async def log_in(body: Credentials, request: Request, node: Node) -> Response:
-    """A new token for name and password. After ten failures within a minute from one address, it has to wait."""
+    """A new token for name and password. After ten failures within a minute from one address, that has to wait."""
     return _issued(await node.users.log_in(body.name, body.password, _address(request)), 200)
 
 
 @router.post("/users/{name}/tokens", response_model=TokenAnswer, dependencies=_operator)
 async def issue(name: NameInPath, node: Node) -> Response:
-    """A new token for a user, whom the operator vouches for: an application that has logged them in itself."""
+    """A new token for a user whom the operator vouches for, such as an application that has logged them in itself."""
     return _issued(await node.users.issue(name), 200)
 
 
@@ -120,7 +120,7 @@ async def list_users(
 
 @router.delete("/users/{name}", response_model=RemovedUser, dependencies=_operator)
 async def remove_user(name: NameInPath, node: Node) -> Response:
-    """Remove a user. Their tokens become void, and what they had subscribed to is forgotten."""
+    """Remove a user. Their tokens become void, and their subscriptions are forgotten."""
     await node.users.remove(name)
     await node.happened(UserRemoved(name))
     return reply({"user": name})
@@ -128,14 +128,14 @@ async def remove_user(name: NameInPath, node: Node) -> Response:
 
 @router.post("/users/{name}/revoke", response_model=RevokedAnswer, dependencies=_operator)
 async def revoke(name: NameInPath, node: Node) -> Response:
-    """Make all tokens of a user void that were issued up to now. Brokers learn of it with their next heartbeat."""
+    """Make all tokens of a user that were issued up to now void. Brokers learn of it with their next heartbeat."""
     return reply({"user": name, "void_before_us": await node.users.revoke(name)})
 
 
 @router.post("/forget", response_model=ForgottenAnswer, dependencies=_operator)
 async def forget(body: Person, node: Node) -> Response:
-    """Forget a person: the user, if there is one, and whatever names them, here and at every broker. Returns when that
-    is done. It is no error if nothing was there."""
+    """Forget a person: the user, if there is one, and all data that names them, here and at every broker. Returns when
+    that is done. It is no error if there was nothing to forget."""
     forgotten = await node.forget(body.name, body.by, body.wait_s)
     return reply(
         {
@@ -153,5 +153,5 @@ def _address(request: Request) -> str:
 
 def _issued(issued: Issued, status: int) -> Response:
     body = {"user": issued.user, "token": issued.token, "expires_at_us": issued.expires_at_us}
-    # A token is for who asked for it, and for no cache on the way.
+    # No cache on the way may keep a token.
     return reply(body, status, {"Cache-Control": "no-store"})

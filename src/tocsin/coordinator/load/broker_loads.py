@@ -1,8 +1,8 @@
-"""Loads: sessions become what each broker carries, and that becomes a view that policies decide on (pure).
+"""The load of each broker, from its sessions, and the view of it that policies decide on (pure).
 
 With data rates λ of backend subscriptions, a broker's incoming load is the sum of λ over the distinct ones it holds,
-its outgoing load the sum over the holds of its connected subscribers. Both are kept up to date session by session; when
-rates change, they are counted anew.
+its outgoing load the sum over the holds of its connected subscribers. Each change of a session updates both; when rates
+change, they are summed anew.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NOTHING: Mapping[KeyText, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Carried:
-    """What one broker carries. `version` is that of the rates which the sums were made with."""
+    """The load of one broker. `version` is that of the rates which the sums were made with."""
 
     held: dict[KeyText, int] = field(default_factory=dict)
-    #: Those among the holders who are connected.
+    #: Only the connected holders.
     sent: dict[KeyText, int] = field(default_factory=dict)
     subscribers: int = 0
     incoming: float = 0.0
@@ -33,8 +33,8 @@ class _Carried:
 
 
 class Loads:
-    """Loads and numbers of subscribers by broker, kept current as sessions change. The rates of what nobody holds any
-    more are forgotten."""
+    """Loads and numbers of subscribers by broker, kept current as sessions change. The rates of subscriptions that
+    nobody holds any more are forgotten."""
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
@@ -43,10 +43,10 @@ class Loads:
         self._fetched_by: dict[KeyText, int] = {}
 
     def replace(self, before: SessionRecord | None, after: SessionRecord | None) -> None:
-        """A session is not `before` any more but `after`; None: it was not, or is no more."""
+        """A session has changed from `before` to `after`; None: it did not exist, or has ended."""
         if before is not None and after is not None and _weighs_the_same(before, after):
             return
-        # First the new, then the old: what both hold is never held by nobody in between.
+        # The new holds are added before the old ones are removed, so that those in both keep a holder throughout.
         if after is not None and after.owner:
             self._add(after)
         if before is not None and before.owner:
@@ -66,7 +66,7 @@ class Loads:
 
     @property
     def owners(self) -> Collection[str]:
-        """Brokers that keep sessions, whether they are there or not."""
+        """Brokers that keep sessions, also brokers that are gone."""
         return self._carried.keys()
 
     @property
@@ -74,7 +74,7 @@ class Loads:
         return sum(one.subscribers for one in self._carried.values())
 
     def _current(self, broker: str) -> _Carried | None:
-        """What the broker carries, with the rates of now. The sums are counted anew only when they are asked for."""
+        """The broker's load, with the current rates. The sums are counted anew only when somebody asks for them."""
         carried = self._carried.get(broker)
         if carried is not None and carried.version != self._rates.version:
             carried.incoming = self._rates.sum_of(carried.held)
@@ -111,7 +111,7 @@ class Loads:
                 carried.outgoing -= rate
         carried.subscribers -= 1
         if not carried.subscribers:
-            # Nothing is left, nor anything left over by rounding.
+            # The sums start again at zero, without rounding errors.
             del self._carried[session.owner]
 
 
@@ -125,7 +125,7 @@ def _weighs_the_same(before: SessionRecord, after: SessionRecord) -> bool:
 
 
 def _is_last(counts: dict[KeyText, int], key: KeyText) -> bool:
-    """Count one less; whether that was the last."""
+    """Subtract one from the count; returns whether that was the last."""
     counts[key] -= 1
     if counts[key]:
         return False

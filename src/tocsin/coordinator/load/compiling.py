@@ -1,4 +1,4 @@
-"""Makes a plan with every policy, so that their loops are compiled before somebody waits for a plan."""
+"""Makes a plan with every policy, so that their loops are compiled before anybody waits for a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin.coordinator.registry.records import SessionRecord, SessionSubscripti
 from tocsin.errors import InvalidValue
 from tocsin.protocol.subscription_keys import KeyText
 
-#: Uneven enough for every policy to move somebody: the first broker has half of all.
+#: Uneven enough for every policy to move somebody: the first broker has half of the subscribers.
 _BROKERS = ("a", "a", "b", "c")
 _SUBSCRIBERS = 100
 _KEYS = 20
@@ -23,17 +23,17 @@ _GOAL = Goal(cov_at_most=0.02)
 
 
 def compile_loops() -> None:
-    """A loop is compiled for the types that it is first called with, and kept on disk, once for a machine."""
+    """A loop is compiled for the types of its first call and kept on disk, once for a machine."""
     view = _small_assignment()
     make_plan(view, Stage.EVACUATION, "", evacuate(view))
     for stage, policies in ((Stage.MIGRATION, MIGRATIONS), (Stage.SHUFFLE, SHUFFLES)):
         for name, policy in policies.items():
-            with suppress(InvalidValue):  # One whose extra is not installed.
+            with suppress(InvalidValue):  # The policy's extra is not installed.
                 make_plan(view, stage, name, policy(view, _GOAL))
 
 
 def _small_assignment() -> AssignmentView:
-    """Made as the coordinator makes its own."""
+    """Made in the same way as the coordinator's own views."""
     sessions = []
     for number in range(_SUBSCRIBERS):
         keys = {number % _KEYS, number * 7 % _KEYS, number**2 % _KEYS}

@@ -1,4 +1,4 @@
-"""When to do something about the load, and what: the stages (pure).
+"""Decides when a stage of balancing is due, and which one (pure).
 
 Rules:
 
@@ -6,9 +6,9 @@ Rules:
 2.  Stage 3, shuffle, if the scores' cov is above `gamma` and their mean above `theta`; if that leaves cov above
     `alpha`, migration goes on from there, in the same plan.
 3.  Stage 2, migration, if cov is above `alpha` and the mean above `beta`, or if a broker idles.
-4.  One look is no evidence: a stage is due only once it was so for several looks in a row.
+4.  One look is no evidence: a stage is due only if several looks in a row find it so.
 5.  After a plan has been carried out, figures need time to settle; nothing is planned until then.
-6.  Whoever was moved rests: no plan moves them again for a while.
+6.  A subscriber that was moved rests: no plan moves it again for a while.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tocsin.balancing.proposal import BalancingPolicy, Goal, then
 from tocsin.coordinator.load.plan import Plan, make_plan
 from tocsin.coordinator.load.stages import Stage, StageSettings
 
-#: Who fills an idle broker: the others look for what is shared, and with an idle broker nothing is.
+#: The policy that fills an idle broker: the others look for shared subscriptions, and an idle broker shares none.
 _FILLS_IDLE = "ldm"
 #: Nobody is moved to lower the highest score by less than this share of it.
 _NOT_WORTH_MOVING = 0.002
@@ -39,7 +39,7 @@ class Verdict:
 
 
 class StageController:
-    """`look` at how the brokers stand, `plan` if it says so, and tell it what was `begun`."""
+    """Callers `look` at the brokers' scores, `plan` if a stage is due, and report which plan was `begun`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class StageController:
         self._migration_hits = 0
         self._shuffle_hits = 0
         self._settled_at_s = float("-inf")
-        #: Until when those who were moved rest, in the order of time.
+        #: Until when moved subscribers rest, in the order of time.
         self._resting: dict[str, float] = {}
 
     def look(self, now_s: float, balance: Balance) -> Verdict:
@@ -85,7 +85,7 @@ class StageController:
         return Verdict(None, f"cov {cov:.3f}: waiting to see it again")
 
     def resting(self, now_s: float) -> frozenset[str]:
-        """Who was moved too short a while ago to be moved again."""
+        """The subscribers that were moved too recently to be moved again."""
         for subscriber, until_s in list(self._resting.items()):
             if until_s > now_s:
                 break

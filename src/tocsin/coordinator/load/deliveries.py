@@ -1,7 +1,7 @@
 """How fast notifications are, and how often brokers' caches help, over the last minute (pure).
 
-Brokers tell with each heartbeat what they have counted since the one before. Counts lie in slots of a second; what is a
-minute old gives its slot to what is new.
+Each heartbeat of a broker has its counts since the one before. Counts lie in slots of a second; a slot is reused after
+a minute.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from tocsin.model.latencies import BUCKETS, percentile_s
 
-#: How far back can be asked.
+#: How many seconds are kept.
 SLOTS = 60
-#: Beside the latencies: hits and misses.
+#: Hits and misses, which follow the latencies.
 _HITS, _MISSES = BUCKETS, BUCKETS + 1
 
 _Counts = NDArray[np.int64]
@@ -67,7 +67,7 @@ class DeliveryCounts:
         return Deliveries.of(total)
 
     def _advanced(self, broker: str, second: int) -> _Counts:
-        """The broker's slots; those of seconds that have passed since it was last looked at are empty."""
+        """The broker's slots; those of the seconds since the last call are emptied."""
         slots = self._slots.get(broker)
         if slots is None:
             slots = self._slots[broker] = np.zeros((SLOTS, BUCKETS + 2), np.int64)

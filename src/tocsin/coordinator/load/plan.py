@@ -1,6 +1,6 @@
-"""Plans: who is to move where and why, and what it would bring (pure).
+"""Plans: which subscribers move where and why, and the loads that result (pure).
 
-`verify` shares no code with the policies: it counts every load anew, the slow and plain way.
+`verify` shares no code with the policies: it counts every load anew, in a slow and plain way.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Plan:
     before: Balance
     after: Balance
     lower_bound: float
-    #: Subscribers to move, ascending, with where each goes and what it is sent.
+    #: Subscribers to move, ascending, with each one's destination and the load that it is sent.
     movers: NDArray[np.int64]
     destinations: Numbers
     mover_loads: Floats
@@ -95,7 +95,7 @@ def make_plan(view: AssignmentView, stage: Stage, policy: str, proposal: Proposa
 
 
 def changed_since(plan: Plan, view: AssignmentView) -> list[str]:
-    """What a plan took for granted that is not so any more, in words. Rates may differ a little: they always do."""
+    """The plan's assumptions that no longer hold, in words. Small changes of rates don't count: they always change."""
     old = plan.view
     networks = [dict(zip(one.brokers, zip(one.capacities, one.takes, strict=True), strict=True)) for one in (old, view)]
     if networks[0] != networks[1]:
@@ -119,10 +119,10 @@ def _held(view: AssignmentView, subscriber: int) -> set[str]:
 
 
 def verify(view: AssignmentView, plan: Plan) -> list[str]:
-    """What is wrong with a plan for this view, in words; nothing if it may be carried out.
+    """What is wrong with a plan for this view, in words; empty if it may be carried out.
 
-    Moves disturb people, so they have to be good for something: no plan may leave the most loaded broker with more than
-    there was before. Only where a broker has to be emptied, the others take what comes.
+    Moves disturb subscribers, so they must have a use: no plan may raise the highest score. Only if a broker has to be
+    emptied, others may end above it.
     """
     faults: list[str] = []
     if plan.brokers != view.brokers:
@@ -168,7 +168,7 @@ def verify(view: AssignmentView, plan: Plan) -> list[str]:
 
 
 def _loads(view: AssignmentView, owners: NDArray[np.int64]) -> Floats:
-    """A broker fetches each subscription that one of its subscribers holds, and sends it to all who are connected."""
+    """A broker fetches each subscription that one of its subscribers holds, and sends it to all connected holders."""
     holders = np.repeat(np.arange(len(view.subscribers)), np.diff(view.offsets))
     fetched = np.unique(owners[holders] * max(1, len(view.subscriptions)) + view.holds)
     loads = np.zeros(len(view.brokers))
@@ -187,7 +187,7 @@ def _balance_faults(when: str, stated: Balance, loads: Floats) -> list[str]:
 
 
 def to_run(plan: Plan, plan_id: str, reason: str, by: str) -> tuple[PlanRun, list[MoveRecord]]:
-    """A plan as it is carried out; none of its moves has begun."""
+    """The plan as the execution takes it; none of its moves has begun."""
     moves = [
         MoveRecord(plan_id, number, move.subscriber, move.source, move.destination, move.load, move.reason)
         for number, move in enumerate(plan.moves())

@@ -15,10 +15,10 @@ _FIRST_ROOM = 1024
 
 
 class Reporters:
-    """Several brokers fetch the same results and tell of them; of each subscription's, one is listened to.
+    """Several brokers fetch and report the same results; for each subscription, only one broker's reports count.
 
-    It is the one that was heard first, until it has told nothing for `patience_s`: by then the others have told of the
-    same results too, and whoever tells next tells of new ones.
+    It is the broker that reported first, until it has not reported for `patience_s`: by then the others have reported
+    the same results too, and the next report is about new ones.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -33,17 +33,17 @@ class Reporters:
         return True
 
     def forget(self, now_s: float, after_s: float) -> None:
-        """Those of whom nothing has been told for so long."""
+        """Forget subscriptions that no broker has reported for `after_s`."""
         for subscription in [one for one, (_, heard_s) in self._heard.items() if now_s - heard_s > after_s]:
             del self._heard[subscription]
 
 
 class Rates:
-    """What has been observed is folded in, bucket by bucket; `version` changes whenever a rate may have changed.
+    """Adds observations bucket by bucket; `version` changes whenever a rate may have changed.
 
     The window should be a multiple of the channels' periods: then their rates do not ripple. Less than a window says
-    nothing about one that brings something now and then; until it has been observed for as long, it weighs as much as
-    the others on average, and 1 if there are no others.
+    nothing about a subscription that has results now and then. Until it has been observed for a whole window, its rate
+    is the average of the others, or 1 if there are no others.
     """
 
     def __init__(self, window_s: float = 60.0, bucket_s: float = 5.0) -> None:
@@ -72,12 +72,12 @@ class Rates:
         return sum([rate_of.get(one, usual) for one in subscriptions])
 
     def weighed(self, counts: Mapping[KeyText, int]) -> float:
-        """The sum over all of them, each so many times."""
+        """The sum of the rates, each times its count."""
         rate_of, usual = self._rate_of, self._usual
         return sum([count * rate_of.get(one, usual) for one, count in counts.items()])
 
     def observe(self, subscription: KeyText, size_bytes: float) -> None:
-        """So much has come for it, since the last `advance`."""
+        """So many bytes have come for the subscription since the last `advance`."""
         number = self._number_of.get(subscription)
         if number is None:
             number = self._take(subscription)
@@ -91,14 +91,14 @@ class Rates:
                 self.version += 1
 
     def advance(self, now_s: float) -> bool:
-        """Fold in what was observed, if a bucket is over, and say so; call it at least once per bucket."""
+        """Add the observations if a bucket is over; returns whether one is. Call it at least once per bucket."""
         bucket = int(now_s // self._bucket_s)
         if self._bucket is None:
             self._bucket = bucket
         passed = bucket - self._bucket
         if passed <= 0:
             return False
-        # What was observed belongs evenly to the buckets that are over; they take the places of the oldest.
+        # The observations are spread evenly over the buckets that are over; these replace the oldest.
         for step in range(1, min(passed, self._buckets) + 1):
             self._bytes[(bucket - step) % self._buckets] = self._pending / passed
         self._pending[:] = 0

@@ -1,4 +1,4 @@
-"""Plans that operators ask for: what could be moved, and what it would bring. Making one changes nothing (pure)."""
+"""Plans that operators ask for: possible moves, and the loads that result. Making one changes nothing (pure)."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ class Planning:
         return self._policies
 
     def wish(self, stage: Stage, policy: str, goal: Goal, reason: str = "") -> Wish:
-        """Without a policy, the usual one."""
+        """Without a policy, the stage's default is used."""
         name = policy or _USUAL[stage]
         policy_named(stage, name, self._policies[stage])
         return Wish(stage, name, goal, reason)
 
     def propose(self, view: AssignmentView, wish: Wish) -> Plan:
-        """Touches nothing of its own, so it may take its time in a thread."""
+        """Changes no state, so it may run in a thread for long."""
         try:
             proposal = self._policies[wish.stage][wish.policy](view, wish.goal)
         except TocsinError:
             raise
         except Exception as exc:
-            # A stranger's, most likely: whoever asked for the plan should hear what went wrong in it.
+            # Most likely a plugin's policy: the operator who asked for the plan should see its error.
             raise InvalidValue(f"policy {wish.policy} failed: {type(exc).__name__}: {exc}") from exc
         plan = make_plan(view, wish.stage, wish.policy, proposal)
         if faults := self._check(view, plan):

@@ -11,8 +11,8 @@ import msgspec
 
 
 class Stage(StrEnum):
-    """What load is evened out by, from the gentlest on; placement needs no plan. Evacuation is no part of balancing: it
-    empties brokers that are leaving or dead."""
+    """The stages, from the gentlest on; placement needs no plan. Evacuation is no part of balancing: it empties brokers
+    that are leaving or dead."""
 
     MIGRATION = "migration"
     SHUFFLE = "shuffle"
@@ -21,8 +21,8 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """The papers' thresholds, and what keeps the stages from doing too much. `beta` and `theta` are bytes per second
-    per unit of capacity. No name for a stage's policy: that stage is off."""
+    """The papers' thresholds, and limits that keep the stages from doing too much. `beta` and `theta` are bytes per
+    second per unit of capacity. A stage whose policy is empty is off."""
 
     alpha: float = 0.15
     beta: float = 0.0
@@ -40,11 +40,11 @@ class StageSettings:
 
 @dataclass(frozen=True, slots=True)
 class BalancingSettings:
-    """What operators can change while everything runs. They see the stages' settings and these as one list."""
+    """Settings that operators can change at run time. Operators see the stages' settings and these as one list."""
 
     automatic: bool = False
     every_s: float = 5.0
-    #: A broker that is dead for this long is emptied.
+    #: A broker that has been dead for this long is emptied.
     evacuate_after_s: float = 30.0
     stages: StageSettings = field(default_factory=StageSettings)
 
@@ -54,7 +54,7 @@ class BalancingSettings:
         return {**own, **stages}
 
     def changed(self, changes: Mapping[str, Any]) -> BalancingSettings:
-        """With some of the list's values changed."""
+        """A copy with some of the list's values changed."""
         of_stages = {name: value for name, value in changes.items() if hasattr(self.stages, name)}
         own = {name: value for name, value in changes.items() if name not in of_stages}
         return replace(self, **own, stages=replace(self.stages, **of_stages))
@@ -64,5 +64,5 @@ class BalancingSettings:
 
     @staticmethod
     def of_text(text: str) -> BalancingSettings:
-        """The usual ones from nothing."""
+        """Reads settings; an empty text gives the defaults."""
         return msgspec.json.decode(text, type=BalancingSettings) if text else BalancingSettings()

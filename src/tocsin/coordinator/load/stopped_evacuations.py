@@ -1,7 +1,7 @@
-"""Which brokers are not to be emptied, because an operator has stopped that (pure).
+"""Brokers that are not to be emptied, because an operator has stopped their evacuation (pure).
 
-It stays stopped over restarts, until the operator wants the broker drained or removed once more, or the broker is back
-and need not be emptied any longer.
+It stays stopped over restarts, until the operator drains or removes the broker once more, or the broker is back and
+need not be emptied any longer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tocsin.coordinator.registry.instructions import StoreStoppedEvacuations
 
 
 class StoppedEvacuations:
-    """What changes it returns what is to be stored, if it does change anything."""
+    """`stop` and `allow` return what is to be stored, if they change anything."""
 
     def __init__(self, brokers: Iterable[str] = ()) -> None:
         self._brokers = frozenset(brokers)

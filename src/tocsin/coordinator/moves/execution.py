@@ -1,9 +1,9 @@
 """Carrying plans out: many moves at a time, within limits, over any number of crashes (pure).
 
-Moves wait in queues, one for each pair of brokers. So many are under way at a time, and begin each second, for each
-source and each destination. What is under way is told to brokers with the answers to their heartbeats, and again after
-a while if nothing came of it: to be told twice does no harm. Every step is returned, to be written down; whoever begins
-from what was written goes on from there.
+Moves wait in queues, one for each pair of brokers. For each source and each destination, the number of moves under way
+and the number that begin each second are limited. Brokers get orders for moves with the answers to their heartbeats,
+and again after a while if nothing came of them: an order that comes twice does no harm. Every step is returned, to be
+stored; after a crash, execution goes on from the stored steps.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tocsin.model.people import FORGOTTEN
 from tocsin.model.token_bucket import TokenBucket
 
 _BY_PLAN = "plan"
-#: The action of an audit entry that a plan made for each who was to move; no caller can have it in an entry of theirs.
+#: The action of the audit entry that a plan makes for each of its moves; callers can't make entries with it.
 MOVE = "move"
 #: If nothing came of an order for this long, it is given again.
 _REPEAT_AFTER_S = 2.0
-#: A hundred brokers have thousands of pairs; to look at all of them with every heartbeat would be most of the work.
+#: A hundred brokers have thousands of pairs; looking at all of them with every heartbeat would be most of the work.
 _BEGIN_EVERY_S = 0.1
-#: What could have begun while nothing did may be made up for, up to this many seconds.
+#: After a pause, the moves that could have begun meanwhile may begin at once, up to this many seconds' worth.
 _BURST_S = 1.0
 
 
@@ -40,7 +40,7 @@ class MoveLimits:
 
 
 class RegistryFacts(Protocol):
-    """What moves need to know of brokers and sessions."""
+    """The facts of brokers and sessions that moves depend on."""
 
     def session(self, subscriber: str) -> SessionRecord | None: ...
     def takes(self, broker: str) -> bool:
@@ -48,7 +48,7 @@ class RegistryFacts(Protocol):
         ...
 
     def is_current(self, broker: str) -> bool:
-        """Whether it has reported since we began: before that, its people may have come or subscribed unknown to us."""
+        """Whether it has reported since the coordinator began: until then, its sessions may have changed unnoticed."""
         ...
 
     def is_dead(self, broker: str) -> bool:
@@ -58,8 +58,7 @@ class RegistryFacts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a broker is told to do: hold what these are subscribed to; claim what is kept for these; send these to a
-    broker."""
+    """A broker's orders: `prepare` for these subscribers; `adopt` the sessions of these; `move` these to a broker."""
 
     prepare: tuple[str, ...] = ()
     adopt: tuple[str, ...] = ()
@@ -77,7 +76,7 @@ class _UnderWay:
 
 @dataclass(slots=True)
 class _Traffic:
-    """What goes on at one broker, as a source or as a destination."""
+    """The moves of one broker, as a source or as a destination."""
 
     allowed: TokenBucket
     in_flight: int = 0
@@ -85,14 +84,13 @@ class _Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What has changed: moves to be written down, with how long they took if they were under way, and plans that have
-    ended."""
+    """Changes: moves to be stored, with how long they took if they were under way, and plans that have ended."""
 
     moves: list[tuple[MoveRecord, float]] = field(default_factory=list)
     ended: list[PlanRun] = field(default_factory=list)
 
     def instructions(self) -> list[Instruction]:
-        """Every step is written down, and who wanted it."""
+        """Instructions to store every step, with who wanted it."""
         done: list[Instruction] = []
         for move, took_s in self.moves:
             done.append(StoreMove(move))
@@ -118,7 +116,7 @@ class Execution:
     def __init__(
         self, now_s: float, limits: MoveLimits, runs: Iterable[PlanRun] = (), moves: Iterable[MoveRecord] = ()
     ) -> None:
-        """`runs` and `moves` are those that had not ended."""
+        """`runs` and `moves` are the stored ones that had not ended."""
         self._limits = limits
         self._runs = {run.plan: run for run in runs}
         self._queues: dict[tuple[str, str], deque[MoveRecord]] = {}
@@ -154,7 +152,7 @@ class Execution:
         return self._reserved.get(broker, 0.0)
 
     def destination_of(self, subscriber: str) -> str | None:
-        """Where a subscriber has been told to go."""
+        """The broker that a subscriber has been told to go to."""
         move = self._under_way.get(subscriber)
         if move is None or move.record.step is Step.PREPARING:
             return None
@@ -183,7 +181,7 @@ class Execution:
         ]
 
     def stop(self, plan: str) -> Progress:
-        """Begin no more moves. Who has been told to move goes on."""
+        """Begin no more moves. Subscribers that have been told to move still do."""
         run = self._runs.get(plan)
         if run is None:
             raise NotFound(f"{plan} is not being carried out")
@@ -200,7 +198,7 @@ class Execution:
         return progress
 
     def forget(self, user: str) -> Progress:
-        """End the moves of a user whose name must not be kept: what is written down of them says nothing of it."""
+        """End the moves of a user whose name must not be kept: stored moves and audit entries don't have it."""
         progress = Progress()
         for under_way in [one for one in self._under_way.values() if user_of(one.record.subscriber) == user]:
             self._remove(under_way)
@@ -224,7 +222,7 @@ class Execution:
                 move.is_prepared = True
 
     def advance(self, now_s: float, network: RegistryFacts, broker: str | None = None) -> Progress:
-        """Let moves take their next steps, those of one broker or all, and others begin."""
+        """Let moves of one broker, or of all, take their next steps, and let others begin."""
         progress = Progress()
         moves = self._under_way if broker is None else self._at.get(broker, {})
         for move in list(moves.values()):
@@ -236,7 +234,7 @@ class Execution:
         return progress
 
     def orders(self, broker: str, now_s: float) -> Orders:
-        """What a broker is to be told now."""
+        """The orders that a broker should get now."""
         by_step: dict[Step, list[MoveRecord]] = {Step.PREPARING: [], Step.ADOPTING: [], Step.MOVING: []}
         for move in self._at.get(broker, {}).values():
             record = move.record
@@ -350,7 +348,7 @@ class Execution:
         self._destinations[record.destination].in_flight -= 1
         self._reserved[record.destination] -= record.load
         if record.destination not in self._at:
-            del self._reserved[record.destination]  # Nor is anything left over by rounding.
+            del self._reserved[record.destination]  # The sum starts again at zero, without rounding errors.
 
     def _end(self, move: MoveRecord, progress: Progress, took_s: float = 0.0) -> None:
         progress.moves.append((move, took_s))

@@ -1,15 +1,15 @@
 """One subscriber's move, step by step: a transition table (pure).
 
-Make before break: the destination holds everything the subscriber holds before the subscriber is told; the subscriber
-is at both brokers until the destination serves it; only then has the source lost it. Whatever fails on the way, it
-stays where it is: the owner of a session changes in one place only, when the destination claims it.
+Make before break: the destination holds all of the subscriber's subscriptions before the subscriber is told to move;
+the subscriber is at both brokers until the destination serves it; only then does the source lose it. If any step fails,
+the subscriber stays where it is: a session changes its owner at one point only, when the destination claims it.
 
-| step | what is being waited for | if it does not come |
+| step | waits until | if that does not happen |
 |---|---|---|
-| QUEUED | its turn | cancelled when the plan is stopped |
-| PREPARING | the destination holds all of its subscriptions | it was told nothing, and stays |
+| QUEUED | it is the move's turn | the move is cancelled when the plan is stopped |
+| PREPARING | the destination holds all of its subscriptions | the subscriber was told nothing, and stays |
 | MOVING | the subscriber is at the destination, which claims it | it stays: the client gives the new broker up |
-| ADOPTING | the destination claims what is kept for one who is away | it stays kept where it was |
+| ADOPTING | the destination claims the session of a subscriber that is away | the session stays with its owner |
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Step(StrEnum):
 
 
 class Fact(StrEnum):
-    """What a move can learn. The first of these that holds is what counts."""
+    """The facts that a move depends on. The first of these that holds counts."""
 
     #: The destination owns the session.
     ARRIVED = "arrived"
@@ -57,10 +57,11 @@ class Fact(StrEnum):
 
 
 _FINAL = frozenset({Step.DONE, Step.FAILED, Step.CANCELLED})
-#: A destination has to ask the cluster; a subscriber has to connect, and a bare one is closed after some patience.
+#: A destination has to ask the cluster. A subscriber has to connect; the source closes the connection of a client that
+#: does not go by itself, after a while.
 _TIMEOUTS_S = {Step.PREPARING: 15.0, Step.MOVING: 40.0, Step.ADOPTING: 20.0}
 
-#: What is not in it changes nothing: whoever has been told to move can't be untold, and either arrives or does not.
+#: Pairs that are missing change nothing: an order to move can't be taken back; the subscriber arrives, or does not.
 TRANSITIONS: dict[tuple[Step, Fact], Step] = {
     (Step.QUEUED, Fact.ARRIVED): Step.DONE,
     (Step.QUEUED, Fact.GONE): Step.CANCELLED,
@@ -104,8 +105,8 @@ def timeout_s(step: Step) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MoveRecord:
-    """A move of a plan, as the store has it. `load` is what the subscriber is sent, in bytes per second; `outcome`
-    says what ended it."""
+    """A move of a plan, as it is stored. `load` is what the subscriber is sent, in bytes per second; `outcome` says
+    what ended the move."""
 
     plan: str
     number: int
@@ -120,7 +121,7 @@ class MoveRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanRun:
-    """A plan that is being carried out, or was. `by` is who wanted it, `figures` what was expected of it, as JSON."""
+    """A plan that is being carried out, or was. `by` is who wanted it, `figures` the expected figures, as JSON."""
 
     plan: str
     stage: str

@@ -1,1 +1,1 @@
-"""Brokers and sessions: who is alive, who keeps whose session, and where new subscribers go (pure)."""
+"""Brokers and sessions: liveness of brokers, owners of sessions, and placement of new subscribers (pure)."""

@@ -1,4 +1,4 @@
-"""What happens to the coordinator. `now_s` is monotonic."""
+"""The events that the coordinator handles. `now_s` is monotonic."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class BrokerRegistered:
     url: str
     location: Location | None = None
     capacity: float = 1.0
-    #: The secret of its folder; empty for one that has none.
+    #: The secret of the broker's folder; empty if it has none.
     identity: str = ""
     start: str = ""
     now_us: int = 0
-    #: Of another folder's broker that fell silent.
+    #: Whether it may take over the name of another folder's broker that fell silent.
     takes_over: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedSession:
-    """A session as the broker that keeps it tells of it."""
+    """A session as its broker reports it."""
 
     subscriber: str
     generation: int
@@ -39,7 +39,7 @@ class ReportedSession:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a broker is doing, by its own measure."""
+    """A broker's traffic, as it measures it."""
 
     connections: int = 0
     bytes_in_per_s: float = 0
@@ -49,7 +49,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a broker has counted since its last heartbeat: latencies by bucket, and how its cache did."""
+    """A broker's counts since its last heartbeat: latencies by bucket, and hits and misses of its cache."""
 
     latencies: tuple[int, ...] = ()
     cache_hits: int = 0
@@ -58,8 +58,8 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
-    """`draining`: the broker itself is shutting down. `pulled_bytes`: what has come for subscriptions meanwhile.
-    `prepared`: it holds all that these hold, as it was told to. `locations`: where those are who have moved."""
+    """`draining`: the broker itself is shutting down. `pulled_bytes`: the bytes that came for subscriptions meanwhile.
+    `prepared`: it holds all subscriptions of these, as ordered. `locations`: the new locations of subscribers."""
 
     now_s: float
     broker: str
@@ -76,7 +76,7 @@ class HeartbeatReceived:
 
 @dataclass(frozen=True, slots=True)
 class SubscribersClaimed:
-    """A broker holds all that these subscribers hold, and will keep their sessions from now on."""
+    """A broker holds all subscriptions of these subscribers, and will keep their sessions from now on."""
 
     broker: str
     subscribers: tuple[str, ...]
@@ -85,7 +85,7 @@ class SubscribersClaimed:
 
 @dataclass(frozen=True, slots=True)
 class PlacementAsked:
-    """`device` is empty for one that has no name."""
+    """`device` is empty if it is nameless."""
 
     now_s: float
     user: str
@@ -147,14 +147,14 @@ class UserRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PersonForgotten:
-    """Nothing may be kept that names them: brokers are told by other means than by what is kept of sessions."""
+    """The coordinator may keep nothing that names them. Brokers learn of it in another way than by lost sessions."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """To be told several times within the silence that makes a broker dead: what was not watched is no silence."""
+    """Must come several times within the silence that makes a broker dead: only silence that was watched counts."""
 
     now_s: float
 

@@ -1,6 +1,6 @@
-"""What the coordinator's state wants done: things to store, answers to give, and news for the operator.
+"""The instructions that the coordinator's state returns: changes to store, answers to give, and notes for the log.
 
-An answer may be given only once everything to store is stored.
+An answer may be given only once all changes are stored.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StoreMove:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Who did what to whom or what, for good. `details` say why."""
+    """An entry of the audit log: who did what to whom or what. `details` say why."""
 
     who: str
     action: str
@@ -76,7 +76,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class MoveEnded:
-    """To be counted: how a move ended, and how long it was under way."""
+    """For the metrics: how a move ended, and how long it was under way."""
 
     step: Step
     took_s: float
@@ -84,7 +84,7 @@ class MoveEnded:
 
 @dataclass(frozen=True, slots=True)
 class AnswerBroker:
-    """To one that registered."""
+    """The answer to a registration."""
 
     state: BrokerState
     incarnation: int = 0
@@ -92,19 +92,19 @@ class AnswerBroker:
 
 @dataclass(frozen=True, slots=True)
 class BrokerOrders:
-    """What a broker is to do for plans. To be told twice does no harm."""
+    """A broker's orders for plans. An order that comes twice does no harm."""
 
-    #: Hold what these subscribers hold: they may be told to come.
+    #: Hold the subscriptions of these subscribers, who may be told to come.
     prepare: Mapping[str, tuple[KeyText, ...]] = field(default_factory=dict)
-    #: Claim what is kept for these, who are away.
+    #: Claim the sessions of these subscribers, who are away.
     adopt: tuple[str, ...] = ()
-    #: Send these to another broker.
+    #: Send these subscribers to another broker.
     move: Mapping[str, Placed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerHeartbeat:
-    """`lost`: what the broker no longer owns and should drop. It should be heard of again in `next_in_s`."""
+    """`lost`: sessions that the broker no longer owns and should drop. Its next heartbeat is due in `next_in_s`."""
 
     state: BrokerState
     lost: tuple[str, ...]
@@ -114,7 +114,7 @@ class AnswerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClaim:
-    """The sessions as their new owner has them: what their former owners report from now on is not believed."""
+    """The sessions as their new owner has them: reports of former owners don't count from now on."""
 
     sessions: Sequence[SessionRecord]
 
@@ -139,7 +139,7 @@ class AnswerPlacement:
 
 @dataclass(frozen=True, slots=True)
 class AnswerMoves:
-    """Subscribers that nobody can take are left out."""
+    """Subscribers that no broker can take are left out."""
 
     placements: Mapping[str, Placed]
 

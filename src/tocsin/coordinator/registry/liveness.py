@@ -1,7 +1,7 @@
-"""Who has fallen silent, and whether that means anything (pure).
+"""Which brokers have fallen silent, and which of them are dead (pure).
 
-Only silence that was watched counts: not the time before the start, nor while we were asleep ourselves. If too many
-would die at once, or soon after one another, nobody does: the fault is more likely here.
+Only silence that was watched counts: not the time before the start, nor while the coordinator itself was suspended. If
+too many brokers would die at once, or soon after one another, none does: the fault is more likely at the coordinator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tocsin.coordinator.registry.instructions import Instruction, Note, StoreBro
 from tocsin.coordinator.registry.records import BrokerRecord
 from tocsin.protocol.coordination import BrokerState
 
-#: Fewer brokers than this can well all fail by themselves.
+#: Fewer brokers than this may well all fail at once, so they make no mass outage.
 _MASS_MIN_BROKERS = 3
 
 
@@ -58,18 +58,18 @@ class Liveness:
         return self.silent_s(broker, now_s) >= self._dead_after_s / 2
 
     def suspect_at_s(self, broker: KnownBroker) -> float:
-        """When it will be suspect, if it is not heard of before."""
+        """When it will be suspect, if it sends no heartbeat before."""
         return max(broker.heard_s, self._watching_since_s) + self._dead_after_s / 2
 
     def look(self, brokers: Collection[KnownBroker], now_s: float) -> list[Instruction]:
-        """To be called several times within the silence that makes a broker dead."""
+        """Call it several times within the silence that makes a broker dead."""
         if now_s - self._looked_s > self._dead_after_s / 2:
             self._watching_since_s = now_s
         self._looked_s = now_s
         alive = [one for one in brokers if not one.record.dead]
         overdue = [one for one in alive if self.is_overdue(one, now_s)]
-        # Those who were dead before we started are no news; those almost overdue fell silent with the others, and those
-        # who died a moment ago may have been the first of them.
+        # Brokers that were dead before the start are no news. Those almost overdue fell silent with the others, and
+        # those that died a moment ago may have been the first of the same outage.
         fallen = [one for one in brokers if one.record.dead and now_s - one.died_s < self._dead_after_s]
         counted = [one for one in alive if not one.was_dead] + fallen
         suspect = [one for one in counted if self.is_suspect(one, now_s)]

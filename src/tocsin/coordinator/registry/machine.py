@@ -1,16 +1,16 @@
-"""The coordinator's machine: brokers and their states, and what follows for subscribers (pure).
+"""The coordinator's machine: the states of brokers, and their consequences for subscribers (pure).
 
 Rules:
 
-1.  A broker is in the mode that operators want (ACTIVE, CORDONED, DRAINING), or DEAD. DRAINING is also what a broker
-    says of itself when it shuts down; registering again ends that.
+1.  A broker is in the mode that operators want (ACTIVE, CORDONED, DRAINING), or DEAD. A broker that shuts down reports
+    itself as DRAINING; registering again ends that.
 2.  Silence makes a broker DEAD; `liveness.py` says when. The next heartbeat brings it back in its mode.
 3.  Plans are carried out with the answers to heartbeats; `moves/execution.py` says how.
-4.  Silence is never emptiness: a session stays with its owner, dead or removed, until another broker claims it.
+4.  A silent broker loses no sessions: a session stays with its owner, dead or removed, until another broker claims it.
     `sessions.py` keeps that rule.
-5.  A broker's name belongs to one data folder at a time, and its last registration is the one that counts:
-    `protocol/incarnations.py`. What older ones say changes nothing.
-6.  Newcomers go to ACTIVE brokers only; those who come back, to their own, if that is ACTIVE or CORDONED.
+5.  A broker's name belongs to one data folder at a time, and its last registration counts; see
+    `protocol/incarnations.py`. Calls of older ones change nothing.
+6.  Newcomers go to ACTIVE brokers only; returning subscribers go to their own, if that is ACTIVE or CORDONED.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.incarnations import check_caller, take_name
 
 _RETRY_AFTER_S = 1.0
-#: All brokers that fetch a result have told of it within so many heartbeats.
+#: All brokers that fetch a result have reported it within so many heartbeats.
 _REPORTING_HEARTBEATS = 3
 _REPORTERS_KEPT_S = 600.0
-#: How often a broker is heard of that takes part in moves.
+#: How often a broker that takes part in moves sends heartbeats.
 _BUSY_EVERY_S = 0.1
 
 
@@ -106,7 +106,8 @@ class BrokerReport:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What newcomers can choose from. It stays as it is while only placements happen, until somebody falls silent."""
+    """The brokers that newcomers may be placed at. It stays valid while only placements happen, until a broker falls
+    silent."""
 
     views: tuple[BrokerView, ...]
     until_s: float
@@ -114,7 +115,7 @@ class _Choice:
 
 
 class CoordinatorState:
-    """`handle` takes what happened and returns what is to be done. What is refused raises and changes nothing."""
+    """`handle` takes an event and returns instructions. An event that is refused raises and changes nothing."""
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class CoordinatorState:
         stopped_evacuations: Iterable[str] = (),
     ) -> None:
         self._limits = limits
-        #: Whoever learns how much comes for a subscription tells this.
+        #: Heartbeats report here how many bytes come for subscriptions.
         self.rates = rates if rates is not None else Rates()
         self._deliveries = DeliveryCounts()
         self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
@@ -173,7 +174,7 @@ class CoordinatorState:
         return self._report(self._known(name), now_s)
 
     def subscribers_of(self, broker: str) -> int:
-        """How many a broker keeps, also one that is gone."""
+        """How many subscribers' sessions a broker keeps, even if the broker is gone."""
         return self._sessions.loads.subscribers(broker)
 
     def session(self, subscriber: str) -> SessionRecord | None:
@@ -183,17 +184,17 @@ class CoordinatorState:
         return iter(self._sessions)
 
     def location_of(self, subscriber: str) -> Location | None:
-        """Where it was last, if it tells."""
+        """Where the subscriber was last, if it reports its location."""
         return self._sessions.location_of(subscriber)
 
     def balance(self) -> Balance:
-        """How the brokers stand that subscribers may be at."""
+        """The loads, by the model, of the brokers that subscribers may be at."""
         loads, present = self._sessions.loads, self._present()
         names = [one.record.name for one in present]
         return Balance.of(names, [loads.of(name).total for name in names], [one.record.capacity for one in present])
 
     def measured(self) -> Balance:
-        """The same by what the brokers have measured themselves: bytes in and out."""
+        """The same as the brokers measure it: bytes in and out."""
         present = self._present()
         figures = [one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s for one in present]
         return Balance.of([one.record.name for one in present], figures, [one.record.capacity for one in present])
@@ -203,7 +204,7 @@ class CoordinatorState:
         return self._deliveries.of(self._brokers, now_s, within_s)
 
     def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
-        """Who is where and holds what, to be planned with. Only ACTIVE brokers take subscribers."""
+        """The assignment for making plans. Only ACTIVE brokers take subscribers."""
         candidates = [
             AssignedBroker(one.record.name, one.record.capacity, one.state is BrokerState.ACTIVE)
             for one in self._present()
@@ -211,8 +212,8 @@ class CoordinatorState:
         return AssignmentView.of(candidates, self._sessions, self.rates.of, resting)
 
     def leaving(self, now_s: float, dead_for_s: float) -> frozenset[str]:
-        """Brokers whose subscribers should be elsewhere: they are drained, dead for so long, or gone; and no operator
-        has stopped that."""
+        """Brokers that should be emptied: they are drained, dead for `dead_for_s`, or gone; and no operator has stopped
+        their evacuation."""
         there = {
             one.record.name
             for one in self._brokers.values()
@@ -225,11 +226,11 @@ class CoordinatorState:
 
     @property
     def stopped_evacuations(self) -> frozenset[str]:
-        """Brokers that are not emptied, because an operator has stopped that."""
+        """Brokers that are not emptied, because an operator has stopped their evacuation."""
         return self._stopped_evacuations.brokers
 
     def evacuation(self, leaving: Collection[str]) -> AssignmentView:
-        """Who is where, to plan with for brokers that are leaving."""
+        """The assignment for planning the evacuation of brokers that are leaving."""
         staying = [one for one in self._present() if one.record.name not in leaving]
         candidates = [
             AssignedBroker(one.record.name, one.record.capacity, self.takes(one.record.name)) for one in staying
@@ -238,7 +239,7 @@ class CoordinatorState:
         return AssignmentView.of(candidates, self._sessions, self.rates.of, leaving=leaving)
 
     def unheard(self, now_s: float) -> list[str]:
-        """Brokers whose reports are too old to plan by: they are about to be dead, or everybody seems to be."""
+        """Brokers whose reports are too old to plan by: they are about to be dead, or there is a mass outage."""
         return [one.record.name for one in self._present() if self._liveness.is_suspect(one, now_s)]
 
     @property
@@ -247,7 +248,7 @@ class CoordinatorState:
 
     @property
     def execution(self) -> Execution:
-        """To be looked at only."""
+        """For reading only."""
         return self._execution
 
     def takes(self, broker: str) -> bool:
@@ -287,7 +288,7 @@ class CoordinatorState:
             raise
 
     def validate(self) -> None:
-        """Raises InvalidState if what the parts know does not agree. It looks at everything: this is for tests."""
+        """Raises InvalidState if the parts of the state contradict each other. For tests: it looks at everything."""
         self._story.raise_if_any((*self._sessions.violations(), *self._execution.violations()))
 
     def _policy_chosen(self, event: PolicyChosen) -> list[Instruction]:
@@ -339,7 +340,7 @@ class CoordinatorState:
 
     def _broker_removed(self, event: BrokerRemoved) -> list[Instruction]:
         if event.broker not in self._brokers and event.broker in self._stopped_evacuations:
-            # It is gone, and those it left behind are to be moved after all.
+            # The broker is gone, and the operator wants its remaining subscribers moved after all.
             return [*self._stopped_evacuations.allow(event.broker), Audit(event.by, "remove", event.broker)]
         broker = self._known(event.broker)
         if broker.state is BrokerState.ACTIVE and not self._liveness.is_overdue(broker, event.now_s):
@@ -352,8 +353,8 @@ class CoordinatorState:
         return [ForgetBroker(event.broker), entry, *allowed, *self._sessions.remove_broker(event.broker)]
 
     def _back(self, broker: KnownBroker) -> list[Instruction]:
-        """A broker that is not dead any more, nor drained, need not be emptied: should it die again, that is another
-        matter than the one that was stopped."""
+        """A broker that is neither dead nor drained any more need not be emptied. If it dies again, its evacuation is a
+        new one, which nobody has stopped."""
         if broker.record.mode is BrokerState.DRAINING:
             return []
         return [*self._stopped_evacuations.allow(broker.record.name)]
@@ -417,7 +418,7 @@ class CoordinatorState:
         placements: dict[str, Placed] = {}
         for subscriber in dict.fromkeys(event.subscribers):
             session = self._sessions.get(subscriber)
-            # If nobody has told where it is: the broker that it is at was chosen for it.
+            # Without a known location, its broker's location stands for it: that broker was chosen for it.
             location = self.location_of(subscriber) or source.record.location
             placed = self._place(event.now_s, open_ones, session, location, notes)
             if placed is not None:
@@ -441,7 +442,8 @@ class CoordinatorState:
         return Placed(name, self._brokers[name].record.url, policy)
 
     def _choose_from(self, event: PlacementAsked) -> tuple[BrokerView, ...]:
-        """To look at every broker for every newcomer would be most of the work of placing a million."""
+        """The candidates, kept between placements: looking at every broker for every newcomer would be most of the work
+        of placing a million."""
         if event.avoid:
             return self._views(self._open(event.now_s, event.avoid))
         choice = self._choice
@@ -452,8 +454,8 @@ class CoordinatorState:
         return choice.views
 
     def _open(self, now_s: float, avoid: frozenset[str], leaving: str = "") -> list[KnownBroker]:
-        """Who may take a newcomer: those heard of lately, if there are any. What to avoid is a wish: if nobody else is
-        there, it may have come back meanwhile."""
+        """The brokers that may take a newcomer: those that reported lately, if there are any. `avoid` is a wish: if no
+        other brokers are left, those to avoid may have come back meanwhile."""
         active = [
             one for one in self._brokers.values() if one.state is BrokerState.ACTIVE and one.record.name != leaving
         ]
@@ -501,7 +503,7 @@ class CoordinatorState:
         return broker
 
     def _caller(self, name: str, incarnation: int) -> KnownBroker:
-        """Who calls; raises Superseded if it is not the one any more that has the name."""
+        """The calling broker; raises Superseded if another one has the name now."""
         broker = self._known(name)
         check_caller(name, broker.record.holder, incarnation)
         return broker

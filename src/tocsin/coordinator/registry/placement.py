@@ -1,4 +1,4 @@
-"""Placing newcomers: the policy chooses, and what it chose counts until it shows (pure)."""
+"""Places new subscribers. A placement is reserved in the broker's load until its reports include it (pure)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tocsin.balancing.views import BrokerView, NetworkView
 from tocsin.coordinator.registry.instructions import Note
 from tocsin.model.chance import Chance
 
-#: A placement counts for its broker until it must show in the broker's own figures.
+#: A placement stays reserved for so many heartbeats: by then the broker's own reports include it.
 _RESERVED_HEARTBEATS = 2.0
 
 
 class Placements:
-    """Without reservations, everybody who asks between two heartbeats would be sent to the same broker."""
+    """Without reservations, all newcomers between two heartbeats would be sent to the same broker."""
 
     def __init__(
         self, policies: Mapping[str, PlacementPolicy], policy: str, chance: Chance, heartbeat_every_s: float
@@ -26,10 +26,10 @@ class Placements:
         self._chance = chance
         self._reserved_for_s = _RESERVED_HEARTBEATS * heartbeat_every_s
         self._last_placed = ""
-        #: Until when, for whom, how much load.
+        #: Until when, at which broker, how much load.
         self._reservations: deque[tuple[float, str, float]] = deque()
         self._reserved: dict[str, tuple[int, float]] = {}
-        #: The candidates that were shown last, as they were shown, and whose reservations have changed since.
+        #: The last candidates, their views with reservations, and the brokers whose reservations have changed since.
         self._candidates: Sequence[BrokerView] = ()
         self._by_name: dict[str, BrokerView] = {}
         self._shown: dict[str, BrokerView] = {}
@@ -45,9 +45,9 @@ class Placements:
         self.policy = name
 
     def place(self, now_s: float, candidates: Sequence[BrokerView], newcomer: Newcomer) -> tuple[str, str, Note | None]:
-        """The broker, the policy that chose it, and what went wrong in choosing. There is at least one candidate.
+        """The broker, the policy that chose it, and a note if a policy failed. There is at least one candidate.
 
-        Candidates that come again as the same tuple have not changed.
+        If the caller passes the same tuple again, its candidates must not have changed.
         """
         self.release(now_s)
         brokers = self._show(candidates)
@@ -67,7 +67,7 @@ class Placements:
         return name, policy, note
 
     def release(self, now_s: float) -> None:
-        """Drop the reservations that have served their time."""
+        """Drop the reservations that have expired."""
         while self._reservations and self._reservations[0][0] <= now_s:
             _, broker, load = self._reservations.popleft()
             count, reserved = self._reserved.pop(broker)
@@ -82,7 +82,7 @@ class Placements:
         self._outdated.add(broker)
 
     def _show(self, candidates: Sequence[BrokerView]) -> dict[str, BrokerView]:
-        """The candidates with what has been reserved for them; only what has changed is made anew."""
+        """The candidates with their reservations; only changed views are made anew."""
         if candidates is not self._candidates:
             self._candidates = candidates
             self._by_name = {one.name: one for one in candidates}

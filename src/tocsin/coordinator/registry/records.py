@@ -1,4 +1,4 @@
-"""What the coordinator remembers of brokers and subscribers (pure values)."""
+"""The coordinator's records of brokers and subscribers (pure values)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.protocol.subscription_keys import KeyText
 
 @dataclass(frozen=True, slots=True)
 class BrokerRecord:
-    """`mode` is what operators want of it: anything but DEAD. `dead`: it had fallen silent when this was written."""
+    """`mode` is the state that operators want: anything but DEAD. `dead`: it was dead when the record was written."""
 
     name: str
     url: str
@@ -34,10 +34,10 @@ class SessionSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """What is kept for one subscriber, and by whom.
+    """One subscriber's session, and the broker that keeps it.
 
-    `owner` is the one broker that keeps it; empty once it has ended while somebody has yet to be told. `former` are
-    brokers that may still keep an older copy: they lose it with their next heartbeat.
+    `owner` is the one broker that keeps it; it is empty if the session has ended and a broker has yet to be told.
+    `former` are brokers that may still keep an older copy: they lose it with their next heartbeat.
     """
 
     subscriber: str
@@ -49,7 +49,7 @@ class SessionRecord:
 
 
 def names(key: KeyText, person: str) -> bool:
-    """Whether a subscription was asked for with this text as one of its values.
+    """Whether this text is one of the subscription's parameter values.
 
     >>> names(KeyText('["Near",{"who":"ann"},""]'), "ann")
     True
@@ -57,7 +57,7 @@ def names(key: KeyText, person: str) -> bool:
     False
     """
     if person not in key and "\\" not in key:
-        return False  # As most are: nothing has to be read.
+        return False  # The usual case, without parsing.
     _, parameters, _ = json.loads(key)
     return person in parameters.values()
 

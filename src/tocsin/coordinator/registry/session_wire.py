@@ -1,4 +1,4 @@
-"""Sessions between their form on the wire and the machine's."""
+"""Converts sessions between the wire format and the machine's records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin.protocol.coordination import Heartbeat, ReportedSubscription, Sessio
 from tocsin.protocol.subscription_keys import KeyText, key_fields, key_text
 
 _MAX_INT = (1 << 63) - 1
-#: What the sessions in one answer may take, and what a subscription takes beside its key: names, its position.
+#: The size limit of the sessions in one answer, and the size of a subscription without its key: names, its position.
 _MAX_ANSWER_CHARACTERS = 4 << 20
 _CHARACTERS_BESIDE = 120
 
@@ -50,7 +50,7 @@ def pulled(heartbeat: Heartbeat) -> dict[KeyText, int]:
 
 
 def orders_body(orders: BrokerOrders) -> dict[str, Any]:
-    """Orders as `protocol.coordination.HeartbeatAnswer` says."""
+    """Orders in the form of `protocol.coordination.HeartbeatAnswer`."""
     return {
         "prepare": [
             {"subscriber": subscriber, "subscriptions": [_backend_body(key) for key in keys]}
@@ -64,7 +64,7 @@ def orders_body(orders: BrokerOrders) -> dict[str, Any]:
 
 
 def session_body(session: SessionRecord) -> dict[str, Any]:
-    """A session as `protocol.coordination.Session` says."""
+    """A session in the form of `protocol.coordination.Session`."""
     return {
         "subscriber": session.subscriber,
         "generation": session.generation,
@@ -74,7 +74,7 @@ def session_body(session: SessionRecord) -> dict[str, Any]:
 
 
 def fitting_bodies(sessions: Iterable[SessionRecord]) -> list[dict[str, Any]]:
-    """Of these sessions as many, from the first one on, as go into one answer, and at least that one."""
+    """As many of these sessions, from the first one on, as fit into one answer; at least one."""
     bodies: list[dict[str, Any]] = []
     left = _MAX_ANSWER_CHARACTERS
     for session in sessions:
@@ -95,8 +95,8 @@ def _backend_body(key: KeyText) -> dict[str, Any]:
 
 
 def known_people(sessions: Sequence[Session], forgotten: Collection[str]) -> list[Session]:
-    """Sessions as a broker reports them, without anything that names people whom it has yet to forget, by their
-    fingerprints: what it says of them must not be kept again."""
+    """A broker's reported sessions without all that names people whom it has yet to forget, by their fingerprints: the
+    coordinator must not keep it again."""
     if not forgotten:
         return list(sessions)
     return [
@@ -107,7 +107,7 @@ def known_people(sessions: Sequence[Session], forgotten: Collection[str]) -> lis
 
 
 def is_of(subscriber: str, people: Collection[str]) -> bool:
-    """Whether a subscriber is one of these people, who are known by the fingerprints of their names."""
+    """Whether a subscriber is one of these people, given as fingerprints of their names."""
     return fingerprint(user_of(subscriber)) in people
 
 

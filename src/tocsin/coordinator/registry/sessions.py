@@ -1,8 +1,8 @@
-"""Who keeps whose session (pure).
+"""Which broker keeps each session (pure).
 
-A session has one owner. A claim makes another its owner, with a higher generation. What is reported with an older
-generation is lost to the broker that reports it, and every former owner is told once, with its next heartbeat. Nothing
-but its owner's word, or its user's removal, ends a session: a broker that is silent, or was removed, ends none.
+A session has one owner. A claim makes another broker its owner, with a higher generation. A broker that reports an
+older generation has lost the session, and every former owner is told once, with its next heartbeat. Only its owner's
+report, or the removal of its user, ends a session: a broker that is silent, or was removed, ends none.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _Changes = list[StoreSession | ForgetSession]
 
 
 class Sessions:
-    """All sessions, and the loads that follow from them. What has changed is returned, to be stored."""
+    """All sessions, and the loads that follow from them. Methods return the changes, to be stored."""
 
     def __init__(self, brokers: Iterable[str], records: Iterable[SessionRecord], rates: Rates, story: Story) -> None:
         self._story = story
         self.loads = Loads(rates)
         self._by_subscriber: dict[str, SessionRecord] = {}
-        #: Where subscribers are, as far as they tell. It is not stored: they tell it again.
+        #: The locations that subscribers report. They are not stored: subscribers report them again.
         self._locations: dict[str, Location] = {}
-        #: For each broker there is, those that it no longer owns and has not been told of.
+        #: For each broker, the sessions that it has lost and has not been told of.
         self._to_lose: dict[str, set[str]] = {broker: set() for broker in brokers}
         for record in records:
             self._put(replace(record, former=record.former & self._to_lose.keys()))
 
     def get(self, subscriber: str) -> SessionRecord | None:
-        """What is kept for a subscriber, by whoever keeps it, dead or alive."""
+        """A subscriber's session, whether its broker is dead or alive."""
         session = self._by_subscriber.get(subscriber)
         return session if session is not None and session.owner else None
 
@@ -51,15 +51,15 @@ class Sessions:
         return self._locations.get(subscriber)
 
     def moved(self, locations: Mapping[str, Location]) -> None:
-        """Subscribers are elsewhere now. Those for whom nothing is kept are left out."""
+        """Take new locations of subscribers. Subscribers without a session are left out."""
         self._locations.update((one, location) for one, location in locations.items() if self.get(one) is not None)
 
     def add_broker(self, broker: str) -> None:
         self._to_lose.setdefault(broker, set())
 
     def remove_broker(self, broker: str) -> _Changes:
-        """Its sessions stay as they are, with their owner gone, but for those of devices without a name, which are
-        short-lived anyway. What it had yet to be told needs no telling any more."""
+        """Its sessions stay as they are, with their owner gone, except those of nameless devices, which are short-lived
+        anyway. The broker need not be told of lost sessions any more."""
         nameless = [one for one in self if one.owner == broker and device_of(one.subscriber).startswith("~")]
         changes = [change for one in self._to_lose.pop(broker) for change in self._lets_go(broker, one)]
         return changes + [change for session in nameless for change in self._end(session, session.former)]
@@ -67,9 +67,9 @@ class Sessions:
     def reported(
         self, broker: str, changed: Iterable[ReportedSession], ended: Iterable[str]
     ) -> tuple[_Changes, list[str]]:
-        """A broker tells of its sessions. Returns also those that it has lost."""
+        """Take a broker's report of its sessions. Returns also those that it has lost."""
         changes: _Changes = []
-        # Ended ones first: one that is in both lists has begun anew.
+        # Ended sessions first: one that is in both lists has begun anew.
         for subscriber in ended:
             session = self._by_subscriber.get(subscriber)
             if session is not None and session.owner == broker:
@@ -83,7 +83,7 @@ class Sessions:
         return changes, sorted(lost)
 
     def claim(self, broker: str, subscribers: Iterable[str]) -> list[SessionRecord]:
-        """`broker` keeps these from now on. Returns them, to be stored."""
+        """`broker` keeps these sessions from now on. Returns them, to be stored."""
         claimed = []
         for subscriber in dict.fromkeys(subscribers):
             known = self._by_subscriber.get(subscriber) or SessionRecord(subscriber, "", 0)
@@ -94,12 +94,13 @@ class Sessions:
         return claimed
 
     def end_all_of(self, user: str) -> _Changes:
-        """Whoever takes the name later must not find what this user had subscribed to."""
+        """End the user's sessions: a later user of the same name must not get their subscriptions."""
         theirs = [session for session in self if user_of(session.subscriber) == user]
         return [change for session in theirs for change in self._end(session, self._former(session, ""))]
 
     def forget(self, name: str) -> _Changes:
-        """Keep nothing that names this person: neither their sessions nor what others hold with the name as a value."""
+        """Keep nothing that names this person: neither their sessions nor others' subscriptions with the name as a
+        value."""
         changes: _Changes = []
         for session in list(self._by_subscriber.values()):
             if user_of(session.subscriber) == name:
@@ -113,7 +114,7 @@ class Sessions:
         return changes
 
     def _take(self, broker: str, reported: ReportedSession, changes: _Changes) -> bool:
-        """Believe what `broker` reports of a session, unless another keeps it since; whether it was believed."""
+        """Take over a reported session, unless another broker has claimed it since; returns whether it was taken."""
         known = self._by_subscriber.get(reported.subscriber)
         if known is not None and not self._believes(known, broker, reported):
             return False
@@ -135,15 +136,15 @@ class Sessions:
             return reported.generation >= known.generation
         if not known.owner:
             return False
-        # Two brokers took the same subscriber in while they could not ask: the one where it is now should have it.
+        # Two brokers let the same subscriber in while the coordinator was away: the one where it is now should own it.
         return known.owner not in self._to_lose or (reported.connected and not known.connected)
 
     def _former(self, session: SessionRecord, next_owner: str) -> frozenset[str]:
-        """Who may keep an older copy of the session once it is `next_owner`'s."""
+        """The brokers that may keep an older copy of the session once `next_owner` owns it."""
         return (session.former | {session.owner} & self._to_lose.keys()) - {next_owner}
 
     def _end(self, session: SessionRecord, former: frozenset[str]) -> _Changes:
-        """Nobody keeps the session any more. Its generation is remembered while `former` may keep older copies."""
+        """End the session. Its generation is remembered while `former` may keep older copies."""
         self._locations.pop(session.subscriber, None)
         return self._settle(SessionRecord(session.subscriber, "", session.generation, former=former))
 

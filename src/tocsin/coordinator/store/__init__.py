@@ -1,1 +1,1 @@
-"""What the coordinator remembers over restarts, in a relational database."""
+"""The coordinator's durable state, in a relational database."""

@@ -1,4 +1,4 @@
-"""Group commit: what many requests want stored at the same time shares one transaction, and one wait for the disk."""
+"""Group commit: changes of many requests at the same time share one transaction, and one wait for the disk."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from tocsin.errors import ClusterFailure, TocsinError, Unavailable
 log = structlog.get_logger(__name__)
 
 _RETRY_AFTER_S = 1.0
-#: The database, not what it was given, is at fault: another time it may go well.
+#: Errors of the database itself, rather than of a change: a later attempt may succeed.
 _AWAY = (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.TimeoutError, OSError)
 
-#: The kind of thing that a change is about, and which.
+#: The kind of thing that a change is about, and its name.
 _About = tuple[str, str]
 _Changes = dict[_About, Storing]
-#: Who waits, and for which changes.
+#: A waiting caller, and the changes it waits for.
 _Waiter = tuple[asyncio.Future[None], frozenset[_About]]
 
 
 class GroupCommit:
-    """Runs on the event loop. Of several instructions about the same thing, the last is stored; of what is only ever
-    added to, all.
+    """Runs on the event loop. Of several instructions about the same thing, only the last is stored; additions, such as
+    audit entries, are all stored.
 
-    A database that is away gets everything later. A change that it never will take is set aside with its reason, so
-    that it holds up nobody else's; until the next start it is in memory only."""
+    A database that is away gets everything later. A change that it will never take is set aside with its reason, so
+    that it does not hold up other changes; until the next start it is in memory only."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,20 +53,20 @@ class GroupCommit:
 
     async def store(self, instructions: Iterable[Storing]) -> None:
         """Returns once they are on disk. Raises Unavailable if the database fails; they are tried again later all the
-        same: what is in memory is what holds. Raises ClusterFailure if one of them can't be stored at all."""
+        same, since the state in memory already has them. Raises ClusterFailure if one can't be stored at all."""
         changes = {self._about(one): one for one in instructions}
         self._pending.update(changes)
         if changes:
             await self._committed(changes.keys())
 
     async def retry(self) -> None:
-        """Try again what failed before, if anything did."""
+        """Try again to store changes that failed before."""
         if self._pending and self._task is None:
             with contextlib.suppress(Unavailable):
                 await self._committed(())
 
     async def close(self) -> None:
-        """Store what is left."""
+        """Store the remaining changes."""
         try:
             await self._committed(())
         except Unavailable:
@@ -81,7 +81,7 @@ class GroupCommit:
         await future
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """If it did not end by itself: nobody waits for it any more, and the next change begins anew."""
+        """If the task did not end by itself, waiting callers get an error, and the next change starts a new task."""
         if self._task is task:
             self._task = None
             waiting, self._waiting = self._waiting, []
@@ -106,7 +106,7 @@ class GroupCommit:
         self._task = None
 
     async def _commit(self, changes: _Changes) -> set[_About]:
-        """Returns those that can't be stored. Raises one of `_AWAY` if nothing can be now; then all may come again."""
+        """Returns the changes that can't be stored. Raises one of `_AWAY` if none can be now; all may be retried."""
         if not changes:
             return set()
         try:
@@ -119,7 +119,7 @@ class GroupCommit:
                 return set(changes)
         else:
             return set()
-        # Nothing of it was stored. The wrong ones are found by halving.
+        # Nothing was stored. The wrong changes are found by halving.
         items = list(changes.items())
         middle = len(items) // 2
         return await self._commit(dict(items[:middle])) | await self._commit(dict(items[middle:]))

@@ -15,11 +15,11 @@ from tocsin.coordinator.registry.instructions import Audit
 from tocsin.coordinator.store import tables
 from tocsin.errors import NotFound
 
-#: Older ones are forgotten with their moves when another one begins.
+#: Older plans are forgotten with their moves when another one begins.
 _PLANS_KEPT = 200
-#: Moves are in the audit log as long as they are among the newest entries: that many are one plan of a large network.
+#: Moves stay in the audit log while they are among this many newest entries, about one plan of a large network.
 _NEWEST_KEPT = 1_000_000
-#: What people have done is kept beyond that, however many moves follow: a hundred entries a day for more than 25 years.
+#: People's actions are kept beyond that, however many moves follow: a hundred entries a day for more than 25 years.
 _OLDER_KEPT = 1_000_000
 
 
@@ -55,7 +55,7 @@ class PlanStore:
         return [_stored(row, counts) for row in rows]
 
     def run(self, plan: str, shown_moves: int) -> tuple[StoredRun, list[MoveRecord]]:
-        """With the first of its moves."""
+        """One plan, with the first of its moves."""
         with self._engine.connect() as connection:
             row = connection.execute(sa.select(tables.plans).where(tables.plans.c.plan == plan)).first()
             if row is None:
@@ -66,7 +66,7 @@ class PlanStore:
         return stored, moves
 
     def audit(self, before: int | None, limit: int) -> list[AuditRecord]:
-        """The newest first; those before a number."""
+        """The newest entries first; only those before a number."""
         query = sa.select(tables.audit).order_by(tables.audit.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(tables.audit.c.number < before)
@@ -79,7 +79,7 @@ class PlanStore:
     # Inside the coordinator's transactions
 
     def unfinished(self, connection: sa.Connection) -> tuple[tuple[PlanRun, ...], tuple[MoveRecord, ...]]:
-        """What has begun and not ended."""
+        """Plans and moves that have begun and not ended."""
         rows = connection.execute(sa.select(tables.plans).where(tables.plans.c.ended.is_(False))).all()
         names = [row.plan for row in rows]
         counts = _counts(connection, names)

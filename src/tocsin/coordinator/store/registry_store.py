@@ -1,6 +1,6 @@
-"""What the coordinator remembers over restarts, in a relational database.
+"""The coordinator's durable state, in a relational database.
 
-Every change is one transaction, synced to disk before it is answered.
+Every change is one transaction, synced to disk before the request is answered.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _POLICY = "placement_policy"
 _STOPPED = "stopped_evacuations"
 _VERSION = "revocations_version"
 _LONGEST_LIFETIME = "longest_token_lifetime_us"
-#: 90 days: a broker that was away for so long keeps no session any more.
+#: 90 days: a broker that was away for so long has no sessions any more.
 _FORGOTTEN_KEPT_US = 90 * 86_400 * 1_000_000
 
 
@@ -65,7 +65,8 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the machine starts from. `policy` is empty until one was chosen; plans and moves are those under way."""
+    """The state that the machine starts from. `policy` is empty until one was chosen; plans and moves are those under
+    way."""
 
     brokers: tuple[BrokerRecord, ...]
     sessions: tuple[SessionRecord, ...]
@@ -99,7 +100,7 @@ class Store:
             )
 
     def apply(self, instructions: Iterable[Storing]) -> None:
-        """All of it in one transaction. At most one instruction may be about the same broker, session or setting."""
+        """Store all of them in one transaction, with at most one instruction for each broker, session or setting."""
         by_kind: dict[type[Any], list[Any]] = {}
         for one in instructions:
             by_kind.setdefault(type(one), []).append(one)
@@ -110,7 +111,7 @@ class Store:
             one.subscriber for one in sessions
         ]
         with self._engine.begin() as connection:
-            # Delete and insert: the one way to replace a row that every database understands.
+            # Delete and insert: every database can replace a row in this way.
             _delete(connection, tables.brokers, tables.brokers.c.name, brokers_gone)
             _delete(connection, tables.sessions, tables.sessions.c.subscriber, sessions_gone)
             if brokers:
@@ -130,7 +131,7 @@ class Store:
             )
 
     def setting(self, name: str) -> str:
-        """What was chosen at run time; empty if nothing was."""
+        """A setting that was chosen at run time; empty if none was."""
         with self._engine.connect() as connection:
             return _read_setting(connection, name)
 
@@ -177,7 +178,7 @@ class Store:
             return _revoke(connection, name, void_before_us)
 
     def forget_person(self, name: str, void_before_us: int) -> tuple[Revocation, bool]:
-        """Remove the user, if there is one, and keep what makes older tokens void by a fingerprint of the name alone.
+        """Remove the user, if there is one, and keep the revocation of older tokens under a fingerprint of the name.
         Returns also whether there was such a user."""
         with self._engine.begin() as connection:
             removed = connection.execute(tables.users.delete().where(tables.users.c.name == name)).rowcount
@@ -185,20 +186,19 @@ class Store:
             return _revoke(connection, fingerprint(name), void_before_us), bool(removed)
 
     def erase_traces(self, name: str) -> None:
-        """Have neither what was written down of plans and of what people did, nor a file of the database, hold the
-        name."""
+        """Remove the name from plans, from the audit log and from the files of the database."""
         with self._engine.begin() as connection:
             for table in (tables.audit, tables.plans, tables.moves):
                 _erase_name(connection, table, name)
         erase_free_pages(self._engine)
 
     def longest_lifetime_us(self) -> int:
-        """That tokens were ever given."""
+        """The longest lifetime that tokens were ever given."""
         return int(self.setting(_LONGEST_LIFETIME) or 0)
 
     def revocations(self, now_us: int, lifetime_us: int) -> tuple[dict[str, Revocation], int]:
-        """All that still matter, and their version. Those are forgotten whose tokens have all expired by now, going by
-        the longest lifetime that tokens were ever given; fingerprints later, for brokers that are away."""
+        """All revocations that still matter, and their version. A revocation is forgotten once all its tokens have
+        expired, by the longest lifetime that tokens were ever given; fingerprints later, for brokers that are away."""
         with self._engine.begin() as connection:
             longest_us = max(lifetime_us, int(_read_setting(connection, _LONGEST_LIFETIME) or 0))
             _write_setting(connection, _LONGEST_LIFETIME, str(longest_us))
@@ -228,7 +228,7 @@ def _revoke(connection: sa.Connection, user: str, void_before_us: int) -> Revoca
 
 
 def _erase_name(connection: sa.Connection, table: sa.Table, name: str) -> None:
-    """Replace the name, where it is a whole text or a value of JSON, in all columns of texts."""
+    """Replace the name in all text columns, where it is the whole text or a value in JSON."""
     texts = [column for column in table.columns if isinstance(column.type, sa.String)]
     holds = sa.or_(*(column.contains(name, autoescape=True) for column in texts))
     for row in connection.execute(sa.select(table).where(holds)).mappings().all():
@@ -282,7 +282,7 @@ def _broker_row(broker: BrokerRecord) -> Mapping[str, Any]:
 
 def _session(row: Any) -> SessionRecord:
     subscriptions = tuple(
-        # Each key once, however many sessions share it.
+        # Each key is one object, however many sessions share it.
         SessionSubscription(KeyText(sys.intern(key)), position)
         for key, position in json.loads(row.subscriptions)
     )

@@ -11,7 +11,7 @@ from tocsin.runtime.versions import Versions
 
 metadata = sa.MetaData()
 
-# The names begin alike, so that a database can be shared with the cluster's catalogue.
+# The names share a prefix, so that the database can also hold the cluster's catalogue.
 users = sa.Table(
     "coordinator_user",
     metadata,
@@ -20,7 +20,7 @@ users = sa.Table(
     sa.Column("permission", sa.String, nullable=False),
     sa.Column("created_at_us", sa.BigInteger, nullable=False),
 )
-#: Outlives the user: whoever takes the name later must not be spoken for by older tokens.
+#: Outlives the user: older tokens must not be valid for a later user of the same name.
 revocations = sa.Table(
     "coordinator_revocation",
     metadata,
@@ -85,7 +85,7 @@ moves = sa.Table(
     sa.Column("step", sa.String, nullable=False),
     sa.Column("outcome", sa.String, nullable=False),
 )
-#: Only ever added to.
+#: Append-only.
 audit = sa.Table(
     "coordinator_audit",
     metadata,

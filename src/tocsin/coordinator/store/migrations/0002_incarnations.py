@@ -1,4 +1,4 @@
-"""Whose name a broker's name is, and which of its starts counts."""
+"""The identity that a broker's name belongs to, and its current incarnation."""
 
 import sqlalchemy as sa
 from alembic import op
