@@ -26,7 +26,7 @@ _LAST_WORDS_BYTES = 16 << 10
 
 
 class Watcher(Protocol):
-    """Is told when children start and end."""
+    """Learns when children start and end."""
 
     def started(self, child: Child) -> None: ...
 

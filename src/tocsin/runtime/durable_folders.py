@@ -25,7 +25,7 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_way_to(folder: Path) -> None:
-    """Make a folder survive a power cut that another program has made, perhaps with the two above it."""
+    """Make a folder and the two above it survive a power cut: another program may have made them."""
     for one in (folder, *folder.absolute().parents[:2]):
         with suppress(PermissionError):  # A folder that can't be read was not made here.
             sync_folder(one)

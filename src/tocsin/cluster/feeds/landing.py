@@ -313,7 +313,7 @@ def _recover(directory: Path, durable_end: int) -> int:
 
 def _create_segment(directory: Path, start: int) -> int:
     path = segment_path(directory, start)
-    # A failed write may have left such a segment, with nothing durable in it. It must be a new file.
+    # A failed write may have left a file of this name, with nothing durable in it. The segment needs a new file.
     path.unlink(missing_ok=True)
     segment = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:

@@ -61,8 +61,8 @@ class Numbering:
 
 
 def _end_of_idle_starts(connection: sa.Connection, last: int) -> int:
-    """The end of the chain of gaps after `last`, which starts without commits have left. Each start gave its end to
-    brokers as a cursor, so it must stay valid."""
+    """The end of the chain of gaps after `last`. Each start without commits has left one, and gave its end to brokers
+    as a cursor, so that must stay valid."""
     end = last
     for row in connection.execute(sa.select(_gaps).where(_gaps.c.after >= last).order_by(_gaps.c.after)):
         if row.after != end:

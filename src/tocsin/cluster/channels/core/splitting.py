@@ -30,7 +30,7 @@ _MOST_PAIRS_PER_ROW = 4
 #: subscription that has had results has proved that it can work.
 STRIKES = 5
 STRIKES_IF_PROVEN = 20
-#: Nobody waits for more than this: a person must look at such a commit, and may let it go on.
+#: Beyond these limits a person must look at the commit, and may let it go on.
 MOST_SET_ASIDE = 100
 MOST_ATTEMPTS = 2_000
 
@@ -265,7 +265,7 @@ class Splitting:
         return others + (yield from self._blame(alone, row, self._only(part), reason))
 
     def _check_channel(self, block: Block) -> Generator[Step, Outcome | None, None]:
-        """Blame nothing before the channel has run over no rows at all."""
+        """Check that the channel can run over no rows at all, before anything is blamed."""
         if self._is_checked:
             return
         outcome = yield from self._attempt(replace(block, rows=()), keep=False)
