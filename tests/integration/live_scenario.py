@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tocsin.runtime.processes import ServerProcess
 from tocsin.simulator.cluster import Cluster as DrawnResults
 from tocsin.simulator.scenario import Scenario
 from tocsin.simulator.workload import Moments, Workload, draw
-from tocsin.testing.network import starting_network
+from tocsin.testing.network import running_network
 
 _FEED = "results"
 _DEVICE = "d"
@@ -88,13 +89,14 @@ class _Live:
         balancing = self._scenario.balancing
         settings = {"placement": balancing.placement, "rates_window_s": balancing.rates_window_s}
         settings |= {"heartbeat_every_s": self._scenario.network.heartbeat_every_s}
-        brokers = {
-            one.name: {"location": _written(one.location), "capacity": one.capacity} for one in self._workload.brokers
-        }
-        with starting_network(
-            self._folder, cluster_url=self._cluster_url, coordinator=settings, brokers=brokers
-        ) as network:
-            await asyncio.to_thread(network.wait_ready)
+        with ExitStack() as stack:
+            network = stack.enter_context(
+                running_network(self._folder, cluster_url=self._cluster_url, coordinator=settings)
+            )
+            # One after the other: the coordinator knows them in the order that the simulator has them in.
+            for one in self._workload.brokers:
+                own = {"location": _written(one.location), "capacity": one.capacity}
+                stack.enter_context(network.running_broker(one.name, own))
             cluster, coordinator = network.cluster_url, network.coordinator
             await asyncio.to_thread(self._prepare, cluster)
             names = [user_name(number) for number in range(self._workload.subscribers)]
