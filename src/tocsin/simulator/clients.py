@@ -75,7 +75,7 @@ class Clients:
         )
         self._workload = workload
         self._tally = tally
-        self._dice = dice
+        self._chance = dice.random
         self.placements: Placements
         self._nodes: Sequence[Node] = ()
         self._node_at: dict[str, int] = {}
@@ -117,7 +117,7 @@ class Clients:
 
     def log_in(self, subscriber: int) -> None:
         if self._sessions[subscriber] is None:
-            self._sessions[subscriber] = Session(self._options, self._dice.random)
+            self._sessions[subscriber] = Session(self._options, self._chance)
             self._begun[subscriber] += 1
             self._tally.logins += 1
             asked = self._slots.wanted(subscriber) if self._subscribes[subscriber] else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.delivery import Delivering
@@ -112,7 +113,9 @@ class Connections:
         self._out.append(Send(session.connection, welcome))
         for frontend in session.frontends.values():
             frontend.recovered = True  # told once
-        for message in session.arrival.subscriptions:
+        brought = session.arrival.subscriptions
+        session.arrival = replace(session.arrival, subscriptions=())
+        for message in brought:
             self._subscriptions.subscribe(session, message)
         self._deliveries.bring_forward(session)
         self._claims.claim_when_whole(session)

@@ -13,35 +13,32 @@ MAX_KNOWN = 16
 class KnownBrokers:
     def __init__(self, urls: tuple[str, ...], backoff: Backoff, chance: Callable[[], float]) -> None:
         #: Addresses, latest first, and names as far as they are known.
-        self._known: dict[str, str] = dict.fromkeys(urls, "")
+        self._known: tuple[tuple[str, str], ...] = tuple((url, "") for url in dict.fromkeys(urls))
         #: Names of brokers that failed since the last success.
-        self._failed: dict[str, None] = {}
+        self._failed: tuple[str, ...] = ()
         self._backoff = backoff
         self._chance = chance
         self._attempts = 0
 
     @property
     def failed(self) -> tuple[str, ...]:
-        return tuple(self._failed)
+        return self._failed
 
     def remember(self, url: str, broker: str) -> None:
-        if next(iter(self._known.items()), None) == (url, broker):
-            return
-        others = [(known, name) for known, name in self._known.items() if known != url]
-        self._known = {url: broker, **dict(others[: MAX_KNOWN - 1])}
+        others = tuple(one for one in self._known if one[0] != url)
+        self._known = ((url, broker), *others[: MAX_KNOWN - 1])
 
     def next_known(self) -> tuple[str, str] | None:
         """Address and name of a broker to try without asking anybody: each in turn, the latest first."""
-        known = list(self._known.items())
-        return known[self._attempts % len(known)] if known else None
+        return self._known[self._attempts % len(self._known)] if self._known else None
 
     def note_failure(self, broker: str) -> None:
-        if broker:
-            self._failed[broker] = None
+        if broker and broker not in self._failed:
+            self._failed = (*self._failed, broker)
 
     def forgive(self) -> None:
         """Somebody could be reached, or nobody else is left."""
-        self._failed.clear()
+        self._failed = ()
 
     def note_steady(self) -> None:
         """A connection lasted: the next pause is short again."""
