@@ -1,1 +1,1 @@
-"""How load is kept even, one policy per file (pure): placement of newcomers, migration, shuffle."""
+"""Policies that keep load even, one per file (pure): placement of newcomers, migration, shuffle."""

@@ -1,7 +1,7 @@
-"""Who is at which broker and holds what, frozen: what migration and shuffle policies decide on (pure).
+"""Which subscriber is at which broker and holds which subscriptions: the frozen view of migration and shuffle (pure).
 
-Names are kept in order and everything else refers to them by number, so that a million subscribers fit in arrays, and
-the order in which they were listed makes no difference.
+Names are sorted and everything else refers to them by number, so that a million subscribers fit in arrays, and the
+order in which they were listed makes no difference.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hold(Protocol):
 
 
 class AssignedSession(Protocol):
-    """A session as far as balancing needs to know it."""
+    """The part of a session that balancing needs."""
 
     @property
     def subscriber(self) -> str: ...
@@ -46,7 +46,7 @@ class AssignedSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AssignedBroker:
-    """A broker as the assignment knows it. One that does not `take` keeps who it has, and gets nobody."""
+    """A broker as the assignment knows it. A broker that does not `take` keeps its subscribers, and gets no others."""
 
     name: str
     capacity: float = 1.0
@@ -57,7 +57,7 @@ class AssignedBroker:
 class AssignmentView:
     """`holds[offsets[i]:offsets[i + 1]]` are the subscriptions of subscriber `i`, who is at broker `owners[i]`.
 
-    Those who are not `connected` make their broker fetch, but are sent nothing. Only the `movable` may be moved.
+    For subscribers that are not `connected`, their broker fetches but sends nothing. Only the `movable` may be moved.
     """
 
     brokers: tuple[str, ...]
@@ -81,7 +81,7 @@ class AssignmentView:
         leaving: Collection[str] = frozenset(),
     ) -> AssignmentView:
         """Sessions of brokers that are not among these are left out; those `resting` were moved a short while ago. If
-        brokers are `leaving`, it is theirs that may be moved, also those who are away, and nobody else."""
+        brokers are `leaving`, exactly their subscribers may be moved, including those that are away."""
         candidates = sorted(brokers, key=lambda one: one.name)
         names = tuple(one.name for one in candidates)
         number_of = {name: number for number, name in enumerate(names)}

@@ -1,10 +1,10 @@
-"""How low the highest score could be at best: bounds that no assignment beats (pure).
+"""Lower bounds of the highest score, which no assignment beats (pure).
 
-With D the demand of all, r the rate of a subscription, C the capacities, and R what one subscriber is sent:
+With D the demand of all, r the rate of a subscription, C the capacities, and R the rate that one subscriber is sent:
 
 1.  Everything must be sent, and every subscription fetched at least once: (D + Σr) / ΣC.
-2.  Whoever takes a subscriber fetches and sends all of its R: 2·R / max C.
-3.  Of one more subscriber than there are brokers, two meet. Equal brokers only: 2·R₍B₎ + R₍B+1₎, by falling R.
+2.  A broker that takes a subscriber fetches and sends all of its R: 2·R / max C.
+3.  Of B + 1 subscribers at B brokers, two share a broker. Equal brokers only: 2·R₍B₎ + R₍B+1₎, by falling R.
 4.  If no score exceeds T, a broker that holds subscription x fetches at least the m of the lightest of x's subscribers,
     so it can send x's subscribers no more than T·C - m: x is fetched by ⌈D_x / (T·C - m_x)⌉ brokers or more, and the
     smallest T for which all of that fits into T·ΣC is a bound.
@@ -25,7 +25,7 @@ _MOST_TRIED = 1_000_000
 
 
 def optimum(view: AssignmentView) -> float:
-    """The lowest highest score there can be, by trying every assignment: for small networks."""
+    """The lowest possible highest score, found by trying every assignment: for small networks."""
     brokers, subscribers = np.flatnonzero(view.takes).tolist(), np.flatnonzero(view.movable)
     if len(brokers) ** len(subscribers) > _MOST_TRIED:
         raise InvalidValue(f"{len(subscribers)} subscribers at {len(brokers)} brokers are too many to try everything")
@@ -38,7 +38,7 @@ def optimum(view: AssignmentView) -> float:
 
 
 def lower_bound(view: AssignmentView) -> float:
-    """The best of the bounds, as a score."""
+    """The highest of the bounds, as a score."""
     demands = demands_of(view)
     held = np.zeros(len(view.subscriptions), np.bool_)
     held[view.holds] = True
@@ -56,7 +56,7 @@ def lower_bound(view: AssignmentView) -> float:
 
 
 def _by_spreading(view: AssignmentView, demands: Floats, least: float) -> float:
-    """Bound 4, by halving between `least` and a score that is surely enough."""
+    """Bound 4, by bisection between `least` and a score that is surely enough."""
     subscriber_of = np.repeat(np.arange(len(demands)), np.diff(view.offsets))
     is_sent = view.connected[subscriber_of]
     subscriptions, senders = view.holds[is_sent], subscriber_of[is_sent]
@@ -77,7 +77,7 @@ def _by_spreading(view: AssignmentView, demands: Floats, least: float) -> float:
         room = score * largest - minimum
         if np.any((room <= 0) & (wanted > 0)):
             return False
-        # Rounding must not ask for one broker more than there need be.
+        # Rounding must not add a broker that is not needed.
         brokers = np.maximum(1.0, np.ceil(wanted / np.where(room > 0, room, 1.0) - 1e-9))
         return bool(fixed + float((rates * brokers).sum()) <= score * total_capacity)
 

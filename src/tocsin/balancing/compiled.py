@@ -1,4 +1,4 @@
-"""Loops that run as machine code: what numpy can't say in whole arrays."""
+"""Compiles loops to machine code where numpy has no operation on whole arrays."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _R = TypeVar("_R")
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compiled when first called, and kept on disk for the next process. Strict arithmetic: the same on every run.
 
-    Other threads of Python may go on meanwhile: what loops work on is theirs alone.
+    Releases Python's lock, so that other threads run meanwhile: a loop's arrays are its own.
     """
     return cast("Callable[_P, _R]", numba.njit(cache=True, nogil=True)(function))

@@ -1,6 +1,6 @@
-"""Where the people of brokers go that are leaving: each to the broker that would have the lowest score with it (pure).
+"""Moves each subscriber of leaving brokers to the broker that would have the lowest score with it (pure).
 
-The heaviest first; those who are sent nothing, being away, come last, and go where they add least.
+The heaviest come first; subscribers that are away, and are sent nothing, come last and go where they add least.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REASONS = ("its broker is leaving, dead or gone; this one has the lowest load w
 
 
 def evacuate(view: AssignmentView) -> Proposal:
-    """Everybody who is movable leaves; the view says who."""
+    """Moves all movable subscribers of the view."""
     if not view.takes.any():
         return Proposal(view.owners, _REASONS)
     table = LoadTable.without(view, view.movable)

@@ -9,7 +9,7 @@ from math import sqrt
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How the brokers stand. `loads` are bytes per second; scores are loads for the brokers' capacities."""
+    """The brokers' loads. `loads` are bytes per second; scores are loads divided by the brokers' capacities."""
 
     brokers: tuple[str, ...]
     loads: tuple[float, ...]
@@ -34,12 +34,12 @@ class Balance:
 
     @property
     def cov(self) -> float:
-        """The standard deviation of the scores over their mean; 0 if nobody carries anything."""
+        """The standard deviation of the scores over their mean; 0 if no broker has any load."""
         return cov_of(self.scores)
 
 
 def cov_of(scores: Sequence[float]) -> float:
-    """Their standard deviation over their mean: 0 when even, or when there is nothing."""
+    """Their standard deviation over their mean: 0 if they are even, or if there are none."""
     mean = sum(scores) / len(scores) if scores else 0.0
     if mean <= 0:
         return 0.0

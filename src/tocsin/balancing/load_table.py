@@ -1,7 +1,7 @@
-"""The load model, kept current move by move (pure).
+"""The load model, updated with each move (pure).
 
-A broker's incoming load is the sum of the rates of the subscriptions that somebody at it holds; its outgoing load is
-what its connected subscribers are sent. Moving a subscriber costs as many steps as it holds subscriptions.
+A broker's incoming load is the sum of the rates of the subscriptions that its subscribers hold; its outgoing load is
+the sum of what its connected subscribers are sent. Moving a subscriber takes one step for each of its subscriptions.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ NOWHERE = -1
 
 
 class LoadTable(NamedTuple):
-    """Arrays that compiled loops work on. Those up to `demands` are never written to; the others change with every
-    move."""
+    """Arrays for compiled loops. The ones up to `demands` are never written to; the others change with every move."""
 
     offsets: Offsets
     holds: Numbers
     rates: Floats
     capacities: Floats
     takes: Flags
-    #: What each subscriber is sent: nothing, if it is not connected.
+    #: The rate that each subscriber is sent: 0 if it is not connected.
     demands: Floats
     owners: Numbers
     #: holders[k, j]: how many of broker j's subscribers hold subscription k.
     holders: NDArray[np.int32]
-    #: The same up to 2, which is all that a search needs to know: so small that it finds most of it in the cache.
+    #: The same, capped at 2, which is enough for a search, and so small that most of it stays in the cache.
     up_to_two: NDArray[np.uint8]
     loads: Floats
 
     @staticmethod
     def of(view: AssignmentView, owners: Numbers | None = None) -> LoadTable:
-        """With the view's own owners, or with others."""
+        """The table for the view's own owners, or for others."""
         table = LoadTable(
             view.offsets,
             view.holds,
@@ -56,7 +55,7 @@ class LoadTable(NamedTuple):
 
     @staticmethod
     def without(view: AssignmentView, whom: Flags) -> LoadTable:
-        """They are nowhere yet; the others are where they are."""
+        """The table with the subscribers `whom` at no broker yet, and the others where they are."""
         return LoadTable.of(view, np.where(whom, NOWHERE, view.owners))
 
     @property
@@ -89,7 +88,7 @@ def _demands(offsets: Offsets, holds: Numbers, rates: Floats, connected: Flags) 
 
 @compiled
 def join(table: LoadTable, subscriber: int, broker: int) -> None:
-    """One who is nowhere comes to a broker."""
+    """Adds a subscriber that is at no broker to one."""
     load = table.demands[subscriber]
     for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
         subscription = table.holds[at]
@@ -123,7 +122,7 @@ def move(table: LoadTable, subscriber: int, broker: int) -> None:
 
 @compiled
 def added(table: LoadTable, subscriber: int, broker: int) -> float:
-    """What the subscriber would add to a broker where it is not."""
+    """The load that the subscriber would add to a broker where it is not."""
     load = table.demands[subscriber]
     for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
         if table.holders[table.holds[at], broker] == 0:
@@ -143,7 +142,7 @@ def most_loaded(table: LoadTable) -> int:
 
 @compiled
 def least_loaded(table: LoadTable) -> int:
-    """Of those that take subscribers, the broker with the lowest score; the first by name of equal ones."""
+    """The broker with the lowest score among those that take subscribers; the first by name of equal ones."""
     best = NOWHERE
     for broker in range(len(table.loads)):
         if table.takes[broker] and (

@@ -1,8 +1,8 @@
-"""Moving subscribers one at a time to where they even out most, until nobody gains by moving (pure).
+"""Local search: moves one subscriber at a time to its best broker, until no move lowers the cost (pure).
 
-What falls with every move is the sum of capacity times score to a power: with a low power it rewards sharing, since
-each subscription that is fetched once less lowers it; with a high one, the most loaded brokers alone count. So one goes
-from low to high.
+The cost is the sum of capacity times score to a power. A low power rewards sharing, since each subscription that is
+fetched once less lowers the cost; with a high power, only the most loaded brokers count. So the search goes from low
+powers to high ones.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from tocsin.balancing.assignment import Flags, Floats, Numbers
 from tocsin.balancing.compiled import compiled
 from tocsin.balancing.load_table import NOWHERE, LoadTable, mean_score, move
 
-#: Powers of 2, 8 and 32: so many squarings.
+#: Numbers of squarings: the powers are 2, 8 and 32.
 _SQUARINGS = (1, 3, 5)
 _MAX_ROUNDS = 10
-#: A round that brought less than this, both in the mean and in the highest score, was the last with its power.
+#: A round that gains less than this, both in the mean and in the highest score, is the last with its power.
 _LEAST_PROGRESS = 0.001
-#: Rounding must not pass for progress.
+#: Rounding errors must not count as gains.
 _LEAST_GAIN = 1e-12
 _UNLIMITED = int(np.iinfo(np.int64).max)
 
 
 def search(table: LoadTable, movable: Flags, max_moves: int | None = None) -> Numbers:
-    """Where everybody should be; the table is worked on. Never worse than at the start: of all rounds, the best counts.
+    """The best owners found; changes the table. Never worse than at the start: the best of all rounds counts.
 
-    Under a budget, those who gain most go first, some at a time.
+    Under a budget, the subscribers that gain most go first, some at a time.
     """
     order = table.heaviest_first(movable)
     best, lowest = table.owners.copy(), table.max_score
@@ -53,7 +53,7 @@ def search(table: LoadTable, movable: Flags, max_moves: int | None = None) -> Nu
 
 @compiled
 def added_everywhere(table: LoadTable, subscriber: int, added: Floats) -> None:
-    """What the subscriber would add to each broker, into `added`."""
+    """Writes the load that the subscriber would add to each broker into `added`."""
     added[:] = table.demands[subscriber]
     for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
         subscription = table.holds[at]
@@ -72,7 +72,7 @@ def cost_of(score: float, squarings: int) -> float:
 
 @compiled
 def removed_by(table: LoadTable, subscriber: int) -> float:
-    """What the subscriber's broker would be rid of without it."""
+    """The load that the subscriber's broker would lose without it."""
     owner = table.owners[subscriber]
     removed = table.demands[subscriber]
     for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):
@@ -85,9 +85,9 @@ def removed_by(table: LoadTable, subscriber: int) -> float:
 def _best_move(
     table: LoadTable, subscriber: int, costs: Floats, even: Floats, room: Floats, squarings: int
 ) -> tuple[int, float]:
-    """Where the costs fall most if the subscriber goes there, and by how much; NOWHERE if they fall nowhere.
+    """The broker where the subscriber lowers the cost most, and by how much; NOWHERE if no broker does.
 
-    In plain loops over all brokers, one for each step: so they are done for several brokers at a time.
+    Each step is a plain loop over all brokers, so that the compiler handles several brokers at a time.
     """
     brokers, loads, capacities, source = len(table.loads), table.loads, table.capacities, table.owners[subscriber]
     added_everywhere(table, subscriber, room)
@@ -117,7 +117,7 @@ def _costs(table: LoadTable, even: Floats, squarings: int) -> Floats:
 
 @compiled
 def _gains(table: LoadTable, order: NDArray[np.int64], squarings: int) -> Floats:
-    """What each would gain by its best move, as things are."""
+    """The gain of each subscriber's best move, with the table as it is."""
     even = table.capacities * mean_score(table)
     gains = np.zeros(len(order))
     if even[0] > 0:
@@ -130,7 +130,7 @@ def _gains(table: LoadTable, order: NDArray[np.int64], squarings: int) -> Floats
 
 @compiled
 def _improve(table: LoadTable, order: NDArray[np.int64], squarings: int, limit: int) -> int:
-    """One round; how many moved."""
+    """Does one round; returns how many subscribers moved."""
     even = table.capacities * mean_score(table)
     moved = 0
     if even[0] <= 0:

@@ -18,31 +18,31 @@ from tocsin.protocol.subscription_keys import KeyText
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """Who is to be placed: where they are, if they told, and what they are known to hold."""
+    """A subscriber to be placed: its location, if known, and its known subscriptions."""
 
     location: Location | None = None
     subscriptions: tuple[KeyText, ...] = ()
 
 
-#: The name of a broker in the view. The view shows at least one, and only such as may be chosen.
+#: Returns the name of a broker in the view. The view has at least one broker, and each may be chosen.
 PlacementPolicy = Callable[[NetworkView, Newcomer, Chance], str]
 
 
 def round_robin(view: NetworkView, _newcomer: Newcomer, _chance: Chance) -> str:
-    """The next broker by name after the last one chosen, whatever it carries, even if that last one is gone."""
+    """The next broker by name after the last one chosen, whatever its load, even if that last one is gone."""
     names = sorted(broker.name for broker in view.brokers)
     return next((name for name in names if name > view.last_placed), names[0])
 
 
 def at_random(view: NetworkView, _newcomer: Newcomer, chance: Chance) -> str:
-    """Any broker, all as likely."""
+    """Any broker, all equally likely."""
     return view.brokers[chance.randrange(len(view.brokers))].name
 
 
 def least_resulting_load(view: NetworkView, newcomer: Newcomer, _chance: Chance) -> str:
-    """The broker that is the least loaded for its capacity once the newcomer is there: sharing counts in its favour.
+    """The broker with the lowest score once the newcomer is there: sharing counts in its favour.
 
-    A newcomer without subscriptions goes where the fewest are connected.
+    A newcomer without subscriptions goes to the broker with the fewest connections for its capacity.
     """
     if not newcomer.subscriptions:
         return min(view.brokers, key=lambda one: (one.crowd, one.score, one.name)).name
@@ -50,7 +50,7 @@ def least_resulting_load(view: NetworkView, newcomer: Newcomer, _chance: Chance)
 
 
 def nearest(view: NetworkView, newcomer: Newcomer, chance: Chance) -> str:
-    """The broker nearest to the newcomer; of two as near, the less loaded. Without locations, the least loaded."""
+    """The broker nearest to the newcomer; of equally near ones, and without locations, the least loaded."""
     if newcomer.location is not None:
         found: list[BrokerView] = []
         nearest_m = math.inf

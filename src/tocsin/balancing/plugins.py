@@ -1,7 +1,7 @@
-"""Policies by name: ours, and those that other packages bring.
+"""Policies by name: ours, and those of other packages.
 
-Their entry point groups are `tocsin.placement`, `tocsin.migration` and `tocsin.shuffle`.
-An entry's name is what the policy is called on the wire; its object is a `PlacementPolicy` or a `BalancingPolicy`.
+Other packages add policies in the entry point groups `tocsin.placement`, `tocsin.migration` and `tocsin.shuffle`.
+An entry's name is the policy's name on the wire; its object is a `PlacementPolicy` or a `BalancingPolicy`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tocsin.errors import InvalidValue
 
 _Policy = TypeVar("_Policy")
 
-#: The standard library's, which warns on standard error where nobody has set up anything, as in `tocsin simulate`.
+#: The standard library's, which warns on standard error where logging is not set up, as in `tocsin simulate`.
 _log = logging.getLogger(__name__)
 
 
 def with_plugins(kind: str, ours: Mapping[str, _Policy]) -> Mapping[str, _Policy]:
-    """Our policies and those of other packages. Ours keep their names. One that can't be loaded is left out."""
+    """Our policies and those of other packages. Ours keep their names. A policy that can't be loaded is left out."""
     found: dict[str, _Policy] = {}
     for entry in entry_points(group=f"tocsin.{kind}"):
         try:
@@ -33,7 +33,7 @@ def with_plugins(kind: str, ours: Mapping[str, _Policy]) -> Mapping[str, _Policy
 
 
 def policy_named(kind: str, name: str, policies: Mapping[str, _Policy]) -> _Policy:
-    """Raises InvalidValue, with the names there are, if there is none of that name."""
+    """The policy of that name. If there is none, raises InvalidValue with the existing names."""
     if (found := policies.get(name)) is None:
         raise InvalidValue(f"no {kind} policy called {name!r}; there are: {', '.join(sorted(policies))}")
     return found

@@ -1,4 +1,4 @@
-"""What a migration or shuffle policy is (pure)."""
+"""The types of migration and shuffle policies (pure)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Goal:
     """When migration may stop, and how much it may move.
 
     Migration goes on while the brokers' scores vary by more than `cov_at_most` and their mean is above `mean_above`, or
-    while a broker's score is below `idle_below` times the mean. A shuffle heeds the budget. It may also leave the
-    highest score above the lowest that it knows, by the share `spare_moves_within`, if that spares moves.
+    while a broker's score is below `idle_below` times the mean. A shuffle keeps to the budget. To save moves, it may
+    also leave the highest score above the lowest that it knows, by the share `spare_moves_within`.
     """
 
     cov_at_most: float = 0.15
@@ -28,13 +28,13 @@ class Goal:
 
     @property
     def thresholds(self) -> tuple[float, float, float]:
-        """As compiled loops take them: a whole number would have them compiled again."""
+        """As floats for compiled loops: with an integer they would be compiled again."""
         return float(self.cov_at_most), float(self.mean_above), float(self.idle_below)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """Where everybody would be. `why[i]` says which of the `reasons` subscriber `i` would be moved for."""
+    """Each subscriber's proposed broker. `why[i]` says which of the `reasons` subscriber `i` is moved for."""
 
     owners: Numbers
     reasons: tuple[str, ...]
@@ -45,7 +45,7 @@ class Proposal:
 
 
 def then(first: Proposal, second: Proposal) -> Proposal:
-    """The net effect of one after the other; whoever the second moved, was moved for its reason."""
+    """The net effect of one after the other; subscribers that the second moved have its reason."""
     moved = second.owners != first.owners
     reason = [one.why if len(one.why) else np.zeros(len(one.owners), np.int8) for one in (first, second)]
     why = np.where(moved, reason[1] + len(first.reasons), reason[0]).astype(np.int8)

@@ -31,7 +31,7 @@ class Load:
 class BrokerView:
     """One broker as policies see it. `held` counts its holds by subscription; read-only, true until the next event.
 
-    What was placed a moment ago and has not arrived yet counts in `connections` and `reserved`.
+    Subscribers that were placed a moment ago and have not arrived yet count in `connections` and `reserved`.
     """
 
     name: str
@@ -46,16 +46,16 @@ class BrokerView:
 
     @property
     def score(self) -> float:
-        """Load for its capacity."""
+        """Load divided by capacity."""
         return (self.load.total + self.reserved) / self.capacity
 
     @property
     def crowd(self) -> float:
-        """Connections for its capacity."""
+        """Connections divided by capacity."""
         return self.connections / self.capacity
 
     def added(self, subscriptions: Iterable[KeyText]) -> float:
-        """How much a subscriber with these would add: once outgoing, and incoming for what is not held yet."""
+        """The load that a subscriber with these would add: all of them outgoing, and incoming those not held yet."""
         return sum(self.rate_of(key) * (1 if key in self.held else 2) for key in subscriptions)
 
     def resulting_score(self, subscriptions: Iterable[KeyText]) -> float:

@@ -1,13 +1,13 @@
-"""Group migration: those who share a subscription leave the most loaded broker together (pure).
+"""Group migration: subscribers that share a subscription leave the most loaded broker together (pure).
 
-One subscriber who leaves spares a broker little if others stay who hold the same. A group is everybody at the broker
-who holds one subscription: once they are gone, the broker need not fetch it, nor whatever else only they held. Of the
-groups that are small for what they free, the one goes that evens out most for each of its members, to where it does so.
-Where subscriptions are held by so many that no group is small, it is single subscribers that move, to the broker with
-the least resulting score.
+A single subscriber that leaves frees little load if others at the broker hold the same subscriptions. A group is all
+subscribers at the broker that hold one subscription: once they are gone, the broker need not fetch it, nor anything
+else that only they held. Among the groups that are small for the load they free, the policy moves the one with the
+largest gain per member, to the broker where it has that gain. If subscriptions have so many holders that no group is
+small, single subscribers move, to the broker with the least resulting score.
 
-A move of a group is valid if the destination ends below where the source began, so each lowers the sorted list of
-scores and the loop ends.
+A group's move is valid if the destination's new score is below the source's old one. So each move lowers the sorted
+list of scores, and the loop ends.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tocsin.balancing.migration.one_by_one import MOVES_EACH, STRICTLY_BELOW, mu
 from tocsin.balancing.proposal import Goal, Proposal
 
 _MAX_GROUP = 32
-#: Groups that are looked at closely for each move.
+#: Groups that are examined for each move.
 _CANDIDATES = 48
-#: To the power of 8: so many squarings.
+#: The number of squarings: the power is 8.
 _SQUARINGS = 3
 _ALONE, _TOGETHER = 0, 1
 _REASONS = (
@@ -45,7 +45,7 @@ def group(view: AssignmentView, goal: Goal) -> Proposal:
 
 
 def _holders(view: AssignmentView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Who holds each subscription: the view's lists, turned round."""
+    """The holders of each subscription: the inverse of the view's lists."""
     order = np.argsort(view.holds, kind="stable")
     subscribers = np.repeat(np.arange(len(view.subscribers)), np.diff(view.offsets))[order]
     offsets = np.zeros(len(view.subscriptions) + 1, np.int64)
@@ -102,7 +102,7 @@ def _migrate(
 
 @compiled
 def _promising(table: LoadTable, source: int, most: int) -> NDArray[np.int64]:
-    """The subscriptions that few hold at the source, for what they cost it; the best first."""
+    """The subscriptions with few holders at the source, compared with the load they cause; the best first."""
     found = np.empty(_CANDIDATES, np.int64)
     worths = np.zeros(_CANDIDATES)
     size = 0
@@ -133,7 +133,7 @@ def _members(
     members: NDArray[np.int64],
     most: int,
 ) -> int:
-    """Everybody at the source who holds it, into `members`; how many. None if one of them has to stay."""
+    """Writes the holders at the source into `members`; returns how many. 0 if one has to stay or they are too many."""
     size = 0
     for at in range(holder_offsets[subscription], holder_offsets[subscription + 1]):
         subscriber = holders[at]
@@ -149,7 +149,7 @@ def _members(
 def _weigh(
     table: LoadTable, members: NDArray[np.int64], source: int, added: Floats, seen: NDArray[np.int64], look: int
 ) -> tuple[int, float]:
-    """Where the group would best go, and what is gained for each of its members; NOWHERE if nothing is."""
+    """The group's best destination, and the gain per member; NOWHERE if there is no gain."""
     loads, capacities = table.loads, table.capacities
     began = loads[source]
     for subscriber in members:
@@ -168,7 +168,7 @@ def _weigh(
                         added[broker] += table.rates[subscription]
     for subscriber in members:
         join(table, subscriber, source)
-    # Exactly what it was: going and coming back must leave no trace of rounding.
+    # Restores the exact load: leaving and joining again must leave no rounding error.
     loads[source] = began
     scale = mean_score(table)
     capacity = capacities[source]
@@ -188,7 +188,7 @@ def _weigh(
 
 @compiled
 def _heaviest(table: LoadTable, order: NDArray[np.int64], source: int, added: Floats) -> tuple[int, int]:
-    """The heaviest at the source that validly moves, and where: to the least resulting score."""
+    """The heaviest subscriber at the source with a valid move, and the destination: the least resulting score."""
     limit = table.loads[source] / table.capacities[source] * STRICTLY_BELOW
     for subscriber in order:
         if table.owners[subscriber] != source:

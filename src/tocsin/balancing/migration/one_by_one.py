@@ -1,11 +1,12 @@
 """The loop that LDM and SDM share: Algorithm 1 of the multistage paper, from line 6 on (pure).
 
-While the scores are uneven: of the most loaded broker's subscribers, heaviest first, move the first that validly moves.
-What the pseudocode leaves open is decided so:
+While the scores are uneven: among the most loaded broker's subscribers, heaviest first, move the first that has a valid
+move. The pseudocode leaves some points open; they are decided as follows:
 
-1.  A move is valid if the destination ends *below* where the source began. With "no higher", two brokers could pass a
-    subscriber to and fro for ever. As it is, each move lowers the sorted list of scores, so no assignment comes twice.
-2.  If nobody at the most loaded broker validly moves, the loop ends: nothing would change.
+1.  A move is valid if the destination's new score is *below* the source's old one. With "no higher", two brokers could
+    pass a subscriber to and fro for ever. With "below", each move lowers the sorted list of scores, so no assignment
+    comes twice.
+2.  If no subscriber at the most loaded broker has a valid move, the loop ends: nothing would change.
 3.  Of equal brokers the first by name is taken; of equal subscribers too.
 4.  A subscriber may be moved more than once; the plan has the net effect.
 5.  SDM looks among the brokers below the mean that take subscribers; LDM among all that take subscribers.
@@ -31,14 +32,14 @@ from tocsin.balancing.load_table import (
 )
 from tocsin.balancing.proposal import Goal
 
-#: Rounding must not pass for progress.
+#: Rounding errors must not count as gains.
 STRICTLY_BELOW = 1 - 1e-12
 #: Long before this many moves for each subscriber, the scores are even or nothing moves any more.
 MOVES_EACH = 10
 
 
 def migrate_one_by_one(view: AssignmentView, goal: Goal, *, by_similarity: bool) -> Numbers:
-    """Where everybody is in the end."""
+    """The owners in the end."""
     table = LoadTable.of(view)
     limit = MOVES_EACH * len(view.subscribers) if goal.max_moves is None else goal.max_moves
     order = table.heaviest_first(view.movable)
@@ -74,7 +75,7 @@ def _migrate(
     ranks = np.zeros(len(table.owners), np.int64)
     for rank in range(len(order)):
         ranks[order[rank]] = rank
-    # No movable subscriber of a broker has a lower rank than this: where to look for its heaviest.
+    # For each broker, a rank below which it has no movable subscriber: the search for its heaviest begins there.
     first = np.zeros(len(table.loads), np.int64)
     for _ in range(limit):
         if not must_go_on(table, cov_at_most, mean_above, idle_below):
@@ -103,7 +104,7 @@ def _migrate(
 
 @compiled
 def _most_similar(table: LoadTable, subscriber: int) -> int:
-    """The broker below the mean that already fetches most of what the subscriber holds."""
+    """The broker below the mean that already fetches most of the subscriber's subscriptions."""
     mean = mean_score(table)
     best, most = NOWHERE, -1.0
     for broker in range(len(table.loads)):

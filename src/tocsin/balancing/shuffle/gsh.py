@@ -1,7 +1,8 @@
-"""Greedy shuffle: everybody anew, heaviest first, to the broker that is the least loaded so far (pure).
+"""Greedy shuffle: assigns all subscribers anew, heaviest first, to the broker that is the least loaded so far (pure).
 
-Those who can't be moved stay, and their brokers begin with them; so do those who are sent nothing: taken by the letter,
-all of them would crowd at one broker, which is the least loaded still. Of equal brokers the first by name is taken.
+Subscribers that can't be moved stay, and their brokers start with their load. So do subscribers that are sent nothing:
+otherwise all of them would go to one broker, which would stay the least loaded. Of equal brokers the first by name is
+taken.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _REASONS = ("everybody was assigned anew, heaviest first, to the least loaded br
 
 
 def gsh(view: AssignmentView, _goal: Goal) -> Proposal:
-    """It moves whom it must: it knows no budget."""
+    """It has no budget: it moves as many subscribers as it needs to."""
     if not view.takes.any():
         return Proposal(view.owners, _REASONS)
     weighty = view.movable & (demands_of(view) > 0)

@@ -1,7 +1,7 @@
-"""Sharing-aware shuffle that begins from a partition of the hypergraph of who holds what, by Mt-KaHyPar (an extra).
+"""Sharing-aware shuffle that begins from a partition of the hypergraph of holds, by Mt-KaHyPar (an extra).
 
-Subscribers are the vertices, weighted with what they are sent; subscriptions are the nets, weighted with their rates.
-How often nets are cut, by weight, is what brokers fetch more than once.
+Subscribers are the vertices, weighted with the rates they are sent; subscriptions are the nets, weighted with their
+rates. The cuts of each net, times its weight, are the load that brokers fetch more than once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tocsin.balancing.proposal import Goal, Proposal
 from tocsin.balancing.shuffle.sharing import REASONS, better_of_greedy
 from tocsin.errors import InvalidValue
 
-#: Weights become whole numbers up to this.
+#: Weights are scaled to whole numbers up to this.
 _LARGEST_WEIGHT = 10_000
 #: How much heavier than its share a part may be.
 _IMBALANCE = 0.03
-#: What so many hold for each broker is held everywhere, however they are parted: it would only take time.
+#: A subscription with more holders per broker than this is held everywhere, whatever the partition: it is left out.
 _HELD_EVERYWHERE = 8
 _THREADS = 2
 
 
 def sharing_hypergraph(view: AssignmentView, goal: Goal) -> Proposal:
-    """Never worse than a greedy shuffle. Where brokers are closed or subscribers are few, as without the extra."""
+    """Never worse than a greedy shuffle. If brokers are closed or subscribers are few, it works like `sharing`."""
     if goal.max_moves is not None:
         raise InvalidValue("sharing-hypergraph assigns everybody anew and knows no budget of moves; use sharing")
     movable = np.flatnonzero(view.movable)
@@ -43,7 +43,7 @@ def sharing_hypergraph(view: AssignmentView, goal: Goal) -> Proposal:
 
 @cache
 def _library() -> Any:
-    """The library, once for the process."""
+    """The library, initialised once per process."""
     try:
         import mtkahypar
     except ImportError:
@@ -72,7 +72,7 @@ def _parts(view: AssignmentView, movable: NDArray[np.int64], nets: list[list[int
 
 
 def _nets(view: AssignmentView, movable: NDArray[np.int64]) -> tuple[list[list[int]], Floats]:
-    """Who holds each subscription, and its rate, where that can make a difference. One holder alone can't be parted."""
+    """The holders and rates of subscriptions that can make a difference. A net with one holder can't be cut."""
     vertex_of = np.full(len(view.subscribers), -1, np.int64)
     vertex_of[movable] = np.arange(len(movable))
     vertices = np.repeat(vertex_of, np.diff(view.offsets))
@@ -86,7 +86,7 @@ def _nets(view: AssignmentView, movable: NDArray[np.int64]) -> tuple[list[list[i
 
 
 def _named(view: AssignmentView, movable: NDArray[np.int64], parts: Numbers) -> Numbers:
-    """Among equal brokers, parts are worth the same anywhere: each goes to where most of it is already."""
+    """Assigns parts to brokers. Among equal brokers, a part goes to the broker that has most of it already."""
     brokers = len(view.brokers)
     overlap = np.bincount(parts.astype(np.int64) * brokers + view.owners[movable], minlength=brokers * brokers)
     name_of = np.full(brokers, -1, np.int32)
@@ -99,7 +99,7 @@ def _named(view: AssignmentView, movable: NDArray[np.int64], parts: Numbers) -> 
 
 
 def _whole(values: Floats) -> NDArray[np.int64]:
-    """As whole numbers from 1 on, in proportion."""
+    """The values scaled to whole numbers from 1 on."""
     largest = float(values.max()) if len(values) else 0.0
     if largest <= 0:
         return np.ones(len(values), np.int64)

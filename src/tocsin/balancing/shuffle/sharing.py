@@ -1,7 +1,7 @@
-"""Sharing-aware shuffle: everybody to where brokers fetch least for the many, from where they are now (pure).
+"""Sharing-aware shuffle: a search from the current assignment for one in which brokers fetch least (pure).
 
-After any greedy shuffle the loads are even, and what is left to gain is that fewer brokers fetch the same subscription.
-Beginning where everybody is costs nothing in quality, and spares the moves that would bring nothing.
+After any greedy shuffle the loads are even; the only gain left is that fewer brokers fetch the same subscription. A
+search from the current assignment loses no quality, and saves moves that gain nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REASONS = ("the destination shares more with it, and the loads become more even"
 
 
 def sharing(view: AssignmentView, goal: Goal) -> Proposal:
-    """Never worse than where everybody is, nor, without a budget, than a greedy shuffle."""
+    """Never worse than the current assignment nor, without a budget, than a greedy shuffle."""
     if not view.takes.any():
         return Proposal(view.owners, REASONS)
     found = search(LoadTable.of(view), view.movable, goal.max_moves)
@@ -26,8 +26,8 @@ def sharing(view: AssignmentView, goal: Goal) -> Proposal:
 
 
 def better_of_greedy(view: AssignmentView, found: Numbers, goal: Goal) -> Numbers:
-    """With few subscribers, or where everything is held everywhere, searching may end a little above what greed alone
-    finds; then search from there, if it is worth moving everybody."""
+    """With few subscribers, or if everything is held everywhere, the search may end a little above the greedy shuffle.
+    In that case search again from the greedy one, if that is worth its many moves."""
     greedy = LoadTable.of(view, gsh(view, goal).owners)
     if greedy.max_score * (1 + goal.spare_moves_within) < LoadTable.of(view, found).max_score:
         return search(greedy, view.movable)
