@@ -42,7 +42,7 @@ class _Token:
 
 
 def parse_call(text: str) -> tuple[str, dict[str, ParameterValue]]:
-    """The channel and the parameter values; StatementError points at the place that can't be read.
+    """The channel and the parameter values; StatementError points at the first character that can't be read.
 
     >>> parse_call('EmergenciesOfType(etype => "flood")')
     ('EmergenciesOfType', {'etype': 'flood'})
@@ -55,7 +55,7 @@ def parse_call(text: str) -> tuple[str, dict[str, ParameterValue]]:
 
 
 def write_call(channel: str, parameters: Mapping[str, ParameterValue]) -> str:
-    """What `parse_call` reads back.
+    """The call as text that `parse_call` reads back.
 
     >>> write_call("EmergenciesOfType", {"etype": "Fisher's", "severity": 3})
     "EmergenciesOfType(etype => 'Fisher''s', severity => 3)"

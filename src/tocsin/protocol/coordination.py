@@ -1,4 +1,4 @@
-"""What brokers and subscribers say to the coordinator over HTTP, and what it answers.
+"""The requests of brokers and subscribers to the coordinator over HTTP, and its answers.
 
 Pydantic models: the coordinator's OpenAPI description is made from them, and brokers use the same.
 """
@@ -24,7 +24,7 @@ Location = tuple[
     Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
 ]
 _Count = Annotated[int, Field(ge=0, le=1 << 53)]
-#: Counted within a heartbeat; a minute's worth of them can still be added up.
+#: A count within a heartbeat; a minute's counts can be added up without overflow.
 _Events = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
@@ -83,7 +83,7 @@ class Session(BaseModel):
 
 
 class PulledSubscription(SubscriptionKeyBody):
-    """What has come for one since the last heartbeat."""
+    """The bytes that came for a subscription since the last heartbeat."""
 
     size_bytes: _Count
 
@@ -144,7 +144,7 @@ class HeartbeatAnswer(BaseModel):
 
 
 class SessionsRequest(BaseModel):
-    """What is kept for these subscribers, wherever they were?"""
+    """Asks for the sessions of these subscribers, whichever broker keeps them."""
 
     subscribers: list[SubscriberId] = Field(max_length=100_000)
 
@@ -161,7 +161,7 @@ class Claim(BaseModel):
 
 
 class Claimed(BaseModel):
-    """`sessions` is what is known of them: their former owners may have reported more since the broker last asked."""
+    """`sessions` are those that were claimed: former owners may have reported more since the broker last asked."""
 
     generations: dict[str, int]
     sessions: list[Session] = Field([], description="As many as fit into one answer; the others can be asked for")
@@ -174,7 +174,7 @@ class PlacementRequest(BaseModel):
 
 
 class MoveRequest(BaseModel):
-    """Where a draining broker's subscribers go."""
+    """Asks where a draining broker's subscribers should go."""
 
     subscribers: list[SubscriberId] = Field(max_length=100_000)
 

@@ -1,8 +1,8 @@
-"""Who has a broker's name, and which of its starts is the one that counts (pure).
+"""Which data folder a broker's name belongs to, and which of the broker's starts counts (pure).
 
 A broker's folder holds a random secret, its identity. Coordinator and cluster remember it for each name, with a number
-that grows with each start that registers, the incarnation. What an older incarnation says is refused: it would let go
-of, or claim, what is not its own any more.
+that grows with each start that registers, the incarnation. They refuse calls of an older incarnation: it would release,
+or claim, subscriptions and sessions that are no longer its own.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from dataclasses import dataclass
 
 from tocsin.errors import AlreadyExists, Forbidden, InUse, NotRegistered, Superseded
 
-#: A name is kept for who has it through this much silence, at coordinator and cluster alike: if one of them gave it
-#: away sooner, the newcomer would be refused by the other, and both brokers would have to end. Brokers pull and report
-#: all the time, so that such a silence is no accident.
+#: Coordinator and cluster both keep a name for its holder through this much silence: if one of them gave it away
+#: sooner, the other would refuse the new broker, and both brokers would have to end. Brokers pull and report all the
+#: time, so such a silence is no accident.
 NAME_KEPT_S = 15.0
-#: The incarnation that calls are made by.
+#: The incarnation of the calling broker.
 HEADER = "Tocsin-Incarnation"
-#: Shows, to who knows brokers by one token, that the name is the caller's own.
+#: The identity of the calling broker. All brokers have the same token; this shows that the name is the caller's own.
 IDENTITY_HEADER = "Tocsin-Identity"
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Of a broker's name. One that gave no identity can be followed by anybody, and its calls need no incarnation."""
+    """The holder of a broker's name. If it gave no identity, any broker can follow it, and its calls need no
+    incarnation."""
 
     identity: str = ""
     incarnation: int = 0
-    #: Which start that is, as the broker calls it: a registration that comes twice, or late, changes nothing.
+    #: The broker's own name for this start: a registration that comes twice, or late, changes nothing.
     start: str = ""
 
 
-#: Of a name that nobody has.
+#: The holder of a name that nobody has.
 NOBODY = Holder()
 
 
@@ -47,9 +48,10 @@ def take_name(
     silent_s: float,
     takes_over: bool = True,
 ) -> Holder:
-    """Who has the name after a registration. `silent_s`: how long nothing was heard of who has it now.
+    """The holder of the name after a registration. `silent_s`: for how long the present holder has been silent.
 
-    Raises AlreadyExists if that is another one, and alive; if it fell silent, InUse for who `takes_over` nothing."""
+    If that is another broker: raises AlreadyExists if it is alive, and InUse if it fell silent and `takes_over` is
+    false."""
     if known is not None and start and (identity, start) == (known.identity, known.start):
         return known
     if known is not None and known.identity not in ("", identity):
@@ -65,12 +67,12 @@ def take_name(
                 f"silent; the one with data folder {fingerprint(identity)} gets it with `takes_over`, once the cluster "
                 f"has given it the name"
             )
-    # The time, so that numbers grow even if nobody remembers the last one.
+    # The incarnation is the time, so that it grows even if the last one is forgotten.
     return Holder(identity, max(now_us, known.incarnation + 1 if known else 0), start)
 
 
 def check_caller(broker: str, known: Holder, incarnation: int) -> None:
-    """Raises Superseded for a call by an older incarnation, and NotRegistered for one that is not known here."""
+    """Raises Superseded for a call by an older incarnation, and NotRegistered for an unknown one."""
     if incarnation == known.incarnation or (not known.identity and not incarnation):
         return
     if incarnation > known.incarnation:
@@ -82,7 +84,7 @@ def check_caller(broker: str, known: Holder, incarnation: int) -> None:
 
 
 def check_identity(broker: str, known: Holder, identity: str) -> None:
-    """Raises Forbidden for a call that does not show the identity of who has the name."""
+    """Raises Forbidden for a call that does not show the identity of the name's holder."""
     if not known.identity:
         raise Forbidden(f"broker {broker} has registered without an identity; only operators speak in its name")
     if not hmac.compare_digest(identity.encode(errors="replace"), known.identity.encode()):
@@ -90,7 +92,7 @@ def check_identity(broker: str, known: Holder, identity: str) -> None:
 
 
 def fingerprint(identity: str) -> str:
-    """What may be shown of an identity.
+    """A short hash of an identity, which may be shown.
 
     >>> fingerprint("secret")
     '2bb80d53'

@@ -1,7 +1,7 @@
 """The messages between a subscriber and its broker, and their JSON.
 
-A subscriber says `hello` and is answered with `welcome`; then it subscribes, gets notifications and acknowledges them.
-Each message is one JSON object with a `type`. docs/reference/protocol.md describes them for strangers.
+A subscriber sends `hello` and gets `welcome`; then it subscribes, gets notifications and acknowledges them.
+Each message is one JSON object with a `type`. docs/reference/protocol.md describes them for other implementations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tocsin.model.position import Position
 
 VERSION = 1
 
-#: Why a connection was closed, as WebSocket close codes. Below 4100: come back. From 4100: don't, it would not help.
+#: Why a connection was closed, as WebSocket close codes. Below 4100 clients should come back; from 4100 on, they should
+#: not, as it would not help.
 CLOSE_MOVED = 4000
 CLOSE_SLOW = 4001
 CLOSE_DRAINING = 4002
@@ -27,19 +28,19 @@ CLOSE_REPLACED = 4100
 CLOSE_REFUSED = 4101
 CLOSE_TOO_MUCH = 4102
 
-#: The largest message from a broker: brokers send none that is larger, and subscribers take all that are not. A result
-#: is one row; what is larger than this is no row that anyone meant to be told about.
+#: The largest message from a broker: brokers send none that is larger, and subscribers take all up to this size. A
+#: result is one row; nobody means to be notified of a larger row.
 MAX_MESSAGE_BYTES = 16 << 20
 
-#: The longest name of a channel that brokers and the coordinator tell one another; channels have at most 64 characters.
+#: The longest channel name between brokers and the coordinator; names of existing channels have at most 64 characters.
 MAX_CHANNEL_LENGTH = 255
 
-#: Metres on the plane that channels reckon with; bounded, so that no sum of them overflows.
+#: Metres on the plane that channels compute on; bounded, so that no sum of them overflows.
 MAX_COORDINATE_M = 1e9
 Coordinate = Annotated[float, msgspec.Meta(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]
 
 
-#: A number that its sender chose; what does not fit into 64 bits could not be repeated in an answer.
+#: A number that its sender chose; one that does not fit into 64 bits could not be repeated in an answer.
 Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
@@ -48,7 +49,7 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True
 
 
 class Subscribe(_Message, frozen=True, tag="subscribe"):
-    """Ask for a channel's results. With `position`, for those after it; else for those to come."""
+    """Ask for a channel's results: with `position`, those after it; without, only future ones."""
 
     channel: str
     parameters: dict[str, ParameterValue] = {}
@@ -59,9 +60,9 @@ class Subscribe(_Message, frozen=True, tag="subscribe"):
 class Hello(_Message, frozen=True, tag="hello"):
     """The first message of a connection.
 
-    `device` tells apart the places where a user is subscribed: what a device subscribed to, and how far it got, is kept
-    while it is away. Without one the broker makes one up that is kept for a minute only.
-    `subscriptions` are carried on, each after its position: what a client that comes from another broker brings along.
+    `device` names one of the user's devices: the broker keeps its subscriptions and positions while it is away. Without
+    one the broker makes up a device that is kept for a minute only.
+    `subscriptions` are carried on, each after its position: a client that comes from another broker sends its own.
     """
 
     token: str
@@ -76,7 +77,7 @@ class Unsubscribe(_Message, frozen=True, tag="unsubscribe"):
 
 
 class Ack(_Message, frozen=True, tag="ack"):
-    """Everything up to these positions has been taken care of and need not be sent again."""
+    """The subscriber has dealt with everything up to these positions; it need not be sent again."""
 
     positions: list[str]
 
@@ -95,7 +96,7 @@ class Ping(_Message, frozen=True, tag="ping"):
 
 
 class Subscribed(_Message, frozen=True, tag="subscribed"):
-    """What follows comes after `position`. `recovered` is false if results before it are gone for good."""
+    """Notifications follow from after `position`. `recovered` is false if results before it are gone for good."""
 
     subscription: int
     channel: str
@@ -121,7 +122,7 @@ class Unsubscribed(_Message, frozen=True, tag="unsubscribed"):
 
 
 class Notification(_Message, frozen=True, tag="notification"):
-    """One result. Brokers never build one: they put `type` before what the cluster wrote."""
+    """One result. Brokers never build this object: they put `type` before the cluster's text."""
 
     subscription: int
     channel: str
@@ -131,8 +132,8 @@ class Notification(_Message, frozen=True, tag="notification"):
 
 
 class Failed(_Message, frozen=True, tag="failed"):
-    """Nothing comes of this subscription any more: the channel can't be run for it or, with the code `not_found`, was
-    dropped. It has a position, as notifications have."""
+    """This subscription has no more results: the channel can't be run for it or, with the code `not_found`, was
+    dropped. The message has a position, as notifications have."""
 
     subscription: int
     channel: str
@@ -143,9 +144,9 @@ class Failed(_Message, frozen=True, tag="failed"):
 
 
 class HistoryGone(_Message, frozen=True, tag="history_gone"):
-    """Results between what was asked for and `position` are gone for good; what follows comes after `position`.
+    """Results between the requested position and `position` are gone for good; notifications follow from after it.
 
-    `rewound`: what was got before may be of a history that is gone; `position` counts, even if it is an earlier one.
+    `rewound`: earlier notifications may be of a history that is gone; `position` counts, even if it is an earlier one.
     """
 
     subscription: int
@@ -168,7 +169,7 @@ class Pong(_Message, frozen=True, tag="pong"):
 
 
 class Error(_Message, frozen=True, tag="error"):
-    """Something asked for was not done. `temporary`: the same may work later."""
+    """A request was not carried out. `temporary`: the same request may work later."""
 
     code: str
     message: str
@@ -214,13 +215,13 @@ def parse_position(text: str) -> Position:
 
 
 def error_message(error: TocsinError, request: Number = 0) -> Error:
-    """`error` as it travels to a subscriber."""
+    """`error` as a message to a subscriber."""
     retry_after_s = float(error.details().get("retry_after_s", 0))
     return Error(error.code, error.message, error.temporary, request, retry_after_s)
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One line of what a broker pulls from the cluster."""
+    """One line that a broker pulls from the cluster."""
 
     subscription: int
     channel: str
@@ -238,7 +239,7 @@ def decode_result(line: bytes) -> Result:
 
 
 def notification_of(line: bytes) -> bytes:
-    """A pulled line as the notification that everyone gets: encoded once, by the cluster.
+    """A pulled line as the notification for all its subscribers: encoded once, by the cluster.
 
     >>> notification_of(b'{"subscription":7}')
     b'{"type":"notification","subscription":7}'
@@ -251,17 +252,17 @@ def is_notification(text: bytes) -> bool:
 
 
 def gap_for(result: Result, size_bytes: int) -> bytes:
-    """What everyone gets instead of a result that is too large to be sent: a gap that says so, and what comes after.
+    """The message that subscribers get instead of a result that is too large: a gap with the reason and the position.
 
-    To leave it out would be a loss that nobody is told of; to send it would end every connection, again and again.
+    Leaving the result out would be a silent loss; sending it would end every connection, again and again.
     """
     text = f"the result at this position has {size_bytes} bytes, and at most {MAX_MESSAGE_BYTES} are sent"
     return encode(HistoryGone(result.subscription, result.position, text))
 
 
 def failure_of(line: bytes, result: Result) -> Failed | None:
-    """What a pulled line says instead of a result: a payload is an object, so a string in its place is the reason why
-    there will be none, and a list of one string that its channel is gone.
+    """The failure that a pulled line reports instead of a result, if it does. A payload is an object. A string in its
+    place is the reason why there will be no more results; a list of one string says that the channel was dropped.
 
     >>> line = b'{"subscription":7,"channel":"C","position":"7-1","committed_at_us":1,"payload":"no such zone"}'
     >>> failure_of(line, decode_result(line)).reason

@@ -1,4 +1,4 @@
-"""Names as parts of a path: the one way in which all clients write them (pure)."""
+"""Names as parts of a path, as all clients write them (pure)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 
 def path_part(name: str) -> str:
-    """A name as one part of a path, whatever it holds.
+    """A name as one part of a path, whatever its characters.
 
-    A slash would begin another part, a question mark would end the path, and clients take dots away.
+    A slash would begin another part, a question mark would end the path, and clients remove dots.
 
     >>> path_part("north/1?")
     'north%2F1%3F'

@@ -1,4 +1,4 @@
-"""What operators say to the coordinator about plans."""
+"""Operators' requests to the coordinator about plans and balancing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExecutionRequest(BaseModel):
 
 
 class BalancingBody(BaseModel):
-    """How load is evened out without anybody asking. What is left out stays as it is."""
+    """Settings of automatic balancing. Settings that are left out stay as they are."""
 
     model_config = ConfigDict(extra="forbid")
 

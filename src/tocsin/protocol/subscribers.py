@@ -1,7 +1,7 @@
-"""What a subscriber and the coordinator agree on: names, and the answer that sends a subscriber to a broker.
+"""Shared by subscribers and the coordinator: names, and the answer that sends a subscriber to a broker.
 
-Plain values: the SDK imports this module, and pydantic is not among what it needs. The coordinator's OpenAPI
-description is made from them all the same.
+Plain values: the SDK imports this module and does not need pydantic. The coordinator's OpenAPI description is made from
+them all the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-#: Of users, devices and brokers.
+#: For the names of users, devices and brokers.
 NAME_PATTERN = r"^[A-Za-z0-9_.@~-]{1,64}$"
 
 

@@ -1,4 +1,4 @@
-"""What makes two backend subscriptions the same, and the texts that stand for it (pure)."""
+"""Subscription keys, which make two backend subscriptions the same, and their texts (pure)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KeyText = NewType("KeyText", str)
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionKey:
-    """What makes two subscriptions the same, as far as anybody can tell before the cluster has answered.
+    """Two subscriptions with equal keys are the same, as far as this is known before the cluster has answered.
 
     `parameters` is JSON with sorted names: as Python values, 1, 1.0 and true would be equal.
     """
@@ -27,8 +27,8 @@ class SubscriptionKey:
     channel: str
     parameters: str
     permission: str
-    #: The parameters that were filled in with who has connected, in lower case and sorted. What somebody has given
-    #: themselves is never the same as what was filled in, so that nobody gets another's by naming them.
+    #: The parameters that the broker filled in with the connected user, in lower case and sorted. A value that a user
+    #: gave is never the same as one that was filled in, so that nobody gets another user's results by naming them.
     filled: tuple[str, ...] = ()
 
     @staticmethod
@@ -40,7 +40,8 @@ class SubscriptionKey:
 
     @staticmethod
     def folded(channel: str, parameters: Mapping[str, ParameterValue]) -> SubscriptionKey:
-        """Tells a device's own subscriptions apart: names don't differ by case, nor 5 from 5.0; but true is not 1.
+        """A key that tells a device's own subscriptions apart: case of names makes no difference, and 5 is 5.0; but
+        true is not 1.
 
         >>> SubscriptionKey.folded("C", {"a": 5}) == SubscriptionKey.folded("c", {"A": 5.0})
         True
@@ -49,11 +50,12 @@ class SubscriptionKey:
         return SubscriptionKey(channel.lower(), _encode(values), "")
 
     def stored(self) -> SubscriptionKey:
-        """As it is written down and reported: which parameters were filled in is found out anew."""
+        """The key as it is stored and reported: it does not say which parameters were filled in; that is determined
+        anew."""
         return replace(self, filled=())
 
     def names_one_of(self, people: Collection[str]) -> bool:
-        """Whether one of these people is a value of it; they are known by the fingerprints of their names."""
+        """Whether one of its values names one of these people, given as fingerprints of their names."""
         texts = (one for one in self.parameter_values().values() if isinstance(one, str))
         return any(fingerprint(one) in people for one in texts)
 
@@ -63,7 +65,7 @@ class SubscriptionKey:
 
 
 def key_text(channel: str, parameters: Mapping[str, ParameterValue], permission: str) -> KeyText:
-    """Equal texts are one object: a hundred thousand sessions that hold the same share it.
+    """The key as text. Equal texts are one object: a hundred thousand sessions with the same subscription share it.
 
     >>> key_text("C", {"b": 1, "a": True}, "staff")
     '["C",{"a":true,"b":1},"staff"]'
