@@ -109,7 +109,7 @@ def _list(plans: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def _show(made: dict[str, Any]) -> None:
-    out.print(f"{made['plan']}: {made['stage']} by {made['policy']}, {made['migrations']:,} moves", style="bold")
+    out.print(f"{made['plan']}: {made['stage']} by {made['policy']}, {made['move_count']:,} moves", style="bold")
     rows = [
         [one["broker"], f"{one['before']:,.0f}", f"{one['after']:,.0f}", f"{one['after'] - one['before']:+,.0f}"]
         for one in made["brokers"]
@@ -130,7 +130,7 @@ def _show(made: dict[str, Any]) -> None:
     if made["move_count"] > len(made["moves"]):
         more = made["move_count"] - len(made["moves"])
         out.print(
-            f"and {more:,} more; `tocsin plan {made['plan']} --moves {made['migrations']}` shows all", style="dim"
+            f"and {more:,} more; `tocsin plan {made['plan']} --moves {made['move_count']}` shows all", style="dim"
         )
 
 
@@ -138,7 +138,7 @@ def _figures(plan: dict[str, Any]) -> list[str]:
     before, after = plan["before"], plan["after"]
     return [
         plan["policy"],
-        f"{plan['migrations']:,}",
+        f"{plan['move_count']:,}",
         f"{before['cov']:.3f} → {after['cov']:.3f}",
         f"{before['max']:,.0f} → {after['max']:,.0f}",
         f"{plan['gap']:.3f}",

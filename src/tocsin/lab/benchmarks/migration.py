@@ -128,7 +128,7 @@ class Moved:
 def _carry_out(network: RunningNetwork, moves: int) -> Moved:
     with CoordinatorClient(network.coordinator.url) as client:
         plan = client.make_plan(policy="ldm", cov_at_most=0.01, max_moves=moves, shown_moves=0)
-        progress.print(f"{plan['migrations']} moves")
+        progress.print(f"{plan['move_count']} moves")
         begun_us = time.time_ns() // 1000
         client.execute(plan["plan"], by="benchmark")
         deadline = time.monotonic() + _TIMEOUT_S
