@@ -1,4 +1,4 @@
-"""`tocsin balance`, `tocsin audit`: how the brokers stand, what is done about it by itself, and who did what."""
+"""`tocsin balance`, `tocsin audit`: the brokers' loads, the settings of automatic balancing, and the audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Change = Annotated[list[str] | None, typer.Argument(help="What to change, as NAM
 
 
 def who() -> str:
-    """Who types this, for the audit log."""
+    """The user of this terminal, for the audit log."""
     try:
         return getpass.getuser()[:64] or "operator"
     except (KeyError, OSError):

@@ -25,7 +25,7 @@ Name = Annotated[str, typer.Argument(help="The broker's name.", show_default=Fal
 def list_brokers(
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """List the brokers: states, load by the model and as they measure it, and when they were last heard of."""
+    """List the brokers: states, load by the model and as they measure it, and when each sent its last heartbeat."""
     with coordinating(url, token) as client:
         brokers = client.brokers()
         status = client.status()
@@ -57,7 +57,7 @@ def show(
 def cordon(
     name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """Send no newcomers to a broker; it keeps those it has."""
+    """Send no newcomers to a broker; it keeps its subscribers."""
     _set_state(name, "cordoned", url, token, as_json)
 
 
@@ -77,7 +77,7 @@ def drain(
     token: OperatorToken = "",
     as_json: AsJson = False,
 ) -> None:
-    """Empty a broker: everybody is moved to others, those who are away too. It takes nobody until `uncordon`."""
+    """Empty a broker: all subscribers are moved to others, even those away. It takes nobody until `uncordon`."""
     with coordinating(url, token) as client:
         answer = client.set_state(name, "draining", by=who())
         if wait:
@@ -131,7 +131,7 @@ def _set_state(name: str, state: str, url: str, token: str, as_json: bool) -> No
 
 
 def _wait_until_empty(client: CoordinatorClient, name: str, *, is_shown: bool) -> int:
-    """Returns how many are left: none, unless it took too long."""
+    """Returns how many subscribers are left: 0, unless it took too long."""
     left = first = int(client.broker(name)["subscribers"])
     deadline = time.monotonic() + _DRAIN_TIMEOUT_S
     with Progress(console=err, disable=not is_shown, transient=True) as bar:

@@ -27,7 +27,7 @@ def run_cluster(
 
     Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: that is the whole recovery.
     """
-    # Spark and its friends take a second to import; other commands should not wait for them.
+    # Spark and related packages take a second to import; other commands should not wait for them.
     from tocsin.cluster.server import serve
     from tocsin.runtime.logs import configure_logging
 

@@ -1,5 +1,5 @@
 """The table of commands: where each is, and which extra it needs. A command is imported when it is called, so that the
-others work where its packages are not installed, and nobody waits for what they do not use."""
+others work without its packages, and start without waiting for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Entry:
 
     target: str
     help: str
-    #: Empty for what the plain installation has all packages of.
+    #: Empty if the plain installation has all packages that the command needs.
     extra: str = ""
 
 

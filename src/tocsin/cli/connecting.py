@@ -1,4 +1,4 @@
-"""How commands reach a cluster and a coordinator: options, clients, and what is printed when nobody answers."""
+"""How commands reach a cluster and a coordinator: options, clients, and the message if nobody answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DEFAULT_COORDINATOR_URL = "http://127.0.0.1:8500"
 
 @contextmanager
 def connected(url: str, token: str) -> Iterator[ClusterClient]:
-    """A client of the cluster; what goes wrong is told in one line, with exit code 1."""
+    """A client of the cluster; prints errors in one line, with exit code 1."""
     try:
         with ClusterClient(url, token=token) as client:
             yield client
@@ -50,7 +50,7 @@ def connected(url: str, token: str) -> Iterator[ClusterClient]:
 
 @contextmanager
 def coordinating(url: str, token: str) -> Iterator[CoordinatorClient]:
-    """A client of the coordinator; what goes wrong is told in one line, with exit code 1."""
+    """A client of the coordinator; prints errors in one line, with exit code 1."""
     try:
         with CoordinatorClient(url, token=token) as client:
             yield client
@@ -62,7 +62,7 @@ def coordinating(url: str, token: str) -> Iterator[CoordinatorClient]:
 
 
 def describe_failure(message: str, script: Mapping[str, Any] | None) -> str:
-    """A refusal and, of a script, what was carried out before and which statement failed.
+    """The error and, for a script, which statements were carried out before and which one failed.
 
     >>> script = {"statement": 2, "statements": 3, "line": 5, "done": ["feed f created"]}
     >>> print(describe_failure("no dataset called x", script))

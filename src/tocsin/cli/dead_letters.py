@@ -1,4 +1,4 @@
-"""`tocsin dead-letters`: records that did not fit are looked at, published again, or discarded."""
+"""`tocsin dead-letters`: shows records that did not fit, publishes them again, or discards them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tocsin.client import ClusterClient
 
 app = typer.Typer(help="Records that did not fit: list, show, replay and discard them.", no_args_is_help=True)
 
-#: What a list shows of a record and of the reason; `show` has all of it.
+#: How much a list shows of a record and of the reason; `show` prints all of it.
 _SHOWN_CHARACTERS = 200
-#: Names of channels' letters begin with a minus sign, which is no option.
+#: Names of channels' dead letters begin with a minus sign; they are not options.
 _NAMES = {"ignore_unknown_options": True}
-#: What one call takes.
+#: The most that one call takes.
 _LETTERS_PER_CALL = 1_000
 
 Dataset = Annotated[str, typer.Argument(help="The dataset that they were for.", show_default=False)]
@@ -102,7 +102,7 @@ def discard(
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
-    """Remove dead letters for good, as when they were mended and published again."""
+    """Remove dead letters for good, such as after they were mended and published again."""
     named = _named(letters, everything)
     with connected(url, token) as client:
         count = client.discard(dataset, letters=named)

@@ -1,4 +1,4 @@
-"""`tocsin doctor`: is everything there that a cluster needs?"""
+"""`tocsin doctor`: checks that a cluster has everything it needs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _disk(data_dir: Path) -> dict[str, Any]:
 
 
 def _sync_speed(data_dir: Path) -> dict[str, Any]:
-    """An acknowledgement waits for one sync of the disk."""
+    """How long a sync of the disk takes: an acknowledgement waits for one."""
     with tempfile.NamedTemporaryFile(dir=data_dir if data_dir.exists() else None) as file:
         begin = time.perf_counter()
         for _ in range(10):

@@ -29,8 +29,8 @@ _KILLED_WITHIN_S = 2.0
 def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
     """End what `tocsin up` runs in a folder, and wait until it has ended. Nothing to end is fine.
 
-    Only what that `tocsin up` has started is ended; what a killed one has left behind too. The exit code is 1 if
-    something goes on.
+    Only processes that `tocsin up` started in that folder are ended, also those that a killed one has left behind. The
+    exit code is 1 if a process still runs.
     """
     began_s = time.monotonic()
     running = running_record(data_dir)
@@ -72,10 +72,10 @@ def _end(running: RunRecord, data_dir: Path) -> bool:
 
 
 def _is_free(data_dir: Path, within_s: float) -> bool:
-    """Whether the folder is let go of within that time: `tocsin up` keeps it until all has ended."""
+    """Whether the folder is released within that time: `tocsin up` keeps it until all processes have ended."""
     deadline_s = time.monotonic() + within_s
     while is_locked(data_dir):
         if time.monotonic() > deadline_s:
             return False
-        time.sleep(0.05)  # A lock tells nobody but those who wait to have it.
+        time.sleep(0.05)  # The release of a lock is no event, except for processes that wait to take it.
     return True

@@ -1,4 +1,4 @@
-"""`tocsin forget`: a person goes, from the coordinator, from all brokers and from the cluster."""
+"""`tocsin forget`: removes a person from the coordinator, from all brokers and from the cluster."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def run_forget(
 ) -> None:
     """Remove a person for good: user, sessions, rows, results, dead letters, subscriptions, and the files of them.
 
-    Back-ups that were made before keep it. The command can be given again; it ends with exit code 1 as long as a broker
+    Older back-ups still have these data. The command can be given again; it ends with exit code 1 as long as a broker
     has not been told.
     """
-    # The coordinator first: brokers then let nobody in by that name any more who could tell something new.
+    # The coordinator first: then brokers no longer let a user of that name in, who could send new data.
     with coordinating(coordinator_url, coordinator_token) as coordinator:
         before = coordinator.forget(name)
     quoted = name.replace("\\", r"\\").replace("'", "''")
     with connected(url, token) as cluster:
         (answer,) = cluster.sql(f"FORGET PERSON '{quoted}'")
-    # Once more: until now brokers could still get results from the cluster that name the person.
+    # Once more: until now brokers could still get results that name the person from the cluster.
     with coordinating(coordinator_url, coordinator_token) as coordinator:
         after = coordinator.forget(name)
     people = {**after, "user": before["user"] or after["user"], "sessions": before["sessions"] + after["sessions"]}

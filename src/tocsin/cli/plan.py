@@ -1,4 +1,4 @@
-"""`tocsin plan`: what could be moved to even out the load, and what it would bring."""
+"""`tocsin plan`: moves that would even out the load, and the loads that result."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run_plan(
 
 
 def _follow(client: CoordinatorClient, plan: str, *, is_shown: bool) -> dict[str, Any]:
-    """Wait for the end of a plan; returns what became of it."""
+    """Wait for the end of a plan; returns its outcome."""
     with Progress(console=err, disable=not is_shown, transient=True) as bar:
         task = bar.add_task(plan, total=None)
         while True:

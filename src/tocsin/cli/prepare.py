@@ -1,4 +1,4 @@
-"""`tocsin prepare`: once for all starts to come."""
+"""`tocsin prepare`: work that is done once and makes all later starts faster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tocsin.runtime.class_archive import archive_of
 from tocsin.runtime.java import JavaHome, find_java
 from tocsin.runtime.processes import running_server
 
-#: A little of all that clusters do, so that its classes are loaded.
+#: A sample of everything that clusters do, so that Java loads the classes for it.
 _SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, kind STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
 CREATE KEYED DATASET Locations (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
@@ -47,7 +47,7 @@ _WRITE_TIMEOUT_S = 300.0
 def run_prepare(as_json: AsJson = False) -> None:
     """Compile balancing's loops, archive Spark's classes, once after installing.
 
-    Spark is tried out for a minute. Clusters start faster from then on, and no first plan is waited for.
+    This runs Spark for a minute. From then on clusters start faster, and the first plan needs no compiling.
     """
     from tocsin.coordinator.load.compiling import compile_loops
 
@@ -71,12 +71,12 @@ def _make(java: JavaHome) -> Path:
     target = archive_of(java)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tocsin-prepare-", dir=target.parent) as scratch:
-        # Java's own classes first: not every Java comes with an archive of them, and ours stands on it.
+        # Java's own classes first: our archive is based on theirs, and not every Java comes with one.
         base, made = target.with_suffix(".base.jsa"), Path(scratch) / target.name
         made_base = Path(scratch) / base.name
         command = [str(java.home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={made_base}"]
         subprocess.run(command, check=True, capture_output=True, timeout=_WRITE_TIMEOUT_S)
-        # One that stands on the former base is of no use any more, whatever comes of this.
+        # An archive that is based on the former base is of no use any more, even if the next steps fail.
         target.unlink(missing_ok=True)
         _settle(made_base, base)
         _try_out(Path(scratch) / "cluster", f'"-XX:SharedArchiveFile={base}" "-XX:ArchiveClassesAtExit={made}"')
@@ -90,14 +90,14 @@ def _make(java: JavaHome) -> Path:
 
 
 def _settle(made: Path, target: Path) -> None:
-    """Whole or not at all, whatever happens: half an archive would take Java down."""
+    """Moves the file into place, whole or not at all: half an archive would crash Java."""
     with made.open("rb") as file:
         os.fsync(file.fileno())
     made.replace(target)
 
 
 def _try_out(folder: Path, java_options: str) -> None:
-    """A cluster's life in short, with real records and results. Returns when its Java has ended."""
+    """Runs a cluster for a short time, with real records and results. Returns when its Java has ended."""
     with running_server("cluster", folder, {"spark_java_options": java_options}) as cluster:
         cluster.wait_ready(_READY_TIMEOUT_S)
         processes = psutil.Process(cluster.process.pid).children(recursive=True)

@@ -1,4 +1,4 @@
-"""`tocsin publish`: records from a file or standard input into a feed."""
+"""`tocsin publish`: publishes records from a file or standard input to a feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import ClusterClient, ServerError
 
-#: Well below the cluster's limit for a body, and large enough that requests cost nothing.
+#: Well below the cluster's limit for a body, and large enough that the cost of a request does not count.
 _BATCH_BYTES = 1 << 20
 STDIN = Path("-")
 

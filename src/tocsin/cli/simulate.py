@@ -1,4 +1,4 @@
-"""`tocsin simulate`: how a network would fare, without one."""
+"""`tocsin simulate`: simulates a network."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _run(scenarios: list[Scenario], seed: int | None) -> list[Run]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """A bar for each run, on a terminal; elsewhere nothing."""
+    """A progress bar for each run, on a terminal only."""
     if not sys.stderr.isatty():
         yield lambda _: lambda _: None
         return

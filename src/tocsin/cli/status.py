@@ -1,4 +1,4 @@
-"""`tocsin status`: what `tocsin up` runs in a folder."""
+"""`tocsin status`: shows the processes of `tocsin up` in a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin.runtime.run_records import ProcessRecord, RunRecord, holder_of, is_p
 
 READY = "ready"
 ENDED = "ended"
-#: It runs, and does not answer at its address: it has just been started, or is stuck.
+#: The process runs and does not answer at its address: it has just been started, or is stuck.
 SILENT = "no answer"
 
 
@@ -89,7 +89,7 @@ def _show(processes: list[dict[str, Any]]) -> None:
     rows = []
     for one in processes:
         since = datetime.fromisoformat(one["since"]).astimezone() if one["since"] else None
-        # A table of 80 columns has room for one of the two.
+        # A table of 80 columns has room for only one of the two.
         written = f"{since:%H:%M:%S}" if since and since.date() == now.date() else f"{since:%Y-%m-%d}" if since else ""
         rows.append([one["name"], one["state"], one["pid"] or "", written, one["url"]])
     print_rows(["process", "state", "pid", "since", "address"], rows)

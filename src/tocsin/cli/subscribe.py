@@ -22,13 +22,13 @@ from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import parse_call
 
 DEFAULT_COORDINATOR = "http://127.0.0.1:8500"
-#: A person waits for this: long enough for a broker that is just starting.
+#: Short enough for a waiting person, long enough for a broker that is just starting.
 _CONNECT_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Who:
-    """How to connect, as the command line says it."""
+    """The options of the command line that say how to connect."""
 
     coordinator: str
     broker: str
@@ -102,7 +102,7 @@ async def _follow_until_interrupted(
         following = asyncio.create_task(_print_all(me, count, as_json))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, following.cancel)
-        # What was printed has been taken care of: this is no error, and it is acknowledged on leaving.
+        # Ending here is no error: printed notifications count as dealt with, and are acknowledged on leaving.
         with suppress(asyncio.CancelledError):
             await following
 

@@ -1,4 +1,4 @@
-"""The processes of `tocsin up`: what each is given, and when the system counts as ready."""
+"""The processes of `tocsin up`: the options of each, and when the system counts as ready."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from tocsin.variables import RUN
 #: A busy machine may take several times the usual 10 to 20 s.
 READY_TIMEOUT_S = 180.0
 _POLL_EVERY_S = 0.2
-#: Brokers end together here, so there is nobody to move to; subscribers come back when all is up again.
+#: Here all brokers end together, so subscribers can't be moved; they come back when the system is up again.
 _DRAIN_TIMEOUT_S = 1
-#: Ending in order takes a second or two; what takes longer is stuck, and every process can be killed at any moment. All
-#: brokers end first, then the others together: the whole takes no longer than the sum.
+#: Ending in order takes a second or two; a process that takes longer is stuck, and every process can be killed at any
+#: moment. All brokers end first, then the others together, so ending takes no longer than the sum.
 _BROKER_STOP_TIMEOUT_S = 5.0
 _STOP_TIMEOUT_S = 12.0
-#: Of `tocsin up`; 8700 is that of a broker that is started by itself.
+#: The first broker's port in `tocsin up`; 8700 is the port of a broker that is started by itself.
 _FIRST_BROKER_PORT = 8701
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One process of the system, and where it serves."""
+    """One process of the system, and the address that it listens on."""
 
     name: str
     arguments: Sequence[str]
@@ -61,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What somebody has asked `tocsin up` for; None: as the settings say."""
+    """The options of `tocsin up`; None: the settings decide."""
 
     brokers: int
     data_dir: Path
@@ -115,7 +115,7 @@ def _common(part: Part, wishes: Wishes) -> list[str]:
 
 
 def _check_decided_here(settings: Settings, names: Sequence[str]) -> None:
-    """What `tocsin up` decides itself is not silently ignored."""
+    """Refuses values for settings that `tocsin up` decides itself, rather than silently ignoring them."""
     usual = type(settings)()
     for name in names:
         if (value := getattr(settings, name)) != getattr(usual, name):
@@ -135,13 +135,13 @@ def _check_ports(parts: Sequence[Part]) -> None:
 
 
 def _url(scheme: str, host: str, port: int) -> str:
-    """Where this machine reaches a server that listens on `host`."""
+    """The address at which this machine reaches a server that listens on `host`."""
     reached_at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"{scheme}://{f'[{reached_at}]' if ':' in reached_at else reached_at}:{port}"
 
 
 class System:
-    """The running processes, and the record of them. Nothing is taken for ready that this run has not started."""
+    """The running processes, and the record of them. Only processes that this run has started count as ready."""
 
     def __init__(self, parts: Sequence[Part], data_dir: Path, run: str) -> None:
         self._clock = SystemClock()
@@ -165,7 +165,7 @@ class System:
         self.is_ready = False
 
     async def start(self) -> str:
-        """Start everything. Returns when all of it is ready or somebody wants it to end; else why it can't start."""
+        """Start everything. Returns when all is ready, or when it is to end; if it can't start, returns why."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._end)
@@ -197,7 +197,8 @@ class System:
         self._note(child.name, ProcessRecord(url, child.process.pid, self._clock.now_us(), child.starts))
 
     def ended(self, child: Child, code: int) -> bool:
-        """One that has never been ready would end again for the same reason: that is said, and all of it ends."""
+        """Returns whether to start the process again. If the system was not ready yet, the process would end again for
+        the same reason: then the command prints the reason, and the whole system ends."""
         record = self.record.processes[child.name]
         why = child.last_words()
         self._note(
@@ -215,11 +216,11 @@ class System:
 
     def _note(self, name: str, record: ProcessRecord) -> None:
         self.record.processes[name] = record
-        with suppress(OSError):  # A full disk: those who ask get an old answer, and the system goes on.
+        with suppress(OSError):  # On a full disk, `tocsin status` shows an old record, and the system goes on.
             write_record(self._data_dir, self.record)
 
     def _end(self) -> None:
-        if self._ending.is_set():  # Somebody is impatient.
+        if self._ending.is_set():  # A second signal: the user does not want to wait.
             for child in self._children.values():
                 child.kill()
         self._ending.set()
@@ -243,7 +244,7 @@ class System:
 
 
 def health_client(timeout_s: float = 1.0) -> httpx.AsyncClient:
-    """For asking processes of this machine how they are. Whose they are is known by other means than certificates."""
+    """A client for health checks of processes on this machine. It checks no certificates: process ids identify them."""
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname = False
     anybody.verify_mode = ssl.CERT_NONE
@@ -251,7 +252,7 @@ def health_client(timeout_s: float = 1.0) -> httpx.AsyncClient:
 
 
 async def state_at(client: httpx.AsyncClient, url: str, pid: int) -> str:
-    """What process `pid` says of itself at `url`; empty if it does not answer there, whoever else may."""
+    """The state that process `pid` reports at `url`; empty if it does not answer there, even if another does."""
     if not pid or not is_listening(pid, httpx.URL(url).port or 0):
         return ""
     with suppress(httpx.HTTPError, json.JSONDecodeError, AttributeError):

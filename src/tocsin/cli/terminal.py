@@ -1,4 +1,4 @@
-"""What the commands share: how errors, tables and JSON look."""
+"""The look of errors, tables and JSON, for all commands."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 
 
 def end_on_sigterm() -> None:
-    """As Ctrl-C does: who is told to stop takes down the servers that it has started."""
+    """Make SIGTERM act as Ctrl-C does: a command that is stopped also ends the servers that it has started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def fail(message: str) -> None:
-    # The terminal wraps: a line break put in here would move the caret of a pointed message away from its place.
+    # The terminal wraps lines: a line break inserted here would move the caret of an error away from its column.
     err.print(message, style="red", markup=False, soft_wrap=True)
     raise typer.Exit(1)
 
@@ -35,7 +35,7 @@ def print_json(value: Any) -> None:
 
 def print_rows(columns: list[str], rows: list[list[Any]]) -> None:
     """A table if it is not wider than the terminal, else a block of lines for each row, as wrapped columns can't be
-    read. What goes to a file or a pipe is always a table."""
+    read. In a file or a pipe it is always a table."""
     texts = [["NULL" if value is None else str(value) for value in row] for row in rows]
     widths = [
         max((len(line) for text in column for line in text.splitlines()), default=0)

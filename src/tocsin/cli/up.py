@@ -36,7 +36,7 @@ _JAVA_WITHIN_S = 3.0
 
 
 def _folder(text: str | Path) -> Path:
-    """A folder as it was typed. An empty text, such as a variable that is not set, would be the folder one is in."""
+    """A folder as it was typed. An empty text, such as from an unset variable, would mean the current folder."""
     if not str(text).strip():
         raise typer.BadParameter("no folder is named; `.` is the one that you are in")
     return Path(text)
@@ -63,10 +63,10 @@ def run_up(
 ) -> None:
     """Run a data cluster, a coordinator and brokers, each a process of its own, until Ctrl-C or `tocsin down`.
 
-    Prints where everything is once it is ready. A process that ends is started again; all end with this one, however it
-    ends. `logs` in the data directory has each process's log and, while it runs, its process id. If a port is in use,
-    the data directory can't be used or another `tocsin up` has it, that is said at once, with exit code 1. With --json,
-    one object with all addresses is printed instead.
+    Prints all addresses once everything is ready. A process that ends is started again; all end with this one, however
+    it ends. `logs` in the data directory has each process's log and, while it runs, its process id. If a port is in
+    use, the data directory can't be used or another `tocsin up` has it, the command says so at once, with exit code 1.
+    With --json, it prints one object with all addresses instead.
     """
     wishes = Wishes(brokers, data_dir, host, cluster_port, coordinator_port, broker_port, config)
     try:
@@ -123,7 +123,7 @@ def at_folder(data_dir: Path) -> str:
 
 
 def _end_leftovers(data_dir: Path) -> None:
-    """What an earlier run has left behind is removed: we have the folder now, so that run is over."""
+    """End processes that an earlier run has left behind: we have the folder's lock, so that run is over."""
     record = read_record(data_dir)
     if record is not None and (count := kill_processes_of(record.run)):
         err.print(f"ended what an earlier `tocsin up` had left behind (processes: {count})", style="yellow")
@@ -165,7 +165,7 @@ def _show(parts: Sequence[Part], data_dir: Path, *, as_json: bool) -> None:
 
 
 def banner(addresses: dict[str, str], data_dir: Path) -> str:
-    """What to try first: with other ports than the usual ones, commands have to be told."""
+    """Commands to try first, with the addresses as variables if the ports are not the usual ones."""
     usual = {CLUSTER_URL: ("cluster", DEFAULT_URL), COORDINATOR_URL: ("coordinator", DEFAULT_COORDINATOR_URL)}
     others = [f"{name}={addresses[part]}" for name, (part, url) in usual.items() if addresses[part] != url]
     export = f"\n  export {' '.join(others)}" if others else ""

@@ -1,4 +1,4 @@
-"""`tocsin users`: who may subscribe."""
+"""`tocsin users`: registers and removes users, and prints tokens."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def list_users(
 def revoke(
     name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """Make all tokens of a user void that were issued up to now."""
+    """Make all tokens of a user that were issued up to now void."""
     with coordinating(url, token) as client:
         answer = client.revoke(name)
     if as_json:

@@ -97,8 +97,8 @@ class ClusterPort(Protocol):
         ...
 
     async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
-        """Results of some subscriptions, each after its own sequence, oldest first, and how far they are
-        complete. The answer may be a part. Raises HistoryGone and HistoryRewound as `pull` does."""
+        """Results of some subscriptions, each after its own sequence, oldest first, and how far they are complete. The
+        answer may be a part. Raises HistoryGone and HistoryRewound as `pull` does."""
         ...
 
     async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
