@@ -1,1 +1,1 @@
-"""The operators' page: what the coordinator's process serves beside its API, for people."""
+"""The operators' page, which the coordinator's process serves beside its API."""

@@ -1,4 +1,4 @@
-"""What the page shows of the data cluster. Only these calls are made there: the page can't ask for anything else."""
+"""The page's data from the cluster. These are the only calls to it: the page can't ask for anything else."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _EVERY_S = 2.0
 _TIMEOUT_S = 5.0
 #: Replaying waits until the records are in tables.
 _REPLAY_TIMEOUT_S = 60.0
-#: Rates are those of the last seconds.
+#: Rates are means over these last seconds.
 _RATES_OVER_S = 20.0
 _NUMERIC = frozenset({"INT", "BIGINT", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT"})
 
-#: When, and for each feed how many records were accepted and rejected since the cluster began.
+#: The time, and for each feed how many records were accepted and rejected since the cluster began.
 _Counts = tuple[float, dict[str, tuple[int, int]]]
 
 
@@ -43,7 +43,7 @@ class ClusterWatch:
         await self._http.aclose()
 
     async def run(self) -> None:
-        """Ask how it is, every now and then, until cancelled."""
+        """Ask for the cluster's state every now and then, until cancelled."""
         while True:
             await self.refresh()
             await asyncio.sleep(_EVERY_S)
@@ -62,7 +62,7 @@ class ClusterWatch:
         self._logged_trouble = self._trouble
 
     def now(self) -> dict[str, Any]:
-        """Channels, feeds and datasets as they were a moment ago; `trouble` says why they are older."""
+        """Channels, feeds and datasets as they were a moment ago; if they are older, `trouble` says why."""
         known = {one["name"]: _of_channel(one) for one in self._catalogue["channels"]}
         publishers = {one["name"]: one.get("publishers", []) for one in self._catalogue["feeds"]}
         status = self._status
@@ -84,7 +84,7 @@ class ClusterWatch:
             ],
         }
 
-    # What the page may ask for
+    # The page's requests
 
     async def pause(self, channel: str, *, paused: bool) -> str:
         known = self._known("channels", channel, "channel")
@@ -146,7 +146,7 @@ class ClusterWatch:
             (first_s, first), (last_s, last) = self._counts[0], self._counts[-1]
             before, now = first.get(feed, (0, 0)), last.get(feed, (0, 0))
             for name, earlier, later in zip(rates, before, now, strict=True):
-                # A cluster that began anew counts from nothing.
+                # A cluster that was started again counts from zero.
                 rates[name] = max(0, later - earlier) / max(last_s - first_s, 0.1)
         return rates
 
@@ -176,7 +176,7 @@ def is_on_map(dataset: dict[str, Any]) -> bool:
 
 
 def quoted(name: str) -> str:
-    """A name as statements take it, whatever it contains.
+    """A name in quotes for statements, whatever it contains.
 
     >>> quoted("Fires`")
     '`Fires```'
@@ -185,7 +185,7 @@ def quoted(name: str) -> str:
 
 
 def _located(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """x, y, a type if a column says one, and a text for people."""
+    """x, y, a type if there is a column for it, and a text for people."""
     names = [name.lower() for name in columns]
     x, y = names.index("x"), names.index("y")
     kind = next((names.index(name) for name in ("type", "etype", "kind", "category") if name in names), None)
@@ -205,8 +205,8 @@ def _located(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list
 
 
 def _of_channel(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page shows of a channel beside its figures. Parameters that are filled in need not be given by who tries
-    it."""
+    """The page's data of a channel beside its figures. Parameters that the broker fills in are listed apart: nobody has
+    to give them in a trial."""
     filled = [one for one in entry["parameters"] if one.get("filled_by") is not None]
     return {
         "parameters": [one for one in entry["parameters"] if one not in filled],

@@ -1,7 +1,7 @@
-"""What the charts show of the past: bounded, in memory (pure).
+"""The history that charts show: bounded, in memory (pure).
 
-Half an hour second by second, a day minute by minute. A minute's value is the mean of its seconds; of figures whose
-highest matters, it is the highest.
+Half an hour second by second, a day minute by minute. A minute's value is the mean of its seconds, or the highest for
+figures whose highest value matters.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Of the whole network.
+#: Figures of the whole network.
 OVERALL = ("cov", "measured_cov", "max", "mean", "p50_s", "p95_s", "p99_s", "hit_rate", "rate", "subscribers")
 _HIGHEST = frozenset({"max", "p50_s", "p95_s", "p99_s"})
-#: Of each broker: bytes per second as measured and by the load model, and who is there.
+#: Figures of each broker: bytes per second as measured and by the load model, and numbers of subscribers.
 PER_BROKER = ("in", "out", "model_in", "model_out", "connections", "subscribers")
 
 FINE_SLOTS = 1800
 COARSE_SLOTS = 1440
 _FINE_PER_COARSE = 60
-#: Of more brokers no history is kept: a hundred take 8 MB.
+#: No history is kept for more brokers than this: a hundred take 8 MB.
 _MAX_BROKERS = 200
-#: More points than this no chart can show.
+#: No chart can show more points than this.
 MAX_POINTS = 900
 
 _Values = NDArray[np.float32]
@@ -33,7 +33,7 @@ _Values = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How the network stood at one moment; None where there is no figure."""
+    """The state of the network at one moment; None if there is no figure."""
 
     at_s: float
     overall: Sequence[float | None]
@@ -62,7 +62,7 @@ class _Ring:
             self.brokers = {name: values for name, values in self.brokers.items() if not np.isnan(values).all()}
 
     def order(self, since_s: float) -> NDArray[np.intp]:
-        """The slots in use that are not older, oldest first."""
+        """The slots in use since then, oldest first."""
         first = max(0, self.count - self.slots)
         slots = np.arange(first, self.count) % self.slots
         return slots[self.times_s[slots] >= since_s]
@@ -74,16 +74,16 @@ class History:
         self._coarse = _Ring(COARSE_SLOTS)
 
     def add(self, sample: Sample) -> None:
-        """To be called once a second."""
+        """Call it once a second."""
         brokers = {name: _row(values) for name, values in sample.brokers.items()}
         self._fine.add(sample.at_s, _row(sample.overall), brokers)
         if self._fine.count % _FINE_PER_COARSE == 0:
             self._roll_up()
 
     def read(self, since_s: float, points: int = MAX_POINTS) -> dict[str, Any]:
-        """What was since then, at most so many points: `times_s`, and for each figure as many values."""
+        """The history since then, with at most so many points: `times_s`, and for each figure as many values."""
         fine = self._fine
-        # As long as no second was forgotten, seconds tell all that minutes could.
+        # As long as no second was overwritten, seconds have all that minutes have.
         has_forgotten = fine.count > fine.slots
         ring = self._coarse if has_forgotten and since_s < fine.times_s[fine.count % fine.slots] - 1 else fine
         slots = ring.order(since_s)
@@ -112,7 +112,7 @@ def _row(values: Sequence[float | None]) -> _Values:
 
 def _mean(rows: _Values) -> _Values:
     with warnings.catch_warnings():
-        # A column without any value has no mean, and that is what is wanted.
+        # A column without any value has no mean, as intended.
         warnings.simplefilter("ignore", RuntimeWarning)
         mean: _Values = np.nanmean(rows, axis=0)
     return mean
@@ -126,7 +126,7 @@ def _columns(names: Sequence[str], values: _Values, groups: Sequence[NDArray[np.
 
 
 def _short(values: _Values) -> NDArray[np.float64]:
-    """Four digits are more than a chart shows. What is no number stays none; JSON then has null."""
+    """Rounded to four digits, more than a chart shows. NaN stays NaN, which is null in JSON."""
     wide = values.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = np.where(wide == 0, 0, np.floor(np.log10(np.abs(wide))))

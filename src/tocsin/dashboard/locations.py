@@ -1,4 +1,4 @@
-"""Where subscribers are, for the map: a few thousand at most, always the same ones, so that moves can be seen."""
+"""Subscribers' locations for the map: a few thousand at most, always of the same ones, so that moves are visible."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from tocsin.coordinator.node import CoordinatorNode
 
-#: As many as can be told apart on a screen.
+#: As many points as can be told apart on a screen.
 MAX_SHOWN = 4000
-#: Newcomers show up within this time; to choose is a look at everybody.
+#: Newcomers appear within this time. Choosing looks at all subscribers, so it is not done more often.
 _CHOSEN_FOR_S = 5.0
-#: With very many, everybody is looked at less often.
+#: With very many subscribers, choosing happens less often.
 _LOOKED_AT_PER_S = 200_000
 
 
@@ -24,7 +24,7 @@ class Locations:
         self._until_s = float("-inf")
 
     def now(self, known_version: int) -> dict[str, Any]:
-        """Locations and brokers of those chosen. `names` is left out if the page has them already."""
+        """Locations and brokers of the chosen subscribers. `names` is left out if the page has them already."""
         self._choose()
         brokers: dict[str, int] = {}
         points: list[float] = []
@@ -36,7 +36,7 @@ class Locations:
         return answer
 
     def locations(self) -> Iterator[tuple[str, str, float, float]]:
-        """Subscriber, broker, x and y of each that was chosen; those who have gone since have no broker."""
+        """Name, broker, x and y of each chosen subscriber; those that have gone since have no broker."""
         state = self._node.state
         for subscriber in self._chosen:
             session, location = state.session(subscriber), state.location_of(subscriber)

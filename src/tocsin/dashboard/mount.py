@@ -1,4 +1,4 @@
-"""The dashboard as part of the coordinator's process: its pages, its routes, and what runs beside them."""
+"""The dashboard as part of the coordinator's process: its pages, its routes, and its background tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin.dashboard.wiring import Services
 
 STATIC = Path(__file__).parent / "static"
 
-#: The page runs what was shipped with it and talks to this process only.
+#: The page may run only the scripts that were shipped with it, and talk only to this process.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
@@ -34,14 +34,14 @@ class _Pages(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
         response.headers.update(_HEADERS)
-        # Files below assets/ have their content's hash in their names; what names them must be asked for anew.
+        # Files below assets/ have their content's hash in their names; pages that link to them must be asked for anew.
         lasting = path.startswith("assets/") and response.status_code == 200
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if lasting else "no-cache"
         return response
 
 
 def dashboard(app: FastAPI, node: CoordinatorNode) -> AbstractAsyncContextManager[None]:
-    """Add the dashboard to a coordinator; what is returned is to be entered while it runs."""
+    """Add the dashboard to a coordinator. The returned context is to be entered while the coordinator runs."""
     services = Services.of(node)
     app.state.dashboard = services
     app.include_router(sign_in_router)

@@ -1,4 +1,4 @@
-"""Looks at the network once a second and remembers it; answers pages with what was seen last."""
+"""Samples the network once a second and keeps the history; answers pages with the last sample."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Recorder:
         self._seen_s = float("-inf")
 
     def now(self) -> bytes:
-        """How things are, as JSON."""
+        """The state of the network, as JSON."""
         if self._node.now_s() - self._seen_s > _FRESH_S:
             self._look()
         return self._seen
@@ -43,7 +43,7 @@ class Recorder:
                 self._measured.add(seen)
                 self.history.add(sample_of(seen))
             except Exception as exc:
-                # The charts must not end because of one look.
+                # One failed sample must not end the charts.
                 log.error("the dashboard could not look at the network", exc_info=exc)
             due_s = max(due_s + _EVERY_S, loop.time())
             await asyncio.sleep(due_s - loop.time())

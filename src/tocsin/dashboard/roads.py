@@ -12,7 +12,7 @@ from tocsin.errors import InvalidValue
 from tocsin.model.location import Location
 
 _LINE = re.compile(r"LINESTRING\s*Z?\s*\(([^()]*)\)", re.IGNORECASE)
-#: What is closer together than this part of the whole can't be told apart on a screen.
+#: Points that are closer together than this share of the whole can't be told apart on a screen.
 _APART = 1 / 2500
 #: A browser draws so many points without effort.
 _MAX_POINTS = 200_000
@@ -55,7 +55,7 @@ def _points(text: str, number: int) -> list[Location]:
 
 
 def _thinned(line: Sequence[Location], apart_m: float) -> list[Location]:
-    """Without points that are too close to the one kept before; the ends stay."""
+    """The line without points that are too close to the last one kept; the ends stay."""
     kept = [line[0]]
     for point in line[1:-1]:
         if math.dist(kept[-1], point) >= apart_m:

@@ -1,4 +1,4 @@
-"""What the page asks for beside the coordinator's own API. Operators may do everything here, viewers look."""
+"""The page's routes beside the coordinator's own API. Operators may do everything here, viewers may read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin.errors import NotFound
 from tocsin.model.catalogue import ParameterValue
 from tocsin.runtime.http import reply
 
-#: Half an hour is there second by second, a day minute by minute.
+#: The history has half an hour second by second, and a day minute by minute.
 _MAX_BACK_S = 24 * 3600
 _NO_STORE = {"Cache-Control": "no-store"}
 
@@ -65,7 +65,7 @@ def _cluster_of(services: _Services) -> ClusterWatch:
 _Cluster = Annotated[ClusterWatch, Depends(_cluster_of)]
 
 
-#: For who has not signed in yet.
+#: Routes for callers that have not signed in yet.
 sign_in_router = APIRouter(prefix="/dashboard/api", include_in_schema=False)
 
 
@@ -77,7 +77,7 @@ async def sign_in(node: Node) -> Response:
 
 @router.get("/me")
 async def me(node: Node, services: _Services, role: Annotated[Role, Depends(operator_only)]) -> Response:
-    """Who is asking, and what there is to be shown."""
+    """The caller's role, and what the page can show."""
     return _reply(
         {
             "role": role,
@@ -91,7 +91,7 @@ async def me(node: Node, services: _Services, role: Annotated[Role, Depends(oper
 
 @router.get("/live")
 async def live(services: _Services) -> Response:
-    """How things are now."""
+    """The state of the network now."""
     return Response(services.recorder.now(), media_type="application/json", headers=_NO_STORE)
 
 
@@ -99,22 +99,22 @@ async def live(services: _Services) -> Response:
 async def history(
     node: Node, services: _Services, back_s: Annotated[int, Query(ge=10, le=_MAX_BACK_S)] = 900
 ) -> Response:
-    """How things were, over so many seconds."""
+    """The history of the last `back_s` seconds."""
     since_s = node.clock.now_us() / 1e6 - back_s
     return _reply(await asyncio.to_thread(services.recorder.history.read, since_s))
 
 
 @router.get("/policies")
 async def policies(node: Node) -> Response:
-    """The policies there are, by stage."""
-    # The first time, what compiles them is loaded. Not in a thread: a plan made at that moment would find half of it.
+    """The names of policies, by stage."""
+    # The first call imports the compiler. Not in a thread: a plan made at that moment would find it half imported.
     known = node.balancer.planning.policies
     return _reply({"placement": node.state.policies, **{str(stage): sorted(names) for stage, names in known.items()}})
 
 
 @router.get("/locations")
 async def locations(services: _Services, version: Annotated[int, Query(ge=-1, le=1 << 53)] = -1) -> Response:
-    """Where subscribers are, and at which broker; names only if `version` is not the page's."""
+    """Subscribers' locations and brokers; with names only if `version` is not the current one."""
     return _reply(services.locations.now(version))
 
 
@@ -145,7 +145,7 @@ async def events(
 
 @router.post("/channels")
 async def pause(body: PauseRequest, watch: _Cluster, node: Node) -> Response:
-    """Pause a channel, or have it go on."""
+    """Pause a channel, or resume it."""
     message = await watch.pause(body.channel, paused=body.paused)
     await node.audit(Audit(body.by, "pause" if body.paused else "resume", body.channel))
     return _reply({"message": message})
@@ -180,7 +180,7 @@ async def discard(body: LettersRequest, watch: _Cluster, node: Node) -> Response
 
 @router.post("/try")
 async def try_channel(body: TrialRequest, services: _Services) -> Relay:
-    """Subscribe, and stream what comes until the page goes away."""
+    """Subscribe, and stream notifications until the page goes away."""
     return await services.trials.begin(body.channel, body.parameters)
 
 

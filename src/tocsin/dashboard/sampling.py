@@ -1,4 +1,4 @@
-"""How the network stands now, for the page and for its history. Looks at the coordinator and changes nothing."""
+"""The network's current state, for the page and for its history. Reads from the coordinator and changes nothing."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tocsin.coordinator.registry.machine import BrokerReport
 from tocsin.dashboard.history import OVERALL, PER_BROKER, Sample
 
 #: Latencies are those of the last seconds: long enough to have some, short enough to see a change. Catching up is
-#: rarer, so that the cache is judged by a minute.
+#: rarer, so the cache's hit rate is over a minute.
 _LATENCIES_WITHIN_S = 10
 _CACHE_WITHIN_S = 60
-#: Samples, one each second, that measured loads are the mean of.
+#: Measured loads are means over this many samples, one each second.
 _MEASURED_OVER = 10
 
 
 class MeasuredLoads:
-    """What brokers measure comes in bursts, one for each run of a channel; how uneven they are, their means tell."""
+    """Measured loads come in bursts, one for each run of a channel, so their evenness is computed from means."""
 
     def __init__(self) -> None:
         self._recent: dict[str, deque[float]] = {}
 
     def add(self, seen: dict[str, Any]) -> None:
-        """To be called once a second."""
+        """Call it once a second."""
         brokers = {one["name"]: one["in"] + one["out"] for one in seen["brokers"]}
         self._recent = {name: self._recent.get(name, deque(maxlen=_MEASURED_OVER)) for name in brokers}
         for name, load in brokers.items():
             self._recent[name].append(load)
 
     def cov(self, brokers: Iterable[dict[str, Any]]) -> float:
-        """How uneven these are, for their capacities."""
+        """The cov of these brokers' scores, as measured."""
         means = ((one["capacity"], self._recent.get(one["name"]) or (one["in"] + one["out"],)) for one in brokers)
         return cov_of([fmean(loads) / capacity for capacity, loads in means])
 

@@ -1,7 +1,7 @@
-"""Trying a channel: the coordinator's process subscribes with the SDK, and relays what comes to the page.
+"""Trials of channels: the coordinator's process subscribes with the SDK, and relays notifications to the page.
 
-The page gets Server-Sent Events: `subscribed` once, then `notification`s, and `failed` if it can't go on. It ends when
-the page goes away.
+The page gets Server-Sent Events: `subscribed` once, then `notification`s, and `failed` if the trial can't go on. A
+trial ends when the page goes away.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tocsin.errors import AlreadyExists, NotFound, TocsinError, Unavailable
 from tocsin.model.catalogue import ParameterValue
 
 USER = "dashboard"
-#: At a time, over all pages.
+#: Trials at a time, over all pages.
 MAX_AT_ONCE = 8
 _PATIENCE_S = 10.0
-#: Whoever sits between page and coordinator should not take silence for the end.
+#: Proxies between page and coordinator should not close a quiet connection.
 _QUIET_AFTER_S = 10.0
 _UNSUBSCRIBE_S = 2.0
 
@@ -38,7 +38,7 @@ class Trials:
         self._count = 0
 
     async def begin(self, channel: str, parameters: Mapping[str, ParameterValue]) -> Relay:
-        """Subscribe; raises what the broker or the cluster has against it."""
+        """Subscribe; raises the error of the broker or the cluster if they refuse."""
         if self._count >= MAX_AT_ONCE:
             raise Unavailable(f"{MAX_AT_ONCE} channels are being tried already; end one first", retry_after_s=5)
         self._count += 1
@@ -90,7 +90,7 @@ class Relay(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            # Nobody needs the backend subscription any more; if the broker can't be told, a minute ends it.
+            # Nobody needs the backend subscription any more. If the broker can't be reached, it ends after a minute.
             with suppress(TocsinError, TimeoutError):
                 await asyncio.wait_for(self._subscription.unsubscribe(), _UNSUBSCRIBE_S)
             await self._stack.aclose()

@@ -1,4 +1,4 @@
-"""What stands behind the page, put together."""
+"""Builds the services behind the page."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Services:
     recorder: Recorder
     locations: Locations
     trials: Trials
-    #: None if the coordinator was told of no cluster.
+    #: None if the coordinator's settings name no cluster.
     cluster: ClusterWatch | None
-    #: JSON; empty without roads.
+    #: The roads as JSON; empty if there are none.
     roads: bytes
 
     @staticmethod
