@@ -1,7 +1,8 @@
 """The load model, updated with each move (pure).
 
-A broker's incoming load is the sum of the rates of the subscriptions that its subscribers hold; its outgoing load is
-the sum of what its connected subscribers are sent. Moving a subscriber takes one step for each of its subscriptions.
+A broker's incoming load is the sum of the rates of the distinct subscriptions that its subscribers hold; its outgoing
+load is the sum of the rates that its connected subscribers are sent. Moving a subscriber takes one step for each of its
+subscriptions.
 """
 
 from __future__ import annotations

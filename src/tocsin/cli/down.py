@@ -21,7 +21,7 @@ from tocsin.runtime.run_records import (
     running_record,
 )
 
-#: More than `tocsin up` takes at most: it kills what does not end.
+#: More than `tocsin up` takes at most: it kills processes that do not end.
 _STOP_TIMEOUT_S = 25.0
 _KILLED_WITHIN_S = 2.0
 

@@ -37,7 +37,7 @@ def run_forget(
     Older back-ups still have these data. The command can be given again; it ends with exit code 1 as long as a broker
     has not been told.
     """
-    # The coordinator first: then brokers no longer let a user of that name in, who could send new data.
+    # The coordinator first: from then on, brokers refuse users of that name, so that no new data comes.
     with coordinating(coordinator_url, coordinator_token) as coordinator:
         before = coordinator.forget(name)
     quoted = name.replace("\\", r"\\").replace("'", "''")

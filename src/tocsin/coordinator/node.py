@@ -197,7 +197,7 @@ class CoordinatorNode:
                 await self._commits.retry()
                 await asyncio.to_thread(self.keys.advance)
             except Exception as exc:
-                # Liveness must be watched on, whatever has failed.
+                # Whatever has failed, liveness must still be watched.
                 log.error("watching for silence failed", exc_info=exc)
 
 

@@ -1,1 +1,1 @@
-"""What travels between processes: messages and their encoding. No sockets here."""
+"""Messages between processes, and their encoding. No sockets here."""

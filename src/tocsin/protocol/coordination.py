@@ -60,7 +60,7 @@ class BrokerWelcome(BaseModel):
 
 
 class SubscriptionKeyBody(BaseModel):
-    """What makes two subscriptions the same."""
+    """A subscription key: subscriptions with equal keys are the same."""
 
     channel: str = Field(max_length=MAX_CHANNEL_LENGTH)
     parameters: dict[str, ParameterValue] = {}

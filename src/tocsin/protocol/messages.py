@@ -107,7 +107,7 @@ class Subscribed(_Message, frozen=True, tag="subscribed"):
 
 
 class Welcome(_Message, frozen=True, tag="welcome"):
-    """`subscriptions` are those that were kept for this device."""
+    """`subscriptions` are those that the broker kept for this device."""
 
     subscriber: str
     device: str

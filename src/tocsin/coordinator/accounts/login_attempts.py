@@ -1,4 +1,4 @@
-"""How often somebody may try a password: few failures a minute from one address for one user (pure).
+"""Limits attempts at passwords: few failures a minute from one address for one user (pure).
 
 Only failures from the same address count, so strangers elsewhere can't lock a user out. The time that hashing takes
 bounds how fast all addresses together can try.

@@ -1,4 +1,4 @@
-"""Users: who is registered, what their tokens say, and which tokens are void."""
+"""Registered users, their tokens, and which tokens are void."""
 
 from __future__ import annotations
 

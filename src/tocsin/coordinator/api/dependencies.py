@@ -69,7 +69,7 @@ def max_body_bytes(settings: CoordinatorSettings) -> Callable[[Scope], int]:
 
 
 class Role(StrEnum):
-    """OPERATOR may do everything, VIEWER may look, BROKER may do what brokers do, under its own name."""
+    """OPERATOR may do everything, VIEWER may read, BROKER may use the routes for brokers, under its own name."""
 
     OPERATOR = "operator"
     VIEWER = "viewer"

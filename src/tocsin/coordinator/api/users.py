@@ -85,7 +85,7 @@ async def register(body: Registration, request: Request, node: Node, is_operator
 
 @router.post("/tokens", response_model=TokenAnswer)
 async def log_in(body: Credentials, request: Request, node: Node) -> Response:
-    """A new token for name and password. After ten failures within a minute from one address, that has to wait."""
+    """A new token for name and password. After ten failures within a minute, attempts from that address are refused."""
     return _issued(await node.users.log_in(body.name, body.password, _address(request)), 200)
 
 

@@ -19,7 +19,7 @@ _USUAL = {Stage.MIGRATION: "group", Stage.SHUFFLE: "sharing"}
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What kind of plan is wanted, and why."""
+    """The kind of plan that is wanted, and why."""
 
     stage: Stage
     policy: str

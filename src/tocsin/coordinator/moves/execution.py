@@ -132,11 +132,11 @@ class Execution:
             else:
                 self._put(_UnderWay(move, now_s, now_s))
 
-    # What can be seen
+    # Reading
 
     @property
     def runs(self) -> list[PlanRun]:
-        """Those that have not ended."""
+        """The plans that have not ended."""
         return list(self._runs.values())
 
     @property
@@ -213,7 +213,7 @@ class Execution:
         self._end_runs(progress)
         return progress
 
-    # Going on
+    # Steps
 
     def prepared(self, broker: str, subscribers: Iterable[str]) -> None:
         for subscriber in subscribers:

@@ -26,7 +26,7 @@ class KnownBroker:
     shutting_down: bool = False
     #: It has reported since the coordinator began, so what is known of its sessions is current.
     has_reported: bool = False
-    #: It was dead when the coordinator stopped, and has not been heard since.
+    #: It was dead when the coordinator stopped, and has sent no heartbeat since.
     was_dead: bool = False
     died_s: float = float("-inf")
 

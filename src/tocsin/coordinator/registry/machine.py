@@ -165,7 +165,7 @@ class CoordinatorState:
             ],
         }
 
-    # ── what can be seen ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def brokers(self, now_s: float) -> list[BrokerReport]:
         return [self._report(one, now_s) for one in self._brokers.values()]
@@ -272,7 +272,7 @@ class CoordinatorState:
     def policies(self) -> list[str]:
         return self._placements.policies
 
-    # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def handle(self, event: Event) -> list[Instruction]:
         self._story.now_s = getattr(event, "now_s", self._story.now_s)
