@@ -1,4 +1,4 @@
-"""Who is let in: those who have said hello, until they have a session here."""
+"""Lets subscribers in, and holds those who have said hello until they have a session here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Admission:
     def __init__(self, quotas: Quotas, out: list[Instruction]) -> None:
         self._quotas = quotas
         self._out = out
-        #: Said hello while the coordinator is asked for their session.
+        #: They have said hello, and the coordinator is being asked for their sessions.
         self._waiting: dict[SubscriberId, SubscriberArrived] = {}
         self.is_started = False
         self.is_draining = False
         self.is_ending = False
 
     def admits(self, arrival: SubscriberArrived, connections: int, *, replaces: bool) -> bool:
-        """Whether there is room for one more; if not, it is told why, and sent away."""
+        """Whether there is room for one more. If not, the subscriber gets the reason, and is sent away."""
         refusal = self._refusal(arrival.user, connections + len(self._waiting), replaces=replaces)
         if refusal is None:
             return True
@@ -31,7 +31,7 @@ class Admission:
         return False
 
     def keep_waiting(self, subscriber: SubscriberId, arrival: SubscriberArrived) -> None:
-        """Ask what is kept for it, here or elsewhere."""
+        """Ask for the session that is kept for it, here or elsewhere."""
         if subscriber not in self._waiting:
             self._out.append(FetchSession(subscriber))
         self.turn_away_earlier(subscriber)
@@ -39,15 +39,15 @@ class Admission:
         self._waiting[subscriber] = arrival
 
     def turn_away_earlier(self, subscriber: SubscriberId) -> None:
-        """The same subscriber has come over another connection: the one that waits must not take its place later."""
+        """The same subscriber has come over another connection: the waiting one must not replace it later."""
         if (earlier := self._pop(subscriber)) is not None:
             self._out.append(Close(earlier.connection, CLOSE_REPLACED, "connected again elsewhere"))
 
     def take(self, subscriber: SubscriberId, *, is_certain: bool) -> SubscriberArrived | None:
-        """The one who waits, who is let in now; None if it has gone again, or has to come again later.
+        """The arrival that waited and is let in now; None if it has gone again, or has to come again later.
 
-        While the coordinator can't be asked what was kept for a device, those are let in who bring their positions, and
-        those for whom nothing can have been kept. To the others we might deny what they missed.
+        While the coordinator can't be asked for a device's session, a subscriber is let in if it brings its positions,
+        or if nothing can have been kept for it. Any other subscriber might lose the results that it missed.
         """
         arrival = self._pop(subscriber)
         if arrival is None or is_certain or brings_all(arrival):
@@ -61,7 +61,7 @@ class Admission:
                 self._pop(subscriber)
 
     def drain(self, *, is_ending: bool) -> None:
-        """Let nobody in any more, nor those who wait."""
+        """Let nobody in any more, not even those who wait."""
         self.is_draining = True
         self.is_ending = self.is_ending or is_ending
         for subscriber, arrival in list(self._waiting.items()):
@@ -90,7 +90,7 @@ class Admission:
 
 
 def brings_all(arrival: SubscriberArrived) -> bool:
-    """Whether it can be served without knowing what was kept for it."""
+    """Whether it can be served without knowing its kept session."""
     if arrival.device.startswith(NAMELESS):
         return True
     return bool(arrival.subscriptions) and all(one.position for one in arrival.subscriptions)

@@ -1,4 +1,4 @@
-"""Subscribers who come: what is kept for them is asked for, and then they are let in, or sent away."""
+"""Arriving subscribers: the broker asks for their kept sessions, and then lets them in or sends them away."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Arrivals:
         self._connections = connections
         self._subscriptions = subscriptions
         self._quotas = quotas
-        #: Whom the answer lets in that is being looked at.
+        #: The connection that the current answer lets in.
         self._let_in: ConnectionId | None = None
-        #: Whose connection was lost last: it is not among the connections any more if something fails then.
+        #: The session whose connection was lost last. If something fails then, the connection is unknown already.
         self._lost: Session | None = None
 
     def arrived(self, event: SubscriberArrived) -> None:
@@ -40,11 +40,11 @@ class Arrivals:
             self._admission.turn_away_earlier(subscriber)
             self._connections.connect(session, event)
         else:
-            # What we keep for it may be old: another broker may have carried it on since, and we not have heard of it.
+            # Our copy may be old: another broker may have carried the session on since, without our hearing of it.
             self._admission.keep_waiting(subscriber, event)
 
     def _make_room(self, user: str) -> TocsinError | None:
-        """Why nothing can be kept for another device of a user; what is kept for none in particular gives way."""
+        """Why nothing can be kept for another device of a user. The session of a nameless device gives way."""
         refusal = self._quotas.refuse_session(user)
         if refusal is None or (oldest := self._quotas.oldest_nameless(user)) is None:
             return refusal
@@ -52,7 +52,7 @@ class Arrivals:
         return None
 
     def session_fetched(self, event: SessionFetched) -> None:
-        """The coordinator was asked about a session: for somebody who waits, to carry it on, or to confirm it."""
+        """The coordinator has answered about a session: for a waiting subscriber, to carry it on, or to confirm it."""
         known = self._claims.sessions.get(event.subscriber)
         arrival = self._admission.take(event.subscriber, is_certain=event.is_certain or known is not None)
         self._let_in = None if arrival is None else arrival.connection
@@ -87,7 +87,7 @@ class Arrivals:
             self._admission.lose(event.connection)
 
     def concerned(self, event: object) -> tuple[ConnectionId | None, Session | None]:
-        """The connection that an event is about, and its session, as far as there are such."""
+        """The connection that an event is about, and its session, as far as they exist."""
         connection: ConnectionId | None = getattr(event, "connection", None)
         if isinstance(event, SessionFetched):
             connection = self._let_in

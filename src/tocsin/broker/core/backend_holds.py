@@ -1,7 +1,7 @@
-"""Which backend subscriptions this broker holds at the cluster, and who wants or no longer wants them.
+"""The backend subscriptions that this broker holds at the cluster, and the sessions that want them.
 
 Calls to the cluster that change holds go one at a time: an acquisition that overtook a release on its way would be
-undone by it. What is asked for meanwhile goes with the next call.
+undone by it. Requests that come meanwhile go with the next call.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tocsin.model.position import Position
 from tocsin.protocol.ports import BackendHold
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-#: What one call takes; the cluster takes 100,000.
+#: Subscriptions in one call; the cluster takes 100,000.
 _MAX_PER_CALL = 5_000
-#: Out-of-date entries are taken out when there are more of them than of others, and never for the sake of so few.
+#: Out-of-date entries are removed when they outnumber the others and are more than this.
 _FEW_ENTRIES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """Somebody who waits for a backend subscription: asks for it now, or, when `restoring`, has nobody to answer."""
+    """A session that waits for a backend subscription. With `restoring`, nobody has asked and nobody is answered."""
 
     session: Session
     position: Position | None
@@ -34,7 +34,7 @@ class Waiter:
     is_stored: bool = False
 
     def left_alone(self) -> Waiter | None:
-        """Who still waits when the connection is gone: one whose position would be lost."""
+        """The waiter that is left when the connection is gone: only one whose position would be lost."""
         if self.restoring:
             return self
         return None if self.position is None else replace(self, request=0, restoring=True, is_stored=True)
@@ -48,8 +48,8 @@ class Holdings:
         self._wanted: dict[SubscriptionKey, list[Waiter]] = {}
         self._asked: dict[SubscriptionKey, list[Waiter]] = {}
         self._unwanted: dict[int, Backend] = {}
-        #: The unwanted by when they may be released, as a heap, so that no event looks at all of them. An entry is out
-        #: of date when its backend is wanted again or has got another time; the number decides between equal times.
+        #: Unwanted backends in a heap, by the time of their release, so that no event looks at all of them. An entry is
+        #: out of date when its backend is wanted again or has got another time; the number decides between equal times.
         self._releases: list[tuple[float, int, Backend]] = []
         self._entries_made = 0
         self._busy = False
@@ -92,13 +92,13 @@ class Holdings:
         self._ids[key] = backend.id
 
     def unspell(self, backend: Backend) -> None:
-        """Whoever asks for the same gets it anew from the cluster; those who have `backend` keep it until they go."""
+        """Later requests for it get a new one from the cluster; sessions that have `backend` keep it until they go."""
         for key in backend.spellings:
             if self._ids.get(key) == backend.id:
                 del self._ids[key]
 
     def answered(self, keys: Iterable[SubscriptionKey]) -> dict[SubscriptionKey, list[Waiter]]:
-        """The cluster has answered for these; returns who waited for each."""
+        """The cluster has answered for these; returns the waiters of each."""
         self._busy = False
         return {key: self._asked.pop(key, []) for key in keys}
 
@@ -121,8 +121,8 @@ class Holdings:
             heapq.heapify(self._releases)
 
     def leave_alone(self, session: Session, *, is_session_over: bool = False) -> None:
-        """A connection that is gone does not wait for answers any more; what it carries on still comes to its session,
-        unless that is over."""
+        """A connection that is gone does not wait for answers any more. Its session still gets the subscriptions that
+        it carries on, unless it is over."""
         for waiting in (self._wanted, self._asked):
             for key, waiters in waiting.items():
                 left = [one if one.session is not session else one.left_alone() for one in waiters]
@@ -155,7 +155,7 @@ class Holdings:
             yield str(next(iter(self._asked))), "was asked for, and no call is under way"
 
     def _take_due(self, now_s: float) -> list[Backend]:
-        """Those that are to be released now, as many as one call takes; they are held no longer."""
+        """The backends to release now, as many as one call takes; they are held no longer."""
         due: list[Backend] = []
         while self._releases and self._releases[0][0] <= now_s and len(due) < _MAX_PER_CALL:
             entry = heapq.heappop(self._releases)

@@ -1,7 +1,7 @@
 """Recent results in memory, so that catching up seldom goes to the cluster.
 
-For each backend subscription the cache holds *everything* after some sequence, `complete_after`, or it would not know
-what it lacks. Making room therefore takes the oldest results of a subscription first; the policy chooses whose.
+For each backend subscription the cache holds *everything* after some sequence, `complete_after`; otherwise it would not
+know which results it lacks. So it makes room by evicting a subscription's oldest results; the policy chooses whose.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tocsin.protocol.ports import Delivery
 
 #: What one result costs beside its bytes: the object, its numbers, its place in a list. Measured: 180 bytes.
 _OVERHEAD_BYTES = 180
-#: How much room is made at a time, as a part of the whole: choosing whose results go costs a look at all.
+#: How much room is made at a time, as a part of the whole: to choose the results, the policy looks at all shelves.
 _SLACK = 0.1
 
 _sequence = attrgetter("sequence")
@@ -32,8 +32,8 @@ class Shelf:
     times_s: list[float] = field(default_factory=list)
 
 
-#: The subscriptions to take results from, the one that gives first first. `left` tells how many subscribers of a
-#: subscription are away or behind, so that they may still need its results.
+#: The subscriptions to evict results from, in that order. `left` is the number of a subscription's subscribers who are
+#: away or behind and may still need its results.
 Policy = Callable[[Mapping[int, Shelf], Callable[[int], int]], Iterator[int]]
 
 
@@ -98,7 +98,7 @@ class ResultCache:
         older = [one for one in deliveries if one.sequence <= shelf.complete_after]
         cost_bytes = sum(map(_cost_bytes, older))
         if self.size_bytes + cost_bytes > self._max_bytes:
-            return  # It would push out what is newer.
+            return  # It would push out newer results.
         shelf.deliveries[:0] = older
         shelf.times_s[:0] = [now_s] * len(older)
         shelf.complete_after = after
@@ -120,14 +120,14 @@ class ResultCache:
         return None if shelf is None else shelf.complete_after
 
     def expire(self, now_s: float) -> None:
-        """Let go of what is older than the time to live, if the policy has one."""
+        """Evict results that are older than the time to live, if the policy has one."""
         if not self._ttl_s:
             return
         for shelf in self._shelves.values():
             self._take(shelf, bisect_right(shelf.times_s, now_s - self._ttl_s))
 
     def empty(self) -> None:
-        """Let go of everything: whoever needs it gets it from the cluster, as it is there by now."""
+        """Evict everything: subscribers who need results get them from the cluster, as they are there by now."""
         for shelf in self._shelves.values():
             self._take(shelf, len(shelf.deliveries))
 

@@ -1,4 +1,4 @@
-"""The sessions that are kept here, from their first day to their last, and which of them are ours.
+"""The sessions that are kept here, from beginning to end, and which of them are ours.
 
 A session is what is kept for a subscriber, connected or not. It is the broker's own from when the broker has taken over
 all of the session's subscriptions and claimed it, until it ends, or another broker claims it.
@@ -28,11 +28,11 @@ from tocsin.broker.core.subscribing import Subscribing
 from tocsin.model.story import Story
 from tocsin.protocol.ports import KeptSession, SubscriberId
 
-#: A backend subscription that was left because its subscribers went elsewhere is held for this long after: if the
-#: other broker has somehow not taken it over yet, its history must not end.
+#: When the subscribers of a backend subscription have gone elsewhere, it is held for this long after: if the other
+#: broker has not taken it over yet, its history must not end.
 _LINGER_S = 30.0
-#: One that the coordinator was not told of is not known to the broker that claimed the session: only its subscriber can
-#: bring it there, and that may be away for longer.
+#: The same, if the coordinator was not told of it. The broker that claimed the session does not know it then: only the
+#: subscriber can bring it there, and may be away for longer.
 _UNTOLD_LINGER_S = 600.0
 #: Sessions that the coordinator is asked about with one report.
 _MAX_CONFIRMED = 200
@@ -59,14 +59,14 @@ class Claims:
         self._story = story
         self._out = out
         self.sessions: dict[SubscriberId, Session] = {}
-        #: Away, and to be carried on here; the coordinator is being asked for what is kept for them.
+        #: Away, and to be carried on here; the coordinator is being asked for their sessions.
         self._adopting: set[SubscriberId] = set()
-        #: Let go of while our claim was on its way, with its generation: their former broker lets go of them now, so
-        #: what was kept for them has to be carried on here.
+        #: Dropped while our claim was on its way, with the claim's generation. Their former broker drops them now, so
+        #: their sessions have to be carried on here.
         self._orphans: dict[SubscriberId, int] = {}
-        #: Who has come or gone since that was last stored.
+        #: Subscribers who have come or gone since presence was last stored.
         self._presence: dict[SubscriberId, None] = {}
-        #: False if it is certain that none is.
+        #: False if certainly no session is unconfirmed.
         self._has_unconfirmed = False
 
     # Beginning
@@ -74,7 +74,7 @@ class Claims:
     def start(self, stored: Iterable[KeptSession]) -> None:
         for kept in stored:
             self.take_from_store(kept)
-        # What was lingering when we were killed lingers anew: whose it was, nobody can tell any more.
+        # Backends that lingered when we were killed linger anew: nobody can tell any more whose they were.
         for backend in self._holdings.backends():
             if not backend.frontends:
                 self._holdings.let_go(backend, self._story.now_s + _LINGER_S)
@@ -89,7 +89,7 @@ class Claims:
         self.claim_when_whole(session)
 
     def begin(self, event: SessionFetched, generation: int) -> Session:
-        """Carry on what the coordinator knows of a session, or begin one."""
+        """Carry on a session as the coordinator knows it, or begin one."""
         left_at_s = self._story.now_s
         session = self._begin(event.subscriber, generation, is_confirmed=event.is_certain, left_at_s=left_at_s)
         self._out.append(StoreSession(session.subscriber, session.generation))
@@ -111,7 +111,7 @@ class Claims:
     # What others know of it
 
     def confirm(self, session: Session, event: SessionFetched) -> None:
-        """Take in what another broker has reported of a session that we had kept, or begun, without knowing of it."""
+        """Take in another broker's report of a session that we had kept, or begun, without knowing the report."""
         if session.state.is_confirmed or not event.is_certain or self._subscriptions.unwritable:
             return  # Asked again with the next report.
         session.learn(SessionFact.CONFIRMED)
@@ -128,7 +128,7 @@ class Claims:
         self._has_unconfirmed = True
 
     def ask(self) -> None:
-        """Ask the coordinator about those that are not confirmed."""
+        """Ask the coordinator about sessions that are not confirmed."""
         if self._has_unconfirmed:
             unconfirmed = [one for one in self.sessions.values() if not one.state.is_confirmed]
             self._has_unconfirmed = bool(unconfirmed)
@@ -136,20 +136,20 @@ class Claims:
         self._out.extend(FetchSession(one) for one in list(self._orphans)[:_MAX_CONFIRMED])
 
     def adopt(self, subscribers: Sequence[SubscriberId]) -> None:
-        """Take over what is kept for these, who are away."""
+        """Take over the sessions of these subscribers, who are away."""
         for subscriber in subscribers:
             if subscriber not in self.sessions and subscriber not in self._adopting:
                 self._adopting.add(subscriber)
                 self._out.append(FetchSession(subscriber))
 
     def ends_adopting(self, event: SessionFetched) -> bool:
-        """Whether this is what was asked for to be carried on here; it is not waited for any longer."""
+        """Whether this is a session to carry on here; we do not wait for it any longer."""
         is_adopted = event.subscriber in self._adopting and event.is_certain and event.session is not None
         self._adopting.discard(event.subscriber)
         return is_adopted
 
     def orphaned(self, event: SessionFetched) -> int:
-        """The generation with which we own a session that we had let go of; 0 if we do not, or not any more."""
+        """The generation with which we own a session that we had dropped; 0 if we do not, or not any more."""
         if not event.is_certain:
             return 0  # Asked again with the next report.
         generation = self._orphans.pop(event.subscriber, 0)
@@ -158,12 +158,12 @@ class Claims:
     # Whose it is
 
     def claim_when_whole(self, session: Session) -> None:
-        """Claim a session once all that it holds is held by us; until then its former broker keeps holding it."""
+        """Claim a session once we hold all its subscriptions; until then its former broker holds them."""
         if session.state.is_owned:
             self._reports.changed(session)
         elif session.connection is None and not session.frontends and session.is_whole:
-            # There is nothing in it, and nobody was told of it. Claimed later, it would take the place of what the
-            # subscriber holds elsewhere by then.
+            # It is empty, and nobody was told of it. Claimed later, it would replace the session that the subscriber
+            # has elsewhere by then.
             self.end(session)
         elif session.is_whole and not session.waiting and session.state.is_confirmed:
             self._reports.claim(session)
@@ -171,8 +171,8 @@ class Claims:
     def claimed(self, event: Claimed) -> None:
         for subscriber, generation in event.generations.items():
             if (session := self.sessions.get(subscriber)) is not None:
-                # Its former owner may have reported more since we asked; from now on it can't. So nothing is reported
-                # before we have seen that, for our report would take its place. Nor is the claim stored before: a
+                # Its former owner may have reported more since we asked; from now on it can't. We report nothing
+                # before we have seen that report, for ours would replace it. Nor do we store the claim before: a
                 # session that is ours is reported as it was stored.
                 self._reports.claimed(session, generation)
                 self._has_unconfirmed = True
@@ -217,7 +217,7 @@ class Claims:
     # Ending
 
     def expire(self, session: Session) -> None:
-        """Its subscriber has stayed away for too long, or it has to give way: nobody is to carry it on."""
+        """Its subscriber has stayed away for too long, or it has to give way: no broker carries it on."""
         self._reports.ended(session)
         self.end(session)
 

@@ -1,4 +1,4 @@
-"""Subscribers who are here: from when their connection has a session until it is gone."""
+"""Connected subscribers: from when their connection has a session until it is gone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Connections:
         self._moves = moves
         self._locations = locations
         self._quotas = quotas
-        #: Whose positions are to be stored with the next tick.
+        #: Subscribers whose positions are stored with the next tick.
         self._acked = acked
         self._story = story
         self._out = out
@@ -99,7 +99,7 @@ class Connections:
         self._quotas.count_connection(session.user, 1)
         for frontend in list(session.frontends.values()):
             if frontend.key.permission != arrival.permission:
-                self._subscriptions.detach(frontend, self._story.now_s)  # What one may see has changed since.
+                self._subscriptions.detach(frontend, self._story.now_s)  # The permission class has changed since.
             else:
                 frontend.sent = frontend.acked
         if not session.restoring:
@@ -162,7 +162,7 @@ class Connections:
         self._claims.end(session, lingers=True)
 
     def close_revoked(self, revoked: Mapping[str, int]) -> None:
-        """`revoked` has the time before which a user's tokens were issued that are void now, by name or fingerprint."""
+        """`revoked` maps users, by name or fingerprint, to a time: their tokens that were issued before it are void."""
         if revoked:
             for session in list(self._connections.values()):
                 before_us = max(revoked.get(one, 0) for one in (session.user, fingerprint(session.user)))
@@ -180,19 +180,19 @@ class Connections:
                 self.close(session, CLOSE_SLOW, "you read too slowly; come back and carry on from your position")
 
     def close_overdue(self, now_s: float) -> None:
-        """Those who were told to move, and have not."""
+        """Close those who were told to move, and have not."""
         for session, url in self._moves.overdue(now_s).items():
             self.close(session, CLOSE_MOVED, f"carry on at {url}")
 
     def send_elsewhere(
         self, placements: Mapping[SubscriberId, tuple[str, str]], chance: Chance, within_ms: int, *, is_ending: bool
     ) -> None:
-        """Everybody is to go, each at its own time."""
+        """Send everybody away, each at its own time."""
         for session in list(self._connections.values()):
             assert session.connection is not None
             placement = placements.get(session.subscriber)
             if placement is None:
-                # There is nowhere to go. If it has to go all the same, it carries on when there is.
+                # There is no other broker. If it has to go all the same, it carries on when there is one.
                 if is_ending:
                     self.close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
                 continue
@@ -212,7 +212,7 @@ class Connections:
             self._subscriptions.unsubscribe(session, event.subscription, event.request, event.now_s)
 
     def _welcomed(self, connection: ConnectionId, request: int) -> Session | None:
-        """The session of a connection; who asks for something before `welcome` is told to wait for it."""
+        """The session of a connection. A subscriber who asks for something before `welcome` has to wait for it."""
         session = self._connections.get(connection)
         if session is not None and session.is_welcomed:
             return session
@@ -228,7 +228,7 @@ class Connections:
             frontend = session.frontends.get(position.epoch)
             if frontend is None:
                 continue  # It has just been given up.
-            # Nobody can have seen what was not sent: a wrong number must not skip results.
+            # Nobody can have seen results that were not sent: a wrong number must not skip results.
             sent = self._deliveries.through if frontend.live else frontend.sent
             acked = min(position.sequence, max(sent, frontend.acked))
             if acked > frontend.acked:

@@ -1,11 +1,11 @@
-"""Who gets which results: live ones as they are pulled, missed ones from the cache or from the cluster.
+"""Sends results to subscribers: live ones as they are pulled, missed ones from the cache or from the cluster.
 
 A frontend subscription is live when everything up to the cursor has been sent; then each pull's results go to it at
 once. Otherwise it is behind, and is brought forward from the cache, or from history that is fetched from the cluster
-for all that need it, until it has caught up with the cursor. Both happen inside one machine, so nothing falls between.
+for all that need it, until it has caught up with the cursor. One machine does both, so no result is lost in between.
 
-A connection that can't keep up is parked: its subscriptions are behind from then on, what waits for it stays bounded,
-and it is brought forward again when it has read.
+A connection that can't keep up is parked: its subscriptions are behind from then on, its queue stays bounded, and it is
+brought forward again when it has read.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Delivering:
         self._chunk_bytes = chunk_bytes
         #: Every result up to here has been pulled, and sent to those who are live.
         self.through = 0
-        #: Held since a short time only: the pull that is under way may not know of them.
+        #: Held for a short time only: the pull that is under way may not know of them.
         self._untrusted: dict[int, Backend] = {}
-        #: Sent more than has been pulled: they wait for the pulls to come up with them.
+        #: They were sent more than has been pulled, and wait for the pulls to reach them.
         self._ahead: dict[Frontend, None] = {}
-        #: Backend subscriptions whose history is needed, after which sequence, and for whom.
+        #: Backend subscriptions whose history is needed: the sequence to begin after, and the frontends that need it.
         self._missed: dict[int, dict[Frontend, None]] = {}
         self._fetching: set[int] = set()
         self.deliveries = 0
-        #: How often somebody had to be told that results are missing.
+        #: How often a subscriber had to be told that results are missing.
         self.gaps_sent = 0
         #: By subscription, since somebody last asked.
         self._pulled_bytes: dict[int, int] = {}
@@ -63,7 +63,7 @@ class Delivering:
         self.through = through
 
     def open(self, backend: Backend) -> None:
-        """A backend subscription that is held since now."""
+        """A backend subscription that is held from now on."""
         self._untrusted[backend.id] = backend
 
     def close(self, backend: Backend) -> None:
@@ -114,7 +114,7 @@ class Delivering:
                 self.bring_forward(frontend.session)
 
     def _note_end(self, backend: Backend, deliveries: Sequence[Delivery]) -> None:
-        """Nothing comes after the result that says why."""
+        """Note a subscription's end: the result that gives the reason is its last."""
         last = deliveries[-1]
         backend.failure = last.failure or backend.failure
         if last.is_end:
@@ -122,7 +122,7 @@ class Delivering:
             self._holdings.unspell(backend)
 
     def _park_who_get_too_much(self, touched: list[Session], deliveries: Sequence[Delivery]) -> list[Session]:
-        """Those for whom one pull has more than may be queued get it in parts, like those who read slowly."""
+        """Sessions for which one pull has more than may be queued get it in parts, like slow readers."""
         largest_bytes = max((len(one.wire) for one in deliveries), default=0)
         # Most pulls are small: to know that, nothing needs to be added up for each session.
         if largest_bytes * len(deliveries) <= self._chunk_bytes:
@@ -138,13 +138,14 @@ class Delivering:
         return too_much
 
     def pulled_bytes(self) -> dict[SubscriptionKey, int]:
-        """How much has come for each, under every spelling of it, since this was last asked."""
+        """How many bytes have come for each subscription, under all its spellings, since the last call."""
         pulled, self._pulled_bytes = self._pulled_bytes, {}
         known = ((self._holdings.get(subscription), size) for subscription, size in pulled.items())
         return {key: size for backend, size in known if backend is not None for key in backend.spellings}
 
     def lose_cursor(self, event: CursorLost) -> list[Frontend]:
-        """Go on from another cursor; returns those who were live and miss some, or got what is gone, and tells them."""
+        """Go on from another cursor. Tells, and returns, those who were live and miss results, or got results of a
+        history that is gone."""
         self.through = through = event.through
         missing = []
         for backend in self._holdings.backends():
@@ -154,7 +155,7 @@ class Delivering:
                     missing.append(frontend)
                     self.tell_gone(frontend, through, is_rewound=event.is_rewound)
         if event.is_rewound:
-            # The cluster knows whether it has the places of those who seem to be ahead.
+            # The cluster knows whether the positions of those who seem to be ahead exist.
             for frontend in self._ahead:
                 frontend.is_sent_known = False
                 self._need_history(frontend)
@@ -178,7 +179,7 @@ class Delivering:
             self.leave(frontend)
 
     def bring_forward(self, session: Session) -> None:
-        """Send what a connection has missed, a part at a time, until it is live in everything."""
+        """Send a connection the results that it has missed, a part at a time, until all its subscriptions are live."""
         connection = session.connection
         if connection is None or not session.takes_more:
             return
@@ -191,10 +192,10 @@ class Delivering:
                 if frontend.is_sent_known:
                     self._ahead[frontend] = None
                 else:
-                    self._need_history(frontend)  # If there is no such place, the cluster says so.
+                    self._need_history(frontend)  # If there is no such position, the cluster says so.
                 continue
             if frontend.backend.id in self._untrusted and frontend.sent == self.through:
-                # Nothing is missing yet; whether the next pull can be trusted shows when it comes.
+                # Nothing is missing yet; whether the next pull can be trusted is known when it comes.
                 self._ahead[frontend] = None
                 continue
             found = self._cache.after(frontend.backend.id, frontend.sent)
@@ -261,7 +262,7 @@ class Delivering:
                 self.bring_forward(session)
 
     def lose_history(self, event: HistoryLost) -> list[Frontend]:
-        """Tell those who asked that results are gone, and go on with what is left; returns whom it was told."""
+        """Tell those who asked that results are gone, and go on with the rest; returns those that were told."""
         concerned = []
         for subscription, after in event.after.items():
             self._fetching.discard(subscription)
@@ -277,7 +278,7 @@ class Delivering:
         return concerned
 
     def tell_gone(self, frontend: Frontend, earliest: int, *, is_rewound: bool = False) -> None:
-        """Have a subscriber go on from `earliest`; back to there, if its history is gone."""
+        """Make a subscriber go on from `earliest`, or back to it, if its history is gone."""
         self.gaps_sent += 1
         frontend.sent = earliest if is_rewound else max(frontend.sent, earliest)
         frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
@@ -311,7 +312,7 @@ def _by_subscription(deliveries: Iterable[Delivery]) -> dict[int, list[Delivery]
 
 
 def _add(frontend: Frontend, found: Iterable[Delivery], wires: list[bytes], room_bytes: int) -> int:
-    """Take results as long as there is room; returns what room is left. There is always room for one."""
+    """Take results as long as there is room; returns the room that is left. There is always room for one."""
     for one in found:
         if room_bytes <= 0:
             break

@@ -1,4 +1,4 @@
-"""What the broker's machine is told, and what it asks its shell to do.
+"""Events that the broker's machine takes, and instructions that it gives to its shell.
 
 Events are facts, instructions are orders. Times are monotonic seconds.
 """
@@ -24,7 +24,7 @@ ConnectionId = int
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The broker is registered: what it had stored, what it holds at the cluster, and where live results begin."""
+    """The broker is registered: its stored sessions, its holds at the cluster, and where live results begin."""
 
     sessions: Sequence[KeptSession]
     held: Sequence[BackendHold]
@@ -34,7 +34,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberArrived:
-    """Somebody said hello, and the token was good."""
+    """A subscriber said hello, and the token was good."""
 
     connection: ConnectionId
     user: str
@@ -48,7 +48,7 @@ class SubscriberArrived:
 
 @dataclass(frozen=True, slots=True)
 class SessionFetched:
-    """What the coordinator knows of a subscriber; None if nothing. It is certain only if the coordinator answered."""
+    """The session that the coordinator knows; None if there is none. It is certain only if the coordinator answered."""
 
     subscriber: SubscriberId
     session: KeptSession | None
@@ -85,7 +85,7 @@ class LocationTold:
 
 @dataclass(frozen=True, slots=True)
 class LocationsPublished:
-    """What became of PublishLocations."""
+    """The outcome of PublishLocations."""
 
     is_done: bool
 
@@ -98,7 +98,7 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCongested:
-    """More waits to be sent than may."""
+    """More bytes wait to be sent than may."""
 
     connection: ConnectionId
     now_s: float
@@ -106,14 +106,14 @@ class ConnectionCongested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFlushed:
-    """What was waiting to be sent has been, after it was congested or a confirmation was asked for."""
+    """All that waited has been sent, after the connection was congested or a confirmation was asked for."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
 class BackendsAcquired:
-    """The cluster holds these for us. `next_pull` is the number of the first pull that is certain to know of it."""
+    """The cluster holds these for us. `next_pull` is the number of the first pull that is certain to cover them."""
 
     acquired: Sequence[tuple[SubscriptionKey, BackendHold]]
     refused: Sequence[tuple[SubscriptionKey, TocsinError]]
@@ -139,7 +139,7 @@ class ResultsPulled:
 @dataclass(frozen=True, slots=True)
 class CursorLost:
     """Live results up to `through` are gone: the broker was away for longer than they are kept. Or, with `is_rewound`,
-    the cursor is of a history that is gone, and what there is comes after `through`."""
+    the cursor belongs to a history that is gone, and existing results come after `through`."""
 
     through: int
     now_s: float
@@ -157,8 +157,8 @@ class HistoryPulled:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLost:
-    """The results of these subscriptions are gone up to `earliest`. Or, with `is_rewound`, these places are of a
-    history that is gone, and what there is comes after `earliest`."""
+    """The results of these subscriptions are gone up to `earliest`. Or, with `is_rewound`, these positions belong to a
+    history that is gone, and existing results come after `earliest`."""
 
     after: Mapping[int, int]
     earliest: int
@@ -167,19 +167,19 @@ class HistoryLost:
 
 @dataclass(frozen=True, slots=True)
 class ReportDue:
-    """The coordinator is to be told what changed."""
+    """It is time to tell the coordinator about changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """We own these from now on. What the coordinator knows of them comes with SessionFetched, or is asked for."""
+    """We own these from now on. The coordinator's copies of them come with SessionFetched, or are asked for."""
 
     generations: Mapping[SubscriberId, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The coordinator knows of these now; some are another broker's since."""
+    """The coordinator knows of these now; some have become another broker's."""
 
     subscribers: Mapping[SubscriberId, int]
     ended: Sequence[SubscriberId]
@@ -188,18 +188,18 @@ class Reported:
     now_s: float
     prepared: Sequence[SubscriberId] = ()
     locations: Mapping[SubscriberId, Location] = field(default_factory=dict)
-    #: People of whom nothing may be kept any more, by the fingerprints of their names, and since when, in µs since
-    #: 1970: later tokens are somebody else's.
+    #: People whose data must not be kept any more, by the fingerprints of their names, with a time in µs since 1970:
+    #: later tokens are somebody else's.
     forgotten: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """What the coordinator wants done for its plans; it may want the same again."""
+    """The coordinator's orders for its plans; an order may come more than once."""
 
-    #: Hold what these subscribers hold: they may be told to come.
+    #: Hold the subscriptions of these subscribers: they may be told to come.
     prepare: Mapping[SubscriberId, Sequence[SubscriptionKey]]
-    #: Take over what is kept for these, who are away.
+    #: Take over the sessions of these subscribers, who are away.
     adopt: Sequence[SubscriberId]
     #: Send these to another broker, with its address.
     move: Mapping[SubscriberId, tuple[str, str]]
@@ -208,7 +208,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class DrainStarted:
-    """Everybody is to go elsewhere: an operator wants it, or, with `is_ending`, the process is about to end."""
+    """All subscribers have to leave: an operator wants it, or, with `is_ending`, the process is about to end."""
 
     is_ending: bool
     now_s: float
@@ -221,16 +221,16 @@ class DrainEnded:
 
 @dataclass(frozen=True, slots=True)
 class MovesPlaced:
-    """Where the coordinator sends those who have to go: subscriber to broker and its address."""
+    """The coordinator's choice for those who have to go: subscriber to broker and its address."""
 
     placements: Mapping[SubscriberId, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class NotStored:
-    """The store did not take what these sessions' last changes were, and nobody has been told of them.
+    """The store did not take the last changes of these sessions, and nobody has been told of them.
 
-    `positions` and `presence` are to be stored later; `request` is what the subscriber asked for, if one has asked.
+    `positions` and `presence` are to be stored later; `request` is the subscriber's request, if there was one.
     """
 
     subscribers: Sequence[SubscriberId]
@@ -250,7 +250,7 @@ class StoreChecked:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecalled:
-    """What the store has of a session; None if nothing."""
+    """A session as the store has it; None if it has none."""
 
     subscriber: SubscriberId
     session: KeptSession | None
@@ -305,7 +305,7 @@ class Send:
 
 @dataclass(slots=True)
 class Deliver:
-    """Write these at once. With `confirm`, say ConnectionFlushed when they are out."""
+    """Write these at once. With `confirm`, answer ConnectionFlushed when they are written."""
 
     connection: ConnectionId
     wires: Sequence[bytes]
@@ -314,7 +314,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class NoteDelivered:
-    """Results have been handed to those who are live: by when they were committed, how many receivers that were."""
+    """Results have been handed to live subscriptions: the number of receivers by commit time."""
 
     receivers: Mapping[int, int]
 
@@ -335,7 +335,7 @@ class Acquire:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Let go of these at the cluster; answer BackendsReleased."""
+    """Release these at the cluster; answer BackendsReleased."""
 
     ids: Sequence[int]
 
@@ -354,14 +354,14 @@ class FetchSession:
 
 @dataclass(frozen=True, slots=True)
 class RecallSession:
-    """Read what the store has of a session; answer SessionRecalled."""
+    """Read a session from the store; answer SessionRecalled."""
 
     subscriber: SubscriberId
 
 
 @dataclass(frozen=True, slots=True)
 class NoteFailure:
-    """A mistake of our own came to light by what a connection sent; the connection is closed for it."""
+    """A connection's message has revealed a mistake of our own; the connection is closed for it."""
 
     connection: ConnectionId
     error: Exception
@@ -398,7 +398,7 @@ class StorePositions:
 
 @dataclass(frozen=True, slots=True)
 class StorePresence:
-    """For how long these have been away by now; None: they are here."""
+    """How long these have been away by now; None: they are here."""
 
     away_s: Mapping[SubscriberId, float | None]
 
@@ -407,8 +407,8 @@ class StorePresence:
 class Report:
     """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
 
-    `pulled_bytes` is what has come for each backend subscription since the report before; `prepared` are those for whom
-    everything is held that we were told to hold; `locations` is where those are now who have moved.
+    `pulled_bytes` is what each backend subscription has brought since the last report; `prepared` are the subscribers
+    for whom we hold everything that we were told to hold; `locations` are those of subscribers who have moved.
     """
 
     claims: Sequence[SubscriberId]
@@ -421,7 +421,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class PublishLocations:
-    """Tell the cluster where these users are; answer PlacesPublished."""
+    """Tell the cluster where these users are; answer LocationsPublished."""
 
     locations: Mapping[str, Location]
 
@@ -433,8 +433,8 @@ class RequestMoves:
     subscribers: Sequence[SubscriberId]
 
 
-#: What is asked of the cluster or the coordinator. Each is answered with an event.
+#: Calls to the cluster or the coordinator. Each is answered with an event.
 Call = Acquire | Release | FetchHistory | FetchSession | PublishLocations | RequestMoves
-#: What is stored before anything else is done.
+#: Changes that are stored before anything else is done.
 Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
 Instruction = Call | Change | Send | Deliver | Close | RecallSession | Report | NoteDelivered | NoteFailure

@@ -1,7 +1,7 @@
-"""Parameters that the broker fills in with who has connected: which ones a channel has, as far as is known (pure).
+"""Parameters that the broker fills in from the connected user: those of each channel, as far as is known (pure).
 
-The cluster has the last word: each acquisition names what was filled in, and if the channel's parameters are other ones
-by now, or were not known yet, the refusal says which they are. So nothing has to be asked beforehand.
+The cluster decides: each acquisition names the parameters that were filled in. If the channel has other ones by now, or
+they were not known yet, the refusal names them. So nothing has to be asked beforehand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Filling:
         self._channels[channel.lower()] = dict(filled)
 
     def fill(self, key: SubscriptionKey, user: str) -> SubscriptionKey:
-        """`key` as it is asked for `user`. Raises Forbidden if it names somebody else.
+        """`key` with the parameters filled in for `user`. Raises Forbidden if it names somebody else.
 
         >>> filling = Filling()
         >>> filling.learn("NearMe", {"user_id": "USER"})

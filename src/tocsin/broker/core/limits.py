@@ -1,4 +1,4 @@
-"""What one user may take up at a broker."""
+"""Limits of what one user may use at a broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Limits:
 
 
 class Quotas:
-    """Counts what each user takes up."""
+    """Counts what each user uses."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -41,7 +41,7 @@ class Quotas:
         return None
 
     def refuse_subscription(self, user: str) -> TocsinError | None:
-        """Why another subscription can't be taken; None if it can. Those being asked for count too."""
+        """Why another subscription can't be taken; None if it can. Pending requests count too."""
         if self._subscriptions[user] >= self._limits.max_subscriptions_per_user:
             most = self._limits.max_subscriptions_per_user
             return Overloaded(f"{user} has {most} subscriptions, the most for one user; unsubscribe", retry_after_s=60)
@@ -75,7 +75,7 @@ class Quotas:
         )
 
     def oldest_nameless(self, user: str) -> Session | None:
-        """Of the user's sessions without a name for which nobody is connected, the one that was left first."""
+        """The user's nameless session that has been without a connection for longest."""
         left = [one for one in self._sessions.get(user, {}).values() if one.is_nameless and one.connection is None]
         return min(left, key=lambda one: one.left_at_s, default=None)
 

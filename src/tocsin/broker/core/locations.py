@@ -1,4 +1,4 @@
-"""Where subscribers are: what they tell is passed on to the cluster and to the coordinator, the latest word only."""
+"""Subscribers' locations: the broker passes the latest ones on to the cluster and to the coordinator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _PUBLISH_EVERY_S = 1.0
 
 
 class LocationReports:
-    """Nothing is stored: who comes back tells its location again.
+    """Nothing is stored: a subscriber who comes back tells its location again.
 
-    With `publishes`, the cluster is told, all in one request at a time; what could not be told is told with the next.
+    With `publishes`, the cluster gets all of them in one request at a time; locations of a failed request go with the
+    next one.
     """
 
     def __init__(self, out: list[Instruction], *, publishes: bool) -> None:
@@ -48,13 +49,13 @@ class LocationReports:
         return self._unreported
 
     def reported(self, locations: Mapping[SubscriberId, Location]) -> None:
-        """The coordinator knows of these; who has moved on since stays to be told."""
+        """The coordinator knows of these; a location that has changed since goes with the next report."""
         for subscriber, location in locations.items():
             if self._unreported.get(subscriber) == location:
                 del self._unreported[subscriber]
 
     def forget_user(self, session: Session) -> None:
-        """Nobody is to be told where this user was."""
+        """Tell nobody where this user was."""
         self._unpublished.pop(session.user, None)
         self._publishing = {user: location for user, location in self._publishing.items() if user != session.user}
 

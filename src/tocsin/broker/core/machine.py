@@ -1,7 +1,7 @@
-"""The broker's machine: what happened in, what to do out. It decides everything and touches nothing.
+"""The broker's machine: events in, instructions out. It decides everything and touches nothing.
 
-Its parts: who comes (arriving), who is here (connecting), whose sessions these are (claiming), what they subscribe to
-(subscribing) and are sent (delivery), and who is moved elsewhere (moves). A session's states are in session_table.
+Its parts: arriving subscribers (arriving), connected ones (connecting), the ownership of sessions (claiming), their
+subscriptions (subscribing) and results (delivery), and moves (moves). A session's states are in session_table.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tocsin.model.story import Story
 from tocsin.protocol.messages import CLOSE_FAILED, error_message
 from tocsin.protocol.ports import KeptSession, SubscriberId
 
-#: How often sessions and tokens are looked through for those whose time has come.
+#: How often the machine looks for expired sessions and tokens.
 _SWEEP_EVERY_S = 5.0
-#: When draining, moves are spread over this part of the time there is.
+#: When draining, moves are spread over this part of the available time.
 _MOVE_SPREAD = 0.5
-#: They happen all the time: what led to something strange would be pushed out of the story by them.
+#: They happen all the time, and would push the cause of an error out of the story.
 _UNREMARKABLE = frozenset(
     {ev.Acknowledged, ev.ConnectionFlushed, ev.HistoryPulled, ev.ReportDue, ev.Reported, ev.ResultsPulled, ev.Ticked}
 )
-#: Events that an error tells of.
+#: Events that an error lists.
 _TOLD_EVENTS = 20
 _FAILED = "something failed here; come back and carry on from your position"
 
@@ -71,7 +71,7 @@ class BrokerState:
         self._quotas = Quotas(limits)
         self._admission = Admission(self._quotas, self._out)
         self._reports = Reporting()
-        #: Whose positions are to be stored with the next tick.
+        #: Subscribers whose positions are stored with the next tick.
         self._acked: dict[Frontend, None] = {}
         self._filling = Filling()
         self._subscriptions = Subscribing(
@@ -136,7 +136,7 @@ class BrokerState:
         self._now_s = 0.0
 
     def handle(self, event: ev.Event) -> list[ev.Instruction]:
-        """Take note of what happened; returns what to do about it, in this order."""
+        """Take note of an event; returns what to do about it, in this order."""
         self._now_s = self._story.now_s = getattr(event, "now_s", self._now_s)
         if type(event) not in _UNREMARKABLE:
             self._story.note(self.name, type(event).__name__)
@@ -153,9 +153,9 @@ class BrokerState:
         return instructions
 
     def _set_back_who_failed(self, event: ev.Event, error: Exception) -> None:
-        """We made a mistake with what one connection sent: it is closed, and its session goes on from the store.
+        """We made a mistake with one connection's message: close it, and let its session go on from the store.
 
-        Nothing of what was begun is done: all of it is that session's. An error that is nobody's is raised again.
+        None of the new instructions is carried out: all belong to that session. An error of no session is raised again.
         """
         connection, session = self._arrivals.concerned(event)
         if connection is None:
@@ -163,8 +163,8 @@ class BrokerState:
         self._undo(connection, session, error, 0)
 
     def _undo(self, connection: ev.ConnectionId, session: Session | None, error: Exception, begin: int) -> None:
-        """Do nothing of what is to be done from `begin` on, and set back whose it is."""
-        # Those that it replaces are forgotten already, and have to be closed.
+        """Drop the instructions from `begin` on, and set back their session."""
+        # Connections that it replaces are forgotten already, and have to be closed.
         self._out[begin:] = [
             one for one in self._out[begin:] if isinstance(one, ev.Close) and one.connection != connection
         ]
@@ -175,7 +175,7 @@ class BrokerState:
             self._set_back(session, _FAILED)
 
     def _set_back(self, session: Session, reason: str) -> None:
-        """Forget what we made of a session, and go on with what the store has of it."""
+        """Forget a session as it is in memory, and go on with the stored one."""
         if session.connection is not None:
             self._out.append(ev.Close(session.connection, CLOSE_FAILED, reason))
             self._connections.disconnect(session)
@@ -183,7 +183,7 @@ class BrokerState:
         self._out.append(ev.RecallSession(session.subscriber))
 
     def validate(self) -> None:
-        """Raises InvalidState if what the parts know does not agree. It looks at everything: this is for tests."""
+        """Raises InvalidState if the parts disagree. It looks at everything: this is for tests."""
         parts = (self._claims, self._connections, self._holdings)
         self._story.raise_if_any(one for part in parts for one in part.violations())
 
@@ -220,7 +220,7 @@ class BrokerState:
 
     @property
     def resume_gaps(self) -> int:
-        """Those that could not, or not without a gap."""
+        """Subscriptions that could not, or not without a gap."""
         return self._subscriptions.not_resumed + self._deliveries.gaps_sent
 
     @property
@@ -237,7 +237,7 @@ class BrokerState:
         return self._subscriptions.unwritable
 
     def kept(self) -> list[KeptSession]:
-        """What the store holds, once everything has been stored that was asked for."""
+        """The sessions in the store, once all requested changes are stored."""
         return [session.kept() for session in self._claims.sessions.values()]
 
     def connection_of(self, subscriber: SubscriberId) -> ev.ConnectionId | None:
@@ -274,7 +274,7 @@ class BrokerState:
         self._claims.not_stored(event.presence)
 
     def _session_recalled(self, event: ev.SessionRecalled) -> None:
-        # Who has come meanwhile waits for the coordinator's word, as everybody does.
+        # A subscriber who has come meanwhile waits for the coordinator's answer, as everybody does.
         if event.session is not None and event.subscriber not in self._claims.sessions:
             self._claims.take_from_store(event.session)
 
@@ -328,7 +328,7 @@ class BrokerState:
             self._forget(event.forgotten)
 
     def _forget(self, people: Mapping[str, int]) -> None:
-        """Keep nothing that names these people: no session of theirs, no subscription that others made with the name.
+        """Keep nothing that names these people: none of their sessions, no subscription that others made with the name.
 
         All results in memory go too: the broker does not know whom a result names.
         """
@@ -353,7 +353,7 @@ class BrokerState:
     def _drain_started(self, event: ev.DrainStarted) -> None:
         self._admission.drain(is_ending=event.is_ending)
         if self._connections and event.is_ending:
-            # When operators want it, the coordinator has it done by a plan.
+            # When an operator drains a broker, the coordinator does it by a plan.
             self._out.append(ev.RequestMoves(self._connections.subscribers()))
 
     def _moves_placed(self, event: ev.MovesPlaced) -> None:
@@ -394,6 +394,6 @@ class BrokerState:
     # Parts
 
     def _behind(self, subscription: int) -> int:
-        """How many subscribers may still need what is in the cache."""
+        """How many subscribers may still need the cached results."""
         backend = self._holdings.get(subscription)
         return 0 if backend is None else behind(list(backend.frontends.values()))

@@ -1,4 +1,4 @@
-"""People who are moved by plans: holding what those will need who are to come, and sending those away who are to go."""
+"""Moves of subscribers by plans: holds what arriving subscribers will need, and sends departing ones away."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tocsin.protocol.messages import Move
 from tocsin.protocol.ports import SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-#: What was prepared is held for this long; if nobody has come by then, nobody will.
+#: Prepared subscriptions are held for this long; a subscriber who has not come by then won't come.
 _KEPT_FOR_S = 60.0
-#: Whoever has not followed a `move` by itself within this time is closed, with the address to go to. Programs that
+#: A connection that has not followed a `move` within this time is closed, with the address to go to. Programs that
 #: follow moves are gone within a second.
 _PATIENCE_S = 10.0
 
@@ -34,7 +34,7 @@ class Moves:
         self._holdings = holdings
         self._filling = filling
         self._out = out
-        #: For whom what is not held yet.
+        #: By subscriber, the subscriptions that are not held yet.
         self._missing: dict[SubscriberId, set[SubscriptionKey]] = {}
         self._prepared: dict[SubscriberId, None] = {}
         self._leaving: dict[SubscriberId, _Leaving] = {}
@@ -49,7 +49,7 @@ class Moves:
             self._prepared[subscriber] = None
 
     def _lacking(self, subscriber: SubscriberId, key: SubscriptionKey, now_s: float) -> SubscriptionKey | None:
-        """What has to be asked for, and is; None if it is held, or not theirs to have."""
+        """The key that is missing, and is asked for here; None if it is held, or the subscriber may not have it."""
         try:
             key = self._filling.fill(key, subscriber.partition("/")[0])
         except Forbidden:
@@ -60,7 +60,7 @@ class Moves:
         return key
 
     def acquired(self, event: BackendsAcquired) -> None:
-        """The cluster has answered. What it will not have held can't be waited for."""
+        """The cluster has answered. We do not wait for subscriptions that it refused."""
         if not self._missing:
             return
         answered = {key for key, _ in event.acquired} | {key for key, error in event.refused if not error.temporary}
@@ -79,7 +79,7 @@ class Moves:
                 self._prepared[subscriber] = None
 
     def prepared(self) -> list[SubscriberId]:
-        """For whom everything is held, and the coordinator has not been told."""
+        """Subscribers for whom everything is held, and of whom the coordinator has not been told."""
         return list(self._prepared)
 
     def reported(self, subscribers: Iterable[SubscriberId]) -> None:
@@ -113,7 +113,7 @@ class Moves:
         self._leaving.pop(session.subscriber, None)
 
     def overdue(self, now_s: float) -> Mapping[Session, str]:
-        """Those who have been told long ago and are still here, with the addresses they should go to."""
+        """Subscribers who were told to move long ago and are still here, with the addresses they should go to."""
         if not self._leaving:
             return {}
         late = [one for one in self._leaving.values() if one.close_at_s <= now_s]

@@ -1,7 +1,7 @@
-"""What the coordinator is yet to be told about sessions.
+"""Changes of sessions that the coordinator does not know yet.
 
-Coming, going and subscribing are told with the next report. Positions alone change all the time and are told now and
-then: a subscriber that comes back to another broker usually brings its own, newer ones.
+Arrivals, departures and subscriptions go with the next report. Positions alone change all the time and are reported now
+and then: a subscriber that comes back to another broker usually brings its own, newer ones.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tocsin.model.location import Location
 from tocsin.protocol.ports import KeptSession, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-#: Sessions in one report, and among them those of which only positions changed.
+#: Sessions in one report, and among them sessions with changed positions only.
 _MAX_PER_REPORT = 5_000
 _MAX_POSITIONS_PER_REPORT = 200
-#: The coordinator takes 64 MiB: 16 million characters, if each takes four bytes. What goes beyond this waits for the
-#: next report; one session, which may go beyond it by itself, has up to ten million.
+#: The coordinator takes 64 MiB: 16 million characters, if each takes four bytes. Sessions beyond this limit wait for
+#: the next report; a single session, which may exceed it by itself, has up to ten million.
 _MAX_CHARACTERS_PER_REPORT = 4 << 20
-#: What a subscription takes beside its channel and parameters: names of fields, its position.
+#: The size of a subscription beside its channel and parameters: names of fields, its position.
 _CHARACTERS_BESIDE = 120
 #: With more, some rates are a little too low for a while.
 _MAX_PULLED_PER_REPORT = 20_000
@@ -103,8 +103,8 @@ class Reporting:
     def reported(
         self, subscribers: Mapping[SubscriberId, int], ended: Sequence[SubscriberId], lost: Container[SubscriberId] = ()
     ) -> None:
-        """The coordinator knows of these versions, but for those that are `lost`, of which it takes no word from us;
-        what changed since stays to be told."""
+        """The coordinator knows these versions, except the `lost` ones, of which it takes no report from us. Changes
+        since then go with the next report."""
         for subscriber, version in subscribers.items():
             session = self._changed.get(subscriber)
             if session is not None and session.version == version:
@@ -117,7 +117,7 @@ class Reporting:
 
 
 def _can_report(session: Session) -> bool:
-    """What is not claimed yet, or may lack something that another broker reported, is not ours to report."""
+    """We do not report a session that is not claimed yet, or may lack something that another broker reported."""
     return session.state.is_owned and session.state.is_confirmed
 
 

@@ -3,18 +3,18 @@
 1. Everything that decides whether a session may be served, claimed or reported is in this file. Nobody else sets a
    state: a session learns facts.
 2. A session is in one state of each of three regions: whether its subscriber is here, whether the coordinator has
-   confirmed what we know of it, and whose it is.
+   confirmed our copy of it, and which broker owns it.
 3. A fact concerns the regions that have an entry for it, in any state. Each of these has to have an entry for the state
-   that it is in. If it has none, the fact is a mistake of ours, and InvalidTransition says how it came to that.
+   that it is in. If it has none, the fact is a mistake of ours, and InvalidTransition lists the facts that led to it.
 4. A session that has ended learns nothing more.
 
 Where restoring, claiming and serving depend on one another:
 
-* Nobody is welcomed before the cluster has answered for all that was kept for them.
-* A session is claimed once everything in it is held here, and only if it is confirmed: what another broker has reported
-  since must not be overwritten. Until then its former owner goes on holding everything.
-* A claim makes it unconfirmed: the former owner may have reported more while the claim was on its way. What is owned
-  and unconfirmed is not reported.
+* Nobody is welcomed before the cluster has answered for all their kept subscriptions.
+* A session is claimed once everything in it is held here, and only if it is confirmed: a later report of another broker
+  must not be overwritten. Until then its former owner goes on holding everything.
+* A claim makes it unconfirmed: the former owner may have reported more while the claim was on its way. A session that
+  is owned and unconfirmed is not reported.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class Presence(StrEnum):
     """Whether the subscriber is here, and what can be sent to it."""
 
     AWAY = "away"
-    #: Connected; what was kept for it is being restored.
+    #: Connected; its session is being restored.
     ARRIVING = "arriving"
     #: The same, and its connection is congested.
     STALLED = "stalled"
-    #: Welcomed: what it has missed can be sent.
+    #: Welcomed: missed results can be sent.
     READY = "ready"
-    #: A part of what it has missed is on its way; the next one follows when that is out.
+    #: A part of the missed results is on its way; the next part follows when that one is written.
     SENDING = "sending"
-    #: More waits to be sent than may: nothing is sent until it has read.
+    #: Too much waits to be sent: nothing more is sent until it has read.
     CONGESTED = "congested"
 
 
 class Knowledge(StrEnum):
-    """Whether what we know of the session is all that is known of it."""
+    """Whether our copy of the session is complete."""
 
     CONFIRMED = "confirmed"
     #: Another broker may have carried it on, or reported more of it: the coordinator is asked with each report.
     UNCONFIRMED = "unconfirmed"
-    #: The same, and its subscriber came without positions. What we keep for it is served; something else that it asks
+    #: The same, and its subscriber came without positions. Subscriptions that we keep are served; others that it asks
     #: for may be kept elsewhere, and must not begin anew.
     DOUBTFUL = "doubtful"
 
 
 class Ownership(StrEnum):
-    """Whose the session is."""
+    """Whether this broker owns the session."""
 
     UNCLAIMED = "unclaimed"
     #: The claim goes with the next report, or is on its way.
@@ -69,12 +69,12 @@ class SessionFact(StrEnum):
     #: It came without positions while the coordinator could not be asked.
     DOUBTED = "doubted"
     WELCOMED = "welcomed"
-    #: A part of what was missed was sent, and its confirmation asked for.
+    #: A part of the missed results was sent, with a request for confirmation.
     PART_SENT = "part sent"
     FILLED = "filled"
     FLUSHED = "flushed"
     DISCONNECTED = "disconnected"
-    #: What the coordinator knows of it was taken in.
+    #: The coordinator's copy of it was taken in.
     CONFIRMED = "confirmed"
     #: All that it is known to hold is held here.
     COMPLETED = "completed"
@@ -158,7 +158,7 @@ _CONCERNED = {fact: tuple({type(state) for state, one in TRANSITIONS if one is f
 
 
 def first_state(*, is_owned: bool, is_confirmed: bool) -> SessionState:
-    """In which a session begins, from the store or from what the coordinator knows."""
+    """The state in which a session begins, from the store or from the coordinator's copy."""
     return SessionState(
         Presence.AWAY,
         Knowledge.CONFIRMED if is_confirmed else Knowledge.UNCONFIRMED,
@@ -168,7 +168,7 @@ def first_state(*, is_owned: bool, is_confirmed: bool) -> SessionState:
 
 @cache
 def next_state(state: SessionState, fact: SessionFact) -> SessionState | None:
-    """The state after `fact`; None if it can't be.
+    """The state after `fact`; None if `fact` is not possible in `state`.
 
     >>> state = first_state(is_owned=False, is_confirmed=True)
     >>> str(next_state(state, SessionFact.CLAIMED))

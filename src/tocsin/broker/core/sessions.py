@@ -1,4 +1,4 @@
-"""What a broker knows of its subscribers: sessions, their frontend subscriptions, and what they share."""
+"""A broker's subscribers: their sessions, their frontend subscriptions, and the backend subscriptions they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.protocol.messages import Subscribed
 from tocsin.protocol.ports import Kept, KeptSession, Parameters, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-#: Devices that the broker made up begin with this; their subscriptions are kept for a short while only.
+#: Names of devices that the broker made up begin with this; their subscriptions are kept for a short while only.
 NAMELESS = "~"
 
 
@@ -26,16 +26,16 @@ class Backend:
     parameters: Parameters
     #: Its results come after this sequence.
     begin: int
-    #: Pulls before this one may not have known that we hold it, so what they lack proves nothing.
+    #: Earlier pulls may not have covered it, so results that they lack may exist.
     trusted_from_pull: int
     frontends: dict[SubscriberId, Frontend] = field(default_factory=dict)
-    #: Those who get each result as it comes.
+    #: Frontend subscriptions that get each result as it comes.
     live: dict[ConnectionId, Session] = field(default_factory=dict)
     #: Every spelling under which it was asked for.
     spellings: set[SubscriptionKey] = field(default_factory=set)
-    #: When nobody wants it any more: from when on it may be released.
+    #: The time from which it may be released, when nobody wants it any more.
     release_at_s: float | None = None
-    #: Not before this: somebody who has gone elsewhere may not be served there yet, or somebody is about to come.
+    #: Not before this: a subscriber who has gone elsewhere may not be served there yet, or one is about to come.
     keep_until_s: float = 0.0
     #: Why its channel can't be run for it any more, or empty.
     failure: str = ""
@@ -58,37 +58,37 @@ class Frontend:
     sent: int
     live: bool = False
     recovered: bool = True
-    #: The cluster has a position such as `sent`: if that lies ahead of our cursor, the pulls will come up with it. Of a
-    #: position that was brought, nobody knows before the cluster was asked.
+    #: `sent` is a position that the cluster has: if it lies ahead of our cursor, the pulls will reach it. Whether a
+    #: position that a subscriber brought exists, only the cluster can say.
     is_sent_known: bool = True
-    #: The coordinator knows that this session holds it, and so does whoever claims the session.
+    #: The coordinator knows that this session holds it, and so does a broker that claims the session.
     is_told: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """What is kept for one subscriber, connected or not."""
+    """One subscriber's session, connected or not."""
 
     subscriber: SubscriberId
     story: Story
-    #: Where it is in its life. `learn` changes it.
+    #: Its state in session_table. `learn` changes it.
     state: SessionState
-    #: Under which we own it; 0 if we do not.
+    #: The generation with which we own it; 0 if we do not.
     generation: int = 0
     frontends: dict[int, Frontend] = field(default_factory=dict)
     #: Subscriptions that are being carried on and that the cluster has not answered for yet. Until it has, nothing is
     #: claimed and nobody is welcomed.
     restoring: dict[SubscriptionKey, Position] = field(default_factory=dict)
-    #: Those that the subscriber itself has brought, with how far it had got. It is welcomed, but until the cluster has
-    #: answered for them, here or after it has gone again, nothing is claimed: whoever kept them keeps them.
+    #: Subscriptions that the subscriber itself has brought, with their positions. It is welcomed, but until the cluster
+    #: has answered for them, here or after it has gone again, nothing is claimed: the broker that kept them keeps them.
     brought: dict[SubscriptionKey, Position] = field(default_factory=dict)
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None
-    #: Subscriptions it asked for that the cluster has not answered for yet.
+    #: Subscriptions that it asked for and that the cluster has not answered for yet.
     waiting: int = 0
     left_at_s: float = 0
-    #: What the current pull brings this connection.
+    #: The current pull's results for this connection.
     outbox: list[bytes] = field(default_factory=list)
     #: Goes up with each change that the coordinator should know of.
     version: int = 0
@@ -117,13 +117,13 @@ class Session:
         return key in self.restoring or key in self.brought
 
     def found(self, key: SubscriptionKey) -> Position | None:
-        """It lacks this no longer; returns how far it had got, if it did."""
+        """It lacks this no longer; returns its position, if it has one."""
         positions = (self.brought.pop(key, None), self.restoring.pop(key, None))
         return next((one for one in positions if one is not None), None)
 
     @property
     def takes_more(self) -> bool:
-        """Whether what it has missed can be sent now."""
+        """Whether missed results can be sent now."""
         return self.state.presence is Presence.READY
 
     @property
@@ -143,7 +143,7 @@ class Session:
         return None if self.connection is not None else now_s - self.left_at_s
 
     def kept(self) -> KeptSession:
-        """The session as another broker could carry it on, with what is not held here yet."""
+        """The session as another broker could carry it on, including subscriptions that are not held here yet."""
         held = {one.key: Position(one.backend.id, one.acked) for one in self.frontends.values()}
         positions = {**self.restoring, **self.brought, **held}
         return KeptSession(self.subscriber, self.generation, [Kept(key, at) for key, at in positions.items()])

@@ -1,8 +1,8 @@
-"""Storing what the machine wants stored, and what becomes of it when the store does not take it.
+"""Stores the machine's changes, and deals with changes that the store does not take.
 
-What is promised to a subscriber is stored first, or not promised: its session is set back to what the store has. What
-promises nothing is owed, and stored before anything else is. Positions, and who is here, are given back to the machine,
-which has newer ones soon.
+A promise to a subscriber is stored first. If that fails, nothing is promised, and the session is set back to the stored
+one. A change that promises nothing is owed, and stored before later changes. Positions and presence go back to the
+machine, which has newer ones soon.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class Unkept:
-    """What was not stored: whose promises, which positions, and why."""
+    """Changes that were not stored: whose promises, which positions, and why."""
 
     error: Exception
     subscribers: dict[SubscriberId, None] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Unkept:
 
     @property
     def refusal(self) -> TocsinError:
-        """As subscribers are told."""
+        """The error that subscribers get."""
         if isinstance(self.error, TocsinError):
             return Unavailable(f"this broker can't store subscriptions now: {self.error.message}", retry_after_s=5)
         return Unavailable("this could not be stored, and nothing was changed", retry_after_s=5)
@@ -61,7 +61,7 @@ class Keeper:
         return bool(self._owed)
 
     def keep(self, changes: Sequence[Change], *, is_asked: bool = False) -> Unkept | None:
-        """Store these; what could not be stored is returned. `is_asked`: a subscriber waits for the answer."""
+        """Store these; returns changes that could not be stored. `is_asked`: a subscriber waits for the answer."""
         try:
             self._store.apply([*self._owed, *changes])
         except Unavailable as exc:
@@ -75,7 +75,7 @@ class Keeper:
         return None
 
     def recall(self, subscriber: SubscriberId) -> KeptSession | None:
-        """What is stored of a session, with what is owed."""
+        """The stored session, with the changes that are owed."""
         session = self._store.session(subscriber)
         for change in self._owed:
             match change:
@@ -95,7 +95,7 @@ class Keeper:
         for change in (*owed, *_single(changes)):
             whose = _whose(change)
             if whose in unkept.subscribers:
-                continue  # It is set back to what is stored now.
+                continue  # Its session is set back to the stored one.
             try:
                 self._store.apply([change])
             except Unavailable:

@@ -1,4 +1,4 @@
-"""How many connections there may be of which nobody knows yet whose they are."""
+"""Limits how many connections there may be that have not shown a valid token yet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 
 class Strangers:
-    """Counts connections from when they are opened until a token was shown, overall and by the address they come from.
+    """Counts connections from when they are opened until they show a token, overall and by address.
 
     >>> strangers = Strangers(most=3, most_per_address=2)
     >>> [strangers.enter(address) for address in ("a", "a", "a", "b", "c")]

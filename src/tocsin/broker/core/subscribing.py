@@ -34,8 +34,8 @@ from tocsin.protocol.messages import (
 from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-#: A position that is further ahead of us than this was never given out. A cluster that is started again skips 200
-#: numbers for each second since it was started before, so that some years of it are so many.
+#: A position that is further ahead of us than this was never given out. A restarted cluster skips 200 numbers for each
+#: second since its start before; this many are some years.
 _MAX_AHEAD_COMMITS = 1 << 36
 
 
@@ -54,24 +54,24 @@ class Subscribing:
         self._deliveries = deliveries
         self._quotas = quotas
         self._reports = reports
-        #: Whose positions are to be stored with the next tick.
+        #: Subscribers whose positions are stored with the next tick.
         self._moved_on = moved_on
         self._filling = filling
         self._out = out
-        #: Why the store takes no changes; empty while it does. Nothing is begun then that would have to be stored.
+        #: Why the store takes no changes; empty while it does. Until it does, nothing is begun that has to be stored.
         self.unwritable = ""
         #: Subscriptions that went on after a position, and those that could not.
         self.resumed = 0
         self.not_resumed = 0
 
     def restore(self, session: Session, kept: KeptSession, *, is_stored: bool = False) -> None:
-        """Carry a session's subscriptions on, from our own store or from another broker; what it has stays as it is."""
+        """Carry on a session's subscriptions, from our store or another broker; those that it has stay as they are."""
         known = {one.key for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
         for one in kept.subscriptions:
             try:
                 key = self._filling.fill(one.key, session.user)
             except Forbidden:
-                # It was never theirs, or the channel has become another.
+                # The user was never allowed to have it, or the channel is a different one by now.
                 self._out.append(ForgetSubscription(session.subscriber, one.key))
                 continue
             if key in known:
@@ -85,7 +85,7 @@ class Subscribing:
                 session.restoring[key] = one.position
                 self._holdings.want(key, Waiter(session, one.position, 0, restoring=True, is_stored=True))
                 if not is_stored:
-                    # Before the cluster has answered: a session that is ours is taken for whole when we start again.
+                    # Before the cluster has answered: when we start again, a session that is ours counts as whole.
                     self._out.append(StoreSubscription(session.subscriber, key, one.position))
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
@@ -118,7 +118,7 @@ class Subscribing:
             self._subscribed(self._attach(session, backend, key, position), message.request)
 
     def carry_on_brought(self, session: Session, messages: Sequence[Subscribe], permission: str) -> None:
-        """What somebody brought who has left before `welcome` is carried on as if it had been kept."""
+        """Carry on the subscriptions that a subscriber brought who left before `welcome`, as if they had been kept."""
         if self.unwritable:
             return
         brought = []
@@ -127,7 +127,7 @@ class Subscribing:
                 position = parse_position(message.position) if message.position else None
                 self._check_reach(position)
             except InvalidValue:
-                continue  # As it would have been told.
+                continue  # The subscriber would have got this error.
             if position is not None:
                 key = SubscriptionKey.of(message.channel, message.parameters, permission)
                 brought.append(Kept(key, position))
@@ -190,7 +190,7 @@ class Subscribing:
         return woken
 
     def _ask_anew(self, waiter: Waiter, key: SubscriptionKey) -> bool:
-        """Ask with the parameters filled in that the cluster has named; False if these were filled in already."""
+        """Ask again, and fill in the parameters that the cluster has named; False if they were filled in already."""
         session = waiter.session
         try:
             anew = self._filling.fill(key, session.user)
@@ -200,7 +200,7 @@ class Subscribing:
         if anew == key:
             return False
         if waiter.restoring and not session.lacks(key):
-            return True  # The session has ended meanwhile, or somebody has asked for it anew.
+            return True  # The session has ended meanwhile, or the subscriber has asked for it anew.
         for positions in (session.brought, session.restoring):
             if (position := positions.pop(key, None)) is not None:
                 positions.setdefault(anew, position)
@@ -214,14 +214,14 @@ class Subscribing:
         return True
 
     def _store_as(self, session: Session, before: SubscriptionKey, key: SubscriptionKey, position: Position) -> None:
-        """What is stored as `before` is stored as `key`, if that is written differently."""
+        """Store under `key` what is stored under `before`, if they are written differently."""
         if before.stored() != key.stored():
             self._out.append(ForgetSubscription(session.subscriber, before))
             self._out.append(StoreSubscription(session.subscriber, key, position))
 
     def detach(self, frontend: Frontend, release_at_s: float, *, is_session_over: bool = False) -> None:
-        """End a frontend subscription. Its backend subscription goes at `release_at_s` at the earliest, and not while
-        others hold it."""
+        """End a frontend subscription. Its backend subscription is released at `release_at_s` at the earliest, and not
+        while others hold it."""
         session, backend = frontend.session, frontend.backend
         backend.keep_until_s = max(backend.keep_until_s, release_at_s)
         self._deliveries.leave(frontend)
@@ -230,7 +230,7 @@ class Subscribing:
         del backend.frontends[session.subscriber]
         self._quotas.count_subscription(session.user, -1)
         if not is_session_over:
-            # One that has ended may have a successor, which is stored in its place.
+            # A session that has ended may have a successor, which is stored instead of it.
             if all(one.key != frontend.key for one in session.frontends.values()):
                 self._out.append(ForgetSubscription(session.subscriber, frontend.key))
             self._reports.changed(session)
@@ -238,12 +238,12 @@ class Subscribing:
             self._holdings.let_go(backend, release_at_s)
 
     def forget_people(self, session: Session, people: Collection[str], now_s: float) -> None:
-        """End what this session holds with the name of one of these people as a value, and tell who is here. They are
-        known by the fingerprints of their names."""
+        """End this session's subscriptions that have the name of one of these people as a value, and tell a connected
+        subscriber. The people are known by the fingerprints of their names."""
         for frontend in [one for one in session.frontends.values() if one.key.names_one_of(people)]:
             backend = frontend.backend
             if not backend.has_ended:
-                # The next after all that was sent, so that it is no repeat.
+                # The next after everything sent so far, so that it is no repeat.
                 position = str(Position(backend.id, frontend.sent + 1))
                 reason = "the person whom this subscription names was removed"
                 self._tell(session, Failed(backend.id, backend.key.channel, position, 0, reason, NotFound.code))
@@ -264,11 +264,11 @@ class Subscribing:
     def _serve(self, waiter: Waiter, key: SubscriptionKey, backend: Backend) -> None:
         session = waiter.session
         if not waiter.restoring and (refusal := self.refuse_change()) is not None:
-            # It asks again; until then what it has brought is not ours.
+            # It asks again; until then the subscription that it brought is not ours.
             self._send_back(waiter, refusal)
             return
         if waiter.restoring:
-            if session.lacks(key):  # else the session has ended meanwhile, or somebody has asked for it anew
+            if session.lacks(key):  # else the session has ended meanwhile, or the subscriber has asked for it anew
                 self._carry_on(session, backend, key, waiter.position, is_stored=waiter.is_stored)
             return
         if (failure := _refusal(backend, waiter.position)) is not None:
@@ -279,8 +279,8 @@ class Subscribing:
         self._subscribed(self._attach(session, backend, key, waiter.position), waiter.request)
 
     def _refuse(self, waiter: Waiter, key: SubscriptionKey, error: TocsinError) -> None:
-        """Whoever carries something on waits for as long as the cluster may still say yes: to go on without it would
-        take it from those who keep it."""
+        """Refuse a subscription. A session that carries it on waits as long as the cluster may still say yes: to go on
+        without it would take it from the broker that keeps it."""
         session = waiter.session
         if session.lacks(key) and error.temporary:
             self._holdings.want(key, waiter)
@@ -298,7 +298,7 @@ class Subscribing:
     def _carry_on(
         self, session: Session, backend: Backend, key: SubscriptionKey, position: Position | None, *, is_stored: bool
     ) -> None:
-        """Attach what was kept, unless its permission class is not that of who has come; say so to who is here."""
+        """Attach a kept subscription if its permission class is the subscriber's; tell a connected subscriber."""
         if session.arrival is not None and session.arrival.permission != key.permission:
             session.found(key)
             self._out.append(ForgetSubscription(session.subscriber, key))
@@ -330,7 +330,7 @@ class Subscribing:
             self._quotas.count_subscription(session.user, 1)
         else:
             self._deliveries.leave(frontend)
-            frontend.sent = frontend.acked  # What it is told is what follows, whatever was sent before it asked again.
+            frontend.sent = frontend.acked  # It gets all later results, whatever was sent before it asked again.
         if position is not None and position.epoch == backend.id:
             frontend.acked = frontend.sent = position.sequence
             frontend.is_sent_known = False
@@ -356,13 +356,13 @@ class Subscribing:
 
 
 def _check_channel(name: str) -> None:
-    """What nobody could be told of must not be kept either."""
+    """A subscription that no message could name must not be kept either."""
     if len(name) > MAX_CHANNEL_LENGTH:
         raise InvalidValue(f"channel: {len(name)} characters, at most {MAX_CHANNEL_LENGTH} are allowed")
 
 
 def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed | None:
-    """Why a subscription can't be had: it has failed. Who held it before may carry it on, to be told so."""
+    """Why a subscription is refused: it has failed. A subscriber who held it before may carry it on, and is told so."""
     if not backend.failure or (position is not None and position.epoch == backend.id):
         return None
     return SubscriptionFailed(f"channel {backend.key.channel} can't be run with these values: {backend.failure}")

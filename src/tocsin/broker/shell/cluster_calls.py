@@ -1,4 +1,4 @@
-"""The broker's dealings with the data cluster: calls that are repeated until they are answered, told as events."""
+"""The broker's calls to the data cluster, repeated until they are answered; the answers become events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-#: A cluster that is told to stop waits for pulls that wait, so none waits for long.
+#: A cluster that stops waits for open pulls to end, so none stays open for long.
 _PULL_WAIT_S = 3.0
 _BACKOFF = Backoff(0.1, 2.0)
 #: How long a subscriber waits for the cluster before it is told to try again.
@@ -62,22 +62,22 @@ class ClusterCalls:
         self._happened = happened
         self._pull = 0
         self._run = ""
-        #: Why the last attempt failed, so that the same is not told every second.
+        #: Why the last attempt failed, so that the same reason is not logged every second.
         self._locations_refused = ""
 
     async def close(self) -> None:
         await self._link.close()
 
     async def start(self, store: SessionStore) -> None:
-        """Make the cluster know us, and tell what we hold there."""
+        """Register at the cluster, and tell the machine what we hold there."""
         cursor = await self._until_answered(self._link.register, "register at the cluster")
         self._run = self._link.run
         held = await self._until_answered(self._link.held, "ask the cluster what we hold")
         self._happened(Started(store.sessions(), held, cursor, self._now_s()))
 
     async def follow(self, through: Callable[[], int], held: Callable[[], frozenset[int]]) -> None:
-        """Pull results after `through`, for ever. Raises NotFound if the cluster does not know us, or something that we
-        have `held`, any more."""
+        """Pull results after `through`, for ever. Raises NotFound if the cluster no longer knows us, or something that
+        is in `held`."""
         pauses = Pauses(_BACKOFF, random.random)
         while True:
             self._pull += 1
@@ -91,7 +91,7 @@ class ClusterCalls:
                 log.warning("results are gone; going on after them", reason=exc.message)
                 self._happened(CursorLost(int(exc.earliest or 0), self._now_s(), is_rewound))
             except (NotFound, *ENDING):
-                # The cluster knows us no longer, or has lost its memory: what we know of it is void.
+                # The cluster knows us no longer, or has lost its memory: our view of it is void.
                 raise
             except TocsinError as exc:
                 self._metrics.pulls.labels("failed").inc()
@@ -104,12 +104,12 @@ class ClusterCalls:
                 self._happened(ResultsPulled(number, deliveries, reached, self._now_s()))
 
     async def _check_held(self, held: Callable[[], frozenset[int]]) -> None:
-        """A cluster that was started again may have been started from a back-up, and not know what we hold since."""
+        """A restarted cluster may have been restored from a back-up that lacks some of our newer holds."""
         if self._link.run == self._run:
             return
         run, before = self._link.run, held()
         listed = await self._until_answered(self._link.held, "ask the cluster what we hold")
-        # What came or went meanwhile may be in the list or not.
+        # Holds that came or went meanwhile may be in the list or not.
         lost = (before & held()) - {one.id for one in listed}
         if lost:
             raise NotFound(f"the cluster holds {len(lost)} subscriptions no more that we had, such as {min(lost)}")
@@ -120,7 +120,7 @@ class ClusterCalls:
         self._happened(BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
 
     async def release(self, ids: Sequence[int]) -> None:
-        """The cluster lets go of all or none; what ended there by itself, since its channel was dropped, is let go."""
+        """Release all or none. A hold that ended by itself, because its channel was dropped, counts as released."""
         left = list(ids)
         while left:
             try:
@@ -163,8 +163,8 @@ class ClusterCalls:
     async def _acquire_or_split(
         self, keys: list[SubscriptionKey], deadline_s: float
     ) -> tuple[list[tuple[SubscriptionKey, BackendHold]], list[tuple[SubscriptionKey, TocsinError]]]:
-        """Hold all that can be held: the cluster takes all or none and says which are wrong. Where it doesn't, for it
-        refuses the call as a whole, they are found by halving."""
+        """Hold all that can be held: the cluster takes all or none and says which are wrong. If it refuses the call as
+        a whole, halving finds them."""
         pauses = Pauses(_BACKOFF, random.random)
         refused: list[tuple[SubscriptionKey, TocsinError]] = []
         while keys:
@@ -178,7 +178,7 @@ class ClusterCalls:
                 refused += [(keys[at], error) for at, error in wrong.items()]
                 keys = [key for at, key in enumerate(keys) if at not in wrong]
             except (NotRegistered, *ENDING):
-                raise  # It is about us: what was asked for may be right, and must not be given up.
+                raise  # The error is about us: the subscriptions may be right, and must not be given up.
             except (NotFound, InvalidValue, NotGranted) as exc:
                 if len(keys) == 1:
                     return [], [*refused, (keys[0], exc)]
@@ -197,7 +197,7 @@ class ClusterCalls:
         return first[0] + second[0], refused + first[1] + second[1]
 
     async def _until_answered(self, call: Callable[[], Awaitable[_Answer]], what: str) -> _Answer:
-        """The answer to `call`, however long the cluster is away."""
+        """Repeat `call` until the cluster answers, however long it is away."""
         pauses = Pauses(_BACKOFF, random.random)
         while True:
             try:
@@ -211,7 +211,7 @@ class ClusterCalls:
 
 
 def _for_now(error: TocsinError) -> Unavailable:
-    """A refusal that says nothing about what was asked for, such as that of a token: it may be taken later."""
+    """A refusal that says nothing about the request itself, such as that of a token: it may succeed later."""
     if isinstance(error, Unavailable):
         return error
     return Unavailable(f"the cluster refuses this broker: {error.message}", retry_after_s=_BACKOFF.last_s)

@@ -30,7 +30,7 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 60.0
-#: Results in one pull: what a broker sends on before it looks again.
+#: Results in one pull; a broker sends them on before it pulls again.
 _MAX_PULLED = 20_000
 _MAX_HISTORY = 2_000
 _PAGE = 10_000
@@ -41,7 +41,7 @@ class ClusterLink:
         headers = bearing(token, identity)
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
         self._path = f"/v1/brokers/{path_part(broker)}"
-        #: Which process has answered last: another one may have been started from older data.
+        #: The cluster process that answered last: a new one may have been started from older data.
         self.run = ""
         self._registration = {"identity": identity, "start": start}
 
@@ -49,7 +49,7 @@ class ClusterLink:
         await self._http.aclose()
 
     async def register(self) -> int:
-        """Make the cluster know this broker; returns the cursor where live results begin."""
+        """Register this broker at the cluster; returns the cursor where live results begin."""
         answer = (await self._call("PUT", self._path, json=self._registration)).json()
         self._http.headers[incarnations.HEADER] = str(answer["incarnation"])
         return int(answer["cursor"])
@@ -120,7 +120,7 @@ def _held(one: dict[str, Any]) -> BackendHold:
 
 
 def _deliveries(lines: bytes) -> list[Delivery]:
-    """Each line as the message that every subscriber is sent, framed for their sockets."""
+    """Each line as the message that every subscriber gets, framed for their sockets."""
     found = []
     for line in lines.splitlines():
         result = decode_result(line)

@@ -1,4 +1,4 @@
-"""What the node needs of a subscriber's connection, whatever carries it."""
+"""The node's interface to a subscriber's connection, whatever its transport."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tocsin.protocol.messages import FromBroker
 
 
 class Connection(Protocol):
-    """Nothing here waits: what can't be sent yet is queued, and the node hears when that becomes too much."""
+    """Nothing here waits: messages that can't be sent yet are queued, and the node hears when they become too many."""
 
     id: ConnectionId
     #: When something last came from the other side, monotonic.
@@ -33,10 +33,10 @@ class Connection(Protocol):
 
 
 class Listener(Protocol):
-    """What a connection tells the node, and asks it."""
+    """The node, as a connection sees it."""
 
     def now_s(self) -> float:
-        """The monotonic time by which it is found out who has gone silent."""
+        """The monotonic time that finds silent connections."""
 
     def opened(self, connection: Connection) -> None: ...
 

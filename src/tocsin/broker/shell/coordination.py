@@ -1,7 +1,7 @@
-"""The broker's standing with the coordinator: registered, heard of, and told who may come.
+"""The broker's exchange with the coordinator: registration, reports, and the keys and revocations of tokens.
 
-Everything here goes on trying in the background. Deliveries go on without the coordinator; so do arrivals, since the
-key that tokens are checked with is kept on disk.
+Everything here is retried in the background. Deliveries go on without the coordinator; so do arrivals, since the key
+that checks tokens is kept on disk.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 
 _KEYS = "coordinator public keys"
 _BACKOFF = Backoff(0.25, 1.0)
-#: Changes are told together: with thousands of arrivals, ten reports a second.
+#: Changes are reported together: with thousands of arrivals, ten reports a second.
 _GATHER_S = 0.1
-#: A newcomer's session is asked for this long at most; then it goes on with what it brings itself.
+#: The wait for a newcomer's session is at most this long; then the newcomer goes on with what it brings itself.
 _SESSION_PATIENCE_S = 2.0
 
 
@@ -78,7 +78,7 @@ class Coordination:
         self._stored_keys: list[str] = json.loads(store.fact(_KEYS) or "[]")
         self._keys = self._stored_keys
         self._tokens = TokenChecker(*self._keys)
-        #: People whom this broker has forgotten, so that whoever takes such a name later is let alone.
+        #: People whom this broker has forgotten, so that a later user of such a name is not affected.
         self._forgotten: dict[str, int] = {}
         for user, before_us in store.revocations().items():
             self._tokens.revoke(user, before_us)
@@ -86,14 +86,14 @@ class Coordination:
                 self._forgotten[user] = before_us
 
     def check(self, token: str, now_us: int) -> Identity:
-        """Who comes with this token; raises Unauthorised."""
+        """The user that this token names; raises Unauthorised."""
         if not self._keys:
             raise Unavailable("this broker has not reached the coordinator yet", retry_after_s=1)
         return self._tokens.check(token, now_us)
 
     async def introduce(self) -> None:
-        """Try once to register, before anything is changed elsewhere. Raises if our name is another's who is alive; if
-        the coordinator can't be asked, or that one fell silent, `run` goes on trying, and the cluster is who knows."""
+        """Try once to register, before anything is changed elsewhere. Raises if another live broker has our name. If
+        the coordinator can't be asked, or that broker fell silent, `run` goes on trying, and the cluster decides."""
         try:
             await self._register()
             self._is_registered = True
@@ -103,12 +103,13 @@ class Coordination:
             log.warning("not registered at the coordinator yet; going on without", reason=exc.message)
 
     def name_given(self) -> None:
-        """The cluster has given us our name. Only now may we take it from a broker that the coordinator does not hear
-        of: one that is merely cut off from the coordinator still pulls, and we would not get its name there."""
+        """The cluster has given us our name. Only now may we take it from a broker that the coordinator no longer
+        hears: one that is merely cut off from the coordinator still pulls, and the cluster would not give us its
+        name."""
         self._has_name = True
 
     async def run(self, happened: Callable[[Event], None]) -> None:
-        """Register, then report as often as the coordinator asks for it."""
+        """Register, then report at the interval that the coordinator sets."""
         self._happened = happened
         is_registered = self._is_registered
         pauses = Pauses(_BACKOFF, random.random)
@@ -126,7 +127,7 @@ class Coordination:
             except Superseded:
                 raise
             except AlreadyExists as exc:
-                # If the cluster has given us the name, the other one ends as soon as it hears that, and falls silent.
+                # If the cluster has given us the name, the other broker ends when it hears that, and falls silent.
                 if not self._has_name:
                     raise
                 log.warning("our name is another's at the coordinator; trying again", reason=exc.message)
@@ -140,7 +141,7 @@ class Coordination:
         self._changed.set()
 
     async def _until_due(self) -> None:
-        """Wait for the next report's time, or for a change; changes of a moment go together."""
+        """Wait for the next report's time, or for a change; changes at nearly the same time go together."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), self._every_s)
             await asyncio.sleep(_GATHER_S)
@@ -207,9 +208,9 @@ class Coordination:
         return self._report
 
     def _learn(self, answer: HeartbeatAnswer) -> dict[str, int]:
-        """Whose tokens are good. It is written down too: this broker may start again while the coordinator is away.
+        """Learn the coordinator's key and revocations, and store them: this broker may restart while it is away.
 
-        Returns those people who are to be forgotten, and have not been: by the fingerprints of their names."""
+        Returns the people who have to be forgotten and have not been, by the fingerprints of their names."""
         if answer.public_keys is not None:
             self._learn_keys(answer.public_keys)
         for user, before_us in answer.revoked.items():
@@ -226,9 +227,9 @@ class Coordination:
         return new
 
     def _erase(self, people: Mapping[str, int]) -> None:
-        """The machine keeps nothing of these people any more; have no file hold it either. It is noted last, so that a
-        broker that ends in between is told again. With the next report the coordinator knows that it is done, so that
-        one comes soon."""
+        """The machine keeps nothing of these people any more; remove them from the files too. That is noted last, so
+        that a broker that ends in between is told again. The next report tells the coordinator that it is done, so it
+        is sent soon."""
         try:
             self._store.erase_traces(people.keys())
             self._store.store_revocations(people, are_all=False)
@@ -263,11 +264,11 @@ class Coordination:
         self._state = state
 
     def take(self, report: Report) -> None:
-        """What the machine wants told with the report that is being made."""
+        """Take the machine's part of the report that is being made."""
         self._report = report
 
     async def session(self, subscriber: str) -> tuple[KeptSession | None, bool]:
-        """What is known of a subscriber, and whether the coordinator could be asked."""
+        """A subscriber's known session, and whether the coordinator could be asked."""
         try:
             return await asyncio.wait_for(self._questions.session(subscriber), _SESSION_PATIENCE_S), True
         except (TocsinError, TimeoutError) as exc:

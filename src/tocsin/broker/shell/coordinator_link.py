@@ -57,18 +57,18 @@ class CoordinatorLink:
         return await self._call("POST", f"{self._path}/heartbeats", HeartbeatAnswer, heartbeat)
 
     async def claim(self, subscribers: Sequence[str]) -> tuple[dict[str, int], list[KeptSession]]:
-        """Become the owner of these; returns their new generations, and what is known of most of them."""
+        """Become the owner of these; returns their new generations, and the known sessions of most of them."""
         answer = await self._call("POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(subscribers)))
         return answer.generations, [from_wire(one) for one in answer.sessions]
 
     async def request_moves(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """Where these should go: broker and address."""
+        """The brokers that these should go to, with their addresses."""
         body = MoveRequest(subscribers=list(subscribers))
         answer = await self._call("POST", f"{self._path}/moves", MoveAnswer, body)
         return {subscriber: (one.broker, one.url) for subscriber, one in answer.placements.items()}
 
     async def sessions(self, subscribers: Sequence[str]) -> tuple[dict[str, KeptSession | None], list[str]]:
-        """What is known of these, wherever they were, and those who have to be asked about once more."""
+        """The known sessions of these, wherever they were, and the subscribers to ask about once more."""
         body = SessionsRequest(subscribers=list(subscribers))
         answer = await self._call("POST", f"{self._path}/sessions", SessionsAnswer, body)
         left_out = set(answer.left_out)

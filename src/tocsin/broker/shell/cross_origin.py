@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tocsin.broker.api import EVENTS_PATH
 
-#: Beside what browsers send unasked: the token, where to carry on, and what libraries for event streams add.
+#: Beside headers that browsers send unasked: the token, `Last-Event-ID`, and those that event-stream libraries add.
 _HEADERS = ("Authorization", "Last-Event-ID", "Cache-Control")
-#: Browsers need not ask again for so long; Chromium forgets the answer after two hours, whatever it is told.
+#: Browsers need not ask again for this long; Chromium forgets the answer after two hours at most.
 _VALID_S = 600
 
 

@@ -1,7 +1,7 @@
-"""Subscribers that follow by Server-Sent Events: an HTTP response that does not end.
+"""Subscribers over Server-Sent Events: an HTTP response that does not end.
 
-The events carry the same messages as a WebSocket. `id` is the position in each subscription that was asked for, in
-their order, so that `Last-Event-ID` is all it takes to carry on, at any broker.
+The events carry the same messages as a WebSocket. `id` has the position of each requested subscription, in their order,
+so that `Last-Event-ID` is enough to carry on, at any broker.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EventStream:
         max_queued_bytes: int,
         cut: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cut` ends the connection below, whatever still waits to be sent."""
+        """`cut` ends the underlying connection, even if something still waits to be sent."""
         self.id = connection
         self._cut = cut
         self._cutting: asyncio.TimerHandle | None = None
@@ -57,14 +57,14 @@ class EventStream:
         self._is_congested = False
         self._is_open = True
         self._wake = asyncio.Event()
-        #: The position of each subscription that was asked for; which one a backend subscription is.
+        #: The position of each requested subscription; the index of a backend subscription among them.
         self._positions = [_NOTHING] * count
         self._index_of: dict[int, int] = {}
 
     # From the node
 
     def greeted(self) -> None:
-        """Requests are read by then: they are no strangers."""
+        """The request is complete by then, so it is no stranger."""
 
     def send(self, message: FromBroker) -> None:
         if isinstance(message, Subscribed) and message.request:
@@ -93,14 +93,14 @@ class EventStream:
         return self._is_congested
 
     def ping(self) -> None:
-        """The other side can't answer; whether it is there shows when something is sent."""
+        """The other side can't answer; only sending shows whether it is there."""
         self.heard_at_s = self._listener.now_s()
 
     def close(self, code: int, reason: str) -> None:
         if self._is_open:
             text = b'{"type":"close","code":%d,"reason":%b}' % (code, encode(reason))
             self._queue(b"event: close\ndata: %b\n\n" % text)
-            # One who does not read must not keep the connection, and what waits for it, for ever.
+            # A client that does not read must not keep the connection and its queue for ever.
             self._cutting = asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT_S, self._cut)
         self._is_open = False
         self._wake.set()
@@ -108,7 +108,7 @@ class EventStream:
     # From the server
 
     async def events(self) -> AsyncIterator[bytes]:
-        """What is sent, as it comes; all that is pending in one piece."""
+        """The events, as they come; all pending ones in one piece."""
         try:
             while True:
                 if self._pending:
@@ -149,7 +149,7 @@ class EventStream:
 
 
 def with_positions(calls: Sequence[Subscribe], last_event_id: str) -> list[Subscribe]:
-    """`calls`, each after its position in a `Last-Event-ID`, and numbered."""
+    """`calls`, numbered, each with its position from a `Last-Event-ID`."""
     positions = last_event_id.split(",") if last_event_id else []
     if positions and len(positions) != len(calls):
         raise InvalidValue(

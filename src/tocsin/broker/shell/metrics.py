@@ -1,4 +1,4 @@
-"""What a broker measures about itself."""
+"""A broker's metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from tocsin.broker.core.machine import BrokerState
 from tocsin.model.latencies import BOUNDS_S, LatencyCounts
 
-#: What was counted up to some moment: latencies by bucket, cache hits, cache misses.
+#: Counts up to some moment: latencies by bucket, cache hits, cache misses.
 _Counted = tuple[tuple[int, ...], int, int]
 
 
@@ -83,7 +83,7 @@ class BrokerMetrics(Collector):
         )
 
     def rates(self, now_s: float, cpu_s: Callable[[], float] = time.process_time) -> dict[str, Any]:
-        """Bytes and CPU per second since the last time this was asked."""
+        """Bytes and CPU per second since the last call."""
         now = (now_s, self.bytes_in, self.bytes_out, cpu_s())
         before, self._rated = self._rated or now, now
         elapsed_s = now[0] - before[0]
@@ -101,12 +101,12 @@ class BrokerMetrics(Collector):
             self._latencies.observe((now_us - committed_at_us) / 1e6, count)
 
     def counted(self) -> _Counted:
-        """What has been counted since the start."""
+        """All counts since the start."""
         cache = self._state.cache if self._state is not None else None
         return tuple(self._latencies.counts), cache.hits if cache else 0, cache.misses if cache else 0
 
     def unreported(self, counted: _Counted) -> dict[str, Any]:
-        """What of it the coordinator does not know yet, as a heartbeat tells it."""
+        """The counts that the coordinator does not know yet, as a heartbeat has them."""
         latencies, hits, misses = counted
         reported, reported_hits, reported_misses = self._last_reported or ((0,) * len(latencies), 0, 0)
         fresh = [now - before for now, before in zip(latencies, reported, strict=True)]

@@ -1,4 +1,4 @@
-"""The broker's shell: feeds the machine with what happens, and does what it says. It decides nothing.
+"""The broker's shell: feeds events to the machine, and carries out its instructions. It decides nothing.
 
 Everything happens on one event loop. Events that come while instructions are being carried out wait until that is done.
 """
@@ -112,14 +112,14 @@ class BrokerNode:
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._connections: dict[ConnectionId, Connection] = {}
-        #: Those who have not said hello yet, and since when.
+        #: Connections that have not said hello yet, and since when.
         self._silent: dict[ConnectionId, tuple[Connection, float]] = {}
-        #: Since when an answer to a ping is waited for.
+        #: By connection, since when a ping has been unanswered.
         self._pinged: dict[ConnectionId, float] = {}
         self._last_connection = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
-        #: Something happened that must not: what we know may be wrong from then on.
+        #: The error after which our state may be wrong.
         self._has_failed = asyncio.Event()
         self._failure: Exception | None = None
 
@@ -137,8 +137,8 @@ class BrokerNode:
     # Life
 
     async def run(self) -> None:
-        """Register, then pull until cancelled. A mistake of our own is raised here, wherever it was made: what is on
-        disk is right, so to begin again from there is safe, and to go on is not."""
+        """Register, then pull until cancelled. A mistake of our own is raised here, wherever it was made: the state on
+        disk is right, so it is safe to begin again from there, and not safe to go on."""
         working, failing = asyncio.ensure_future(self._work()), asyncio.ensure_future(self._has_failed.wait())
         try:
             await asyncio.wait({working, failing}, return_when=asyncio.FIRST_COMPLETED)
@@ -205,7 +205,7 @@ class BrokerNode:
         except TocsinError as exc:
             connection.send(error_message(exc))
         except Exception as exc:  # noqa: BLE001 it is logged
-            # What is wrong with the machine has been raised elsewhere too. The rest is between us and this connection.
+            # An error of the machine has been raised elsewhere too. Any other error concerns only this connection.
             self._failed(connection, exc)
 
     def congested(self, connection: Connection) -> None:
@@ -223,11 +223,11 @@ class BrokerNode:
             self._empty.set()
 
     def check(self, token: str) -> None:
-        """Raises Unauthorised if nobody may come with this token."""
+        """Raises Unauthorised if the token is not valid."""
         self._coordination.check(token, self._clock.now_us())
 
     def greet(self, connection: Connection, hello: Hello) -> None:
-        """Somebody said hello; raises Unauthorised."""
+        """A subscriber said hello; raises Unauthorised."""
         if connection.id not in self._silent:
             raise InvalidValue("`hello` comes once, as the first message")
         if hello.device and not is_name(hello.device):
@@ -266,7 +266,7 @@ class BrokerNode:
     # The machine
 
     def happened(self, event: Event) -> None:
-        """Tell the machine, and do what it says; at once, or after what is being done."""
+        """Tell the machine, and carry out its instructions; at once, or after those under way."""
         self._events.append(event)
         if self._is_busy:
             return
@@ -308,7 +308,7 @@ class BrokerNode:
                     self._call(one)
 
     def _call(self, call: Call) -> None:
-        """What the cluster or the coordinator is asked for; they answer with events."""
+        """Call the cluster or the coordinator; the answers are events."""
         match call:
             case Acquire(keys):
                 self._spawn(self._cluster.acquire(keys))
@@ -326,9 +326,9 @@ class BrokerNode:
                 assert_never(call)
 
     def _keep(self, event: Event, instructions: Sequence[Instruction]) -> Sequence[Instruction]:
-        """Store what is to be stored, before anything is answered: what a subscriber is told outlives us.
+        """Store changes before anything is answered: a promise to a subscriber outlives this process.
 
-        Returns what is left to do. Those whose changes could not be stored are told nothing of them.
+        Returns the instructions that are left. Subscribers whose changes could not be stored are told nothing of them.
         """
         # Nearly all instructions are deliveries: a look at the type is all they cost here.
         changes = [one for one in instructions if type(one) in _STORED]
@@ -383,7 +383,7 @@ class BrokerNode:
             self._events.append(ConnectionFlushed(connection))
 
     def _drop(self, connection: Connection, code: int, reason: str) -> None:
-        """Close a connection, and never speak of it again."""
+        """Close a connection, and tell the machine nothing more of it."""
         self._metrics.closed.labels(str(code)).inc()
         self.lost(connection)
         connection.close(code, reason)
@@ -408,11 +408,11 @@ class BrokerNode:
                 self.store_watch.check_if_due(now_s)
 
     def _close_silent(self, now_s: float) -> None:
-        """Ping those from whom nothing came for long; close those who say no hello, or do not answer pings."""
+        """Ping connections that have been silent for long; close those that say no hello, or do not answer pings."""
         patience_s = self._settings.idle_after_s
         for connection, opened_at_s in list(self._silent.values()):
             if now_s - opened_at_s > self._settings.hello_timeout_s:
-                # Its computer may have slept: another time it may be quicker.
+                # Its computer may have slept: the next attempt may be quicker.
                 self._drop(connection, CLOSE_IDLE, "no hello within the time allowed")
         for connection in list(self._connections.values()):
             pinged_at_s = self._pinged.get(connection.id)

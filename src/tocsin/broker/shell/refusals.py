@@ -1,4 +1,4 @@
-"""What the cluster and the coordinator refuse a broker."""
+"""Refusals that a broker gets from the cluster and the coordinator."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import httpx
 
 from tocsin.errors import AlreadyExists, Superseded, TocsinError, Unavailable, error_in, error_of
 
-#: A broker that is refused so may not have its name, or has it no longer. It has to end, for it would change what is
-#: another's.
+#: With these refusals a broker may not have its name, or has it no longer. It has to end, for it would change another
+#: broker's data.
 ENDING = (AlreadyExists, Superseded)
 
 
 def refusal_of(answer: httpx.Response, server: str) -> TocsinError:
-    """The error in an answer: Unavailable for all that may be otherwise later."""
+    """The error in an answer: Unavailable if a later attempt may succeed."""
     error = error_of(error_in(answer.content, answer.status_code), answer.status_code)
     if not error.temporary and not answer.is_server_error:
         return error

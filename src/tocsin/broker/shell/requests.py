@@ -14,7 +14,7 @@ from tocsin.broker.core.strangers import Strangers
 
 #: All headers of a request; a token has less than 1 kB, a `Last-Event-ID` up to 2.5.
 _MAX_HEADERS_BYTES = 64 << 10
-#: Under this name a request's scope has what cuts its connection.
+#: The key in a request's scope of the function that cuts its connection.
 CUT = "tocsin.cut"
 
 
@@ -78,6 +78,6 @@ class RequestProtocol(HttpToolsProtocol):
 
 
 def address_of(transport: asyncio.BaseTransport) -> str:
-    """The host at the other end; what is no internet address is all one."""
+    """The host at the other end; all that are no internet addresses count as one."""
     peer = transport.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple | list) and peer else ""

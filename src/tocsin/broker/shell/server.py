@@ -50,7 +50,7 @@ _FOLDER_TITLE = "the broker's data folder"
 
 
 def make_node(settings: BrokerSettings) -> tuple[BrokerNode, BrokerMetrics]:
-    """The parts of a broker, put together."""
+    """Put the parts of a broker together."""
     if not is_name(settings.name):
         raise InvalidValue(f"name: {settings.name!r}; allowed are 1 to 64 letters, digits and any of _ . @ ~ -")
     clock = SystemClock()
@@ -106,7 +106,7 @@ def make_app(
     app.state.origins = allowed_origins(settings)
     app.include_router(api.router)
     app.add_middleware(LimitBodies, max_bytes=_MAX_BODY_BYTES)
-    # The outermost: a page of another origin may read refusals, too.
+    # It is the outermost layer: a page of another origin may read refusals, too.
     app.add_middleware(CrossOriginEvents, origins=(address_of(settings), *settings.allowed_origins))
     return app
 
@@ -132,7 +132,7 @@ def address_of(settings: BrokerSettings) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but for signals: those mean draining first."""
+    """uvicorn, except that a signal starts draining first."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -201,7 +201,7 @@ async def _serve(settings: BrokerSettings) -> None:
     loop = asyncio.get_running_loop()
     ending: list[asyncio.Task[None]] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        # The second signal finds somebody impatient.
+        # After the second signal, the operator does not want to wait.
         loop.add_signal_handler(number, lambda: fail() if ending else ending.append(asyncio.ensure_future(end())))
     await server.serve()
     if exit_code and not ending:

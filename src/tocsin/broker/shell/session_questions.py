@@ -1,6 +1,6 @@
-"""Asking the coordinator what is kept for those who have come: one call at a time, for all who came meanwhile.
+"""Asks the coordinator for the sessions of arriving subscribers: one call at a time, for all who came meanwhile.
 
-A newcomer who is alone is asked about at once; when a plan sends hundreds, a call asks about dozens.
+A single newcomer's call is made at once; when a plan sends hundreds, a call asks about dozens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tocsin.protocol.ports import KeptSession
 
 _MAX_PER_CALL = 1_000
 
-#: Asks about some; returns what is known of each (None: nothing is), and of whom to ask again.
+#: Asks about some; returns the known session of each (None: there is none), and the subscribers to ask about again.
 FetchSessions = Callable[[Sequence[str]], Awaitable[tuple[dict[str, KeptSession | None], list[str]]]]
 
 
@@ -24,13 +24,13 @@ class SessionQuestions:
         self._asking: asyncio.Task[None] | None = None
 
     async def session(self, subscriber: str) -> KeptSession | None:
-        """What is kept for a subscriber. Raises what the call raised that asked about it."""
+        """The kept session of a subscriber. Raises the error of the call that asked about it."""
         answer = self._waiting.get(subscriber)
         if answer is None:
             answer = self._waiting[subscriber] = asyncio.get_running_loop().create_future()
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask_all())
-        # Others may wait for the same answer, and each has its own patience.
+        # Others may wait for the same answer, and each has its own timeout.
         return await asyncio.shield(answer)
 
     async def close(self) -> None:
@@ -40,7 +40,7 @@ class SessionQuestions:
 
     async def _ask_all(self) -> None:
         while self._waiting:
-            # Whoever asks from now on is asked about anew: what is known may change while the answer is on its way.
+            # Later requests need a new call: a session may change while the answer is on its way.
             asked = {one: self._waiting.pop(one) for one in list(self._waiting)[:_MAX_PER_CALL]}
             try:
                 left = list(asked)

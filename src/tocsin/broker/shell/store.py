@@ -1,7 +1,7 @@
-"""What a broker keeps on disk: its sessions, their subscriptions, and how far each was acknowledged.
+"""A broker's store on disk: its sessions, their subscriptions, and how far each was acknowledged.
 
 SQLite with a write-ahead log: a commit is a write to a file, which outlives the process. Commits are not forced to the
-disk one by one; after a power failure the last positions may be older than they were, and what they cover comes again.
+disk one by one; after a power failure the last positions may be older than they were, and their results come again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tocsin.runtime.versions import Versions
 log = structlog.get_logger(__name__)
 
 VERSIONS = Versions("the broker's store", "broker_version", Path(__file__).parent / "migrations")
-#: Of the newest version, for new stores: plain SQL, so that a broker need not load SQLAlchemy.
+#: The newest version's tables, for new stores: plain SQL, so that a broker need not load SQLAlchemy.
 _TABLES = """
 CREATE TABLE session (
   subscriber TEXT NOT NULL PRIMARY KEY, generation INTEGER NOT NULL, left_at_us INTEGER NOT NULL DEFAULT 0
@@ -63,7 +63,7 @@ _SAME_ASK = "subscriber = ? AND channel = ? AND parameters = ? AND permission = 
 
 
 class SessionStore:
-    """`now_us` is the time of day: how long somebody has been away is known after a restart too."""
+    """`now_us` is the time of day: it tells after a restart, too, how long a subscriber has been away."""
 
     def __init__(self, folder: Path, now_us: Callable[[], int] = _CLOCK.now_us) -> None:
         make_private(folder)
@@ -99,7 +99,7 @@ class SessionStore:
             kept.setdefault(subscriber, []).append(one)
         found = self._db.execute(f"SELECT subscriber, generation, left_at_us FROM session {condition}", values)
         now_us = self._now_us()
-        # Who had not left was here until we ended.
+        # A subscriber who had not left was here until we ended.
         ended_at_us = int(self.fact(_ALIVE_AT) or now_us)
         return [
             KeptSession(
@@ -112,7 +112,7 @@ class SessionStore:
         ]
 
     def fact(self, name: str) -> str:
-        """Something else worth keeping, such as the coordinator's public key; empty if it is not known."""
+        """A single stored text, such as the coordinator's public key; empty if it is not known."""
         row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
         return "" if row is None else str(row[0])
 
@@ -121,8 +121,8 @@ class SessionStore:
             self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
 
     def check(self) -> None:
-        """Note that we are alive; raises Unavailable if that can't be written, or soon nothing could be: better known
-        before a change is begun than when it fails."""
+        """Note that we are alive. Raises Unavailable if that can't be written, or if soon nothing could be: it is
+        better to know that before a change is begun than when it fails."""
         free_bytes = shutil.disk_usage(self._folder).free
         if free_bytes < _MIN_FREE_BYTES:
             raise Unavailable(f"its disk has {free_bytes} bytes left", retry_after_s=_RETRY_AFTER_S)
@@ -133,7 +133,7 @@ class SessionStore:
         return dict(self._db.execute("SELECT user, void_before_us FROM revocation"))
 
     def store_revocations(self, revoked: Mapping[str, int], *, are_all: bool) -> None:
-        """Add these; if they are all that there are, forget the others."""
+        """Add these; with `are_all`, forget the others."""
         insert = "INSERT OR REPLACE INTO revocation (user, void_before_us) VALUES (?, ?)"
         with self._writing():
             if are_all:
@@ -141,7 +141,7 @@ class SessionStore:
             self._db.executemany(insert, revoked.items())
 
     def erase_traces(self, people: Collection[str]) -> None:
-        """Have no file hold what was deleted, nor a revocation by name of one of these people, who are known by the
+        """Remove deleted rows from all files, and revocations by name of these people, who are known by the
         fingerprints of their names. Raises Unavailable if that can't be done now."""
         named = [(user,) for user in self.revocations() if fingerprint(user) in people]
         with self._writing():
@@ -149,7 +149,7 @@ class SessionStore:
         erase_free_pages_of(self._db)
 
     def identity(self) -> str:
-        """The secret of this store, made when it is first asked for."""
+        """The secret of this store, made at the first call."""
         if not (identity := self.fact(_IDENTITY)):
             identity = secrets.token_hex(16)
             self.store_fact(_IDENTITY, identity)
@@ -163,7 +163,7 @@ class SessionStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """All that is written inside is committed, or nothing."""
+        """A transaction: all writes inside are committed, or none."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:

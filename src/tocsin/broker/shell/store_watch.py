@@ -1,4 +1,4 @@
-"""Whether a broker's store takes changes: seen from what becomes of them, and by trying now and then."""
+"""Whether a broker's store takes changes: known from their outcomes, and from trying now and then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHECK_EVERY_S = 10.0
 
 
 class StoreWatch:
-    """Tells the machine when that changes, so that nobody begins what can't be stored."""
+    """Tells the machine when that changes, so that nothing is begun that can't be stored."""
 
     def __init__(self, store: SessionStore, keeper: Keeper, happened: Callable[[Event], None]) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """Subscribers' WebSockets. uvicorn reads the request and hands the connection over to us as it stands.
 
-The handshake and what comes in go through the sans-IO core of `websockets`. What goes out are frames that were built
-once for everybody, written straight to the transport: one write for all that is pending for a connection.
+The handshake and incoming data go through the sans-IO core of `websockets`. Outgoing frames are built once for all
+connections and written straight to the transport: one write for all pending frames of a connection.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tocsin.protocol.messages import CLOSE_TOO_MUCH, FromBroker, encode
 PATH = "/v1/connect"
 #: A close frame holds at most 123 bytes of reason.
 _MAX_REASON_BYTES = 123
-#: How long a close frame may take to get out before the connection is cut.
+#: How long writing a close frame may take before the connection is cut.
 _CLOSE_TIMEOUT_S = 2.0
 
-#: websockets would log each frame at DEBUG; building those texts is what costs.
+#: websockets would log each frame at DEBUG; building those texts costs time.
 _silent = logging.getLogger("tocsin.broker.shell.websocket.frames")
 _silent.disabled = True
 
@@ -130,7 +130,7 @@ class SubscriberSocket(asyncio.Protocol):
     # From the node
 
     def greeted(self) -> None:
-        """It is known whose connection this is; or it is gone."""
+        """The connection has shown a good token, or is gone."""
         if self._is_stranger:
             self._is_stranger = False
             self._strangers.leave(self._address)
@@ -161,7 +161,7 @@ class SubscriberSocket(asyncio.Protocol):
         if self._core.state is State.OPEN:
             self._core.send_close(code, reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore"))
             self._flush_core()
-        # One who does not read must not keep the connection, and what waits for it, for ever.
+        # A client that does not read must not keep the connection and its queue for ever.
         asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT_S, self._transport.abort)
         self._transport.close()
 
@@ -205,7 +205,7 @@ class SubscriberSocket(asyncio.Protocol):
         if frame.opcode is Opcode.CLOSE:
             self._lose()
         elif not self._allowed.take(self.heard_at_s):
-            # Whatever the frame: to answer a ping costs as much as to read a message.
+            # Every frame counts: answering a ping costs as much as reading a message.
             self._listener.lost(self)
             self.close(CLOSE_TOO_MUCH, "too many messages; slow down")
         elif frame.opcode is Opcode.TEXT or (frame.opcode is Opcode.CONT and self._parts):
