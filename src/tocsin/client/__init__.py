@@ -1,4 +1,4 @@
-"""How programs talk to Tocsin."""
+"""Clients of Tocsin for Python programs."""
 
 from tocsin.client.cluster import ClusterClient
 from tocsin.client.coordinator import CoordinatorClient

@@ -51,11 +51,11 @@ class ClusterClient(HttpClient):
         return results
 
     def catalogue(self) -> dict[str, Any]:
-        """What exists: `datasets`, `channels` and `feeds`."""
+        """The `datasets`, `channels` and `feeds` that exist."""
         return self._json("GET", "/v1/catalogue")
 
     def recent(self, dataset: str, after: int = 0, limit: int = 500) -> dict[str, Any]:
-        """The newest rows of a dataset that are in memory, of commits later than `after`; `commit` is the next such."""
+        """A dataset's newest rows in memory, of commits after `after`; `commit` is the `after` of the next call."""
         return self._json("GET", f"/v1/datasets/{path_part(dataset)}/recent", params={"after": after, "limit": limit})
 
     def publish(
@@ -77,12 +77,12 @@ class ClusterClient(HttpClient):
         return self._json("GET", f"/v1/feeds/{path_part(feed)}/receipts/{path_part(receipt)}")
 
     def dead_letters(self, dataset: str, limit: int = 100, after: str = "") -> dict[str, Any]:
-        """A page of them, newest first: `total`, `dead_letters`, and `next`, which is `after` for the next page."""
+        """A page of dead letters, newest first: `total`, `dead_letters`, and `next`, the `after` of the next page."""
         params: dict[str, Any] = {"limit": limit} | ({"after": after} if after else {})
         return self._json("GET", _letters_path(dataset), params=params)
 
     def dead_letter(self, dataset: str, letter: str) -> list[dict[str, Any]]:
-        """One, whole, by its `id`. Several channels may have failed on one record: then it is one for each."""
+        """A whole dead letter by its `id`. If several channels have failed on one record, there is one for each."""
         found = self._json("GET", f"{_letters_path(dataset)}/{path_part(letter)}")
         letters: list[dict[str, Any]] = found["dead_letters"]
         return letters
@@ -90,18 +90,18 @@ class ClusterClient(HttpClient):
     def replay(
         self, dataset: str, positions: Sequence[int] | None = None, *, letters: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Publish again: all dead letters, those of some requests, or single ones."""
+        """Publish dead letters again: all, those of some requests, or single ones."""
         return self._json("POST", f"{_letters_path(dataset)}/replay", json=_choice(positions, letters))
 
     def discard(
         self, dataset: str, positions: Sequence[int] | None = None, *, letters: Sequence[str] | None = None
     ) -> int:
-        """Remove for good: all dead letters, those of some requests, or single ones. Returns how many."""
+        """Remove dead letters for good: all, those of some requests, or single ones. Returns how many."""
         body = _choice(positions, letters) or {"all": True}
         return int(self._json("POST", f"{_letters_path(dataset)}/discard", json=body)["discarded"])
 
     def register_broker(self, name: str) -> int:
-        """Register a broker; returns the cursor where its pulling may begin."""
+        """Register a broker; returns the cursor where it may begin to pull."""
         return int(self._json("PUT", f"/v1/brokers/{path_part(name)}", json={})["cursor"])
 
     def subscribe(self, broker: str, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

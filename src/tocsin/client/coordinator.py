@@ -14,7 +14,7 @@ _PLAN_TIMEOUT_S = 300.0
 
 
 class CoordinatorClient(HttpClient):
-    """One connection pool to one coordinator. `token` is an operator's, but for `location`.
+    """One connection pool to one coordinator. `token` is an operator's; `place` takes a user's.
 
     >>> client = CoordinatorClient("http://127.0.0.1:8500")  # doctest: +SKIP
     >>> client.brokers()  # doctest: +SKIP
@@ -29,7 +29,7 @@ class CoordinatorClient(HttpClient):
     # Users
 
     def register(self, user: str, password: str, permission: str = "") -> dict[str, Any]:
-        """Register a user; returns a token for them, and when it expires."""
+        """Register a user; returns a token for them, and its time of expiry."""
         body = {"name": user, "password": password} | ({"permission": permission} if permission else {})
         return self._json("POST", "/v1/users", json=body)
 
@@ -46,12 +46,12 @@ class CoordinatorClient(HttpClient):
         self._send("DELETE", f"/v1/users/{path_part(user)}")
 
     def revoke(self, user: str) -> dict[str, Any]:
-        """Make all tokens of a user void that were issued up to now."""
+        """Make all tokens void that were issued to a user up to now."""
         return self._json("POST", f"/v1/users/{path_part(user)}/revoke")
 
     def forget(self, person: str, *, by: str = "operator") -> dict[str, Any]:
-        """Have nothing of the coordinator's, nor of any broker that is there, name a person. Returns whether there was
-        such a user, how many sessions went, which brokers have done it, and which do it when they are back."""
+        """Erase a person's name from the coordinator and from all brokers. Returns whether there was such a user, how
+        many sessions were removed, which brokers have done it, and which will do it when they are back."""
         return self._json("POST", "/v1/forget", json={"name": person, "by": by}, timeout=_PLAN_TIMEOUT_S)
 
     # Brokers
@@ -64,14 +64,14 @@ class CoordinatorClient(HttpClient):
         return self._json("GET", f"/v1/brokers/{path_part(name)}")
 
     def set_state(self, name: str, state: str, *, by: str = "operator") -> dict[str, Any]:
-        """Have a broker `active`, `cordoned` or `draining`."""
+        """Make a broker `active`, `cordoned` or `draining`."""
         return self._json("PUT", f"/v1/brokers/{path_part(name)}/state", json={"state": state, "by": by})
 
     def remove_broker(self, name: str) -> dict[str, Any]:
         return self._json("DELETE", f"/v1/brokers/{path_part(name)}")
 
     def register_broker(self, name: str, url: str, **more: Any) -> dict[str, Any]:
-        """As brokers do; `more` may hold `location` and `capacity`."""
+        """Register a broker, as brokers do; `more` may hold `location` and `capacity`."""
         return self._json("PUT", f"/v1/brokers/{path_part(name)}", json={"url": url, **more})
 
     def heartbeat(self, name: str, heartbeat: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class CoordinatorClient(HttpClient):
     # Plans
 
     def make_plan(self, *, shown_moves: int = 100, **wish: Any) -> dict[str, Any]:
-        """What could be moved; a wish is as in `protocol.plans.PlanRequest`."""
+        """Make a plan without carrying it out; `wish` is as in `protocol.plans.PlanRequest`."""
         return self._json("POST", "/v1/plans", json=wish, params={"moves": shown_moves}, timeout=_PLAN_TIMEOUT_S)
 
     def plans(self) -> list[dict[str, Any]]:
@@ -117,16 +117,16 @@ class CoordinatorClient(HttpClient):
         return self._json("GET", f"/v1/plans/{path_part(plan)}/execution", params={"moves": shown_moves})
 
     def executions(self, limit: int = 100) -> list[dict[str, Any]]:
-        """Plans that are carried out or were, newest first."""
+        """Current and past executions of plans, newest first."""
         found: list[dict[str, Any]] = self._json("GET", "/v1/executions", params={"limit": limit})["executions"]
         return found
 
     def balancing(self) -> dict[str, Any]:
-        """How the brokers stand, and the settings."""
+        """The brokers' loads, and the settings of balancing."""
         return self._json("GET", "/v1/balancing")
 
     def change_balancing(self, **changes: Any) -> dict[str, Any]:
-        """Changes are as in `protocol.plans.BalancingBody`."""
+        """Change the settings; `changes` are as in `protocol.plans.BalancingBody`."""
         return self._json("PUT", "/v1/balancing", json=changes)
 
     def audit(self, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ class CoordinatorClient(HttpClient):
         return self._json("GET", f"/v1/subscribers/{path_part(user)}/{path_part(device)}")
 
     def policy(self) -> dict[str, Any]:
-        """The placement policy, and those there are."""
+        """The placement policy, and the available ones."""
         return self._json("GET", "/v1/placement-policy")
 
     def choose_policy(self, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an application is handed."""
+"""The values that an application gets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Notification:
 
     @property
     def position(self) -> str:
-        """Where it stands in its subscription's history."""
+        """Its position in its subscription's history."""
         return self._arrived.position
 
     @property
@@ -61,7 +61,7 @@ class Notification:
         return payload
 
     async def ack(self) -> None:
-        """This one and all before it of the same subscription have been taken care of: they won't come again.
+        """The application has dealt with this one and all earlier ones of its subscription: they won't come again.
 
         Acknowledgements are sent together, within about a second and when the connection is closed.
         """

@@ -1,4 +1,4 @@
-"""Publishing from asyncio: each call is stored once, however often it takes to get through."""
+"""Publishing from asyncio: each call is stored once, however many attempts it takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin.client.shell.http import ServerError, usual_trust
 from tocsin.model.backoff import Backoff
 from tocsin.protocol.paths import path_part
 
-#: As long as the cluster may take to commit, for those who wait for it.
+#: As long as the cluster may take to commit, for calls that wait for it.
 _TIMEOUT_S = 120.0
 #: Tries for at least this long before it gives up: a cluster takes a quarter of a minute to start again.
 _PATIENCE_S = 60.0
@@ -33,8 +33,8 @@ class AsyncPublisher:
         async with AsyncPublisher("http://127.0.0.1:8600", "reports") as reports:
             await reports.publish({"id": "r1", "etype": "flood", "x": 0, "y": 0})
 
-    Every call carries an idempotency key, its own or a given one. So a call that had no answer is sent again safely,
-    and so is one that the cluster pushed back. The records of a call are taken together or not at all.
+    Every call carries an idempotency key, a new or a given one. So a call without an answer is sent again safely, and
+    so is a call that the cluster pushed back. The cluster takes all records of a call or none.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AsyncPublisher:
                 if not exc.temporary or loop.time() + pause_s > give_up_s:
                     raise
             except httpx.TransportError:
-                # It may have arrived or not: the key makes it one either way.
+                # It may have arrived or not: with the key, it is stored once either way.
                 pause_s = self._backoff.delay_s(attempt, random.random)
                 if loop.time() + pause_s > give_up_s:
                     raise

@@ -8,7 +8,7 @@
             print(notification.payload)
 
 Each notification is handed out once and in order, whatever happens to connections and brokers meanwhile. It is
-acknowledged when the next one is asked for, so what an application was at when it died comes again.
+acknowledged when the next one is asked for. So if an application dies while it deals with one, that one comes again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tocsin.protocol import messages
 from tocsin.protocol.messages import MAX_COORDINATE_M
 from tocsin.protocol.subscribers import NAME_PATTERN
 
-#: About a second's worth for a busy subscriber, and no more memory than anyone would miss.
+#: About a second's worth for a busy subscriber, in little memory.
 _QUEUE_COUNT = 1000
 _QUEUE_BYTES = 8 << 20
 
@@ -41,15 +41,15 @@ _QUEUE_BYTES = 8 << 20
 class Subscriber:
     """One device of one user, connected while inside `async with`.
 
-    * Give `coordinator`, which names a broker and another one when that fails, or `broker` to stay with one.
-    * Give `user` and `password`, so that a token can be had whenever one is needed, or a `token` alone.
-      `register=True` registers a user who is not known yet.
-    * `device` names this device: what it subscribed to and how far it got is kept while it is away. Without a name, it
-      is kept for a minute. Two programs at a time must not use the same.
-    * `location`, in metres, helps to find a broker that is near. `tell_location` says later where it is.
+    * Give `coordinator`, which names a broker, and another one when that fails, or `broker` to stay with one.
+    * Give `user` and `password`, so that it can get a token whenever it needs one, or a `token` alone.
+      `register=True` registers an unknown user.
+    * `device` names this device: its subscriptions and positions are kept while it is away. Without a name, they are
+      kept for a minute. Two programs must not use the same name at the same time.
+    * `location`, in metres, helps to find a near broker. `tell_location` changes it later.
     * `auto_ack=False`: the application calls `notification.ack()`.
-    * `on_history_gone` is called where results are missing because they were past retention. Without it, HistoryGone is
-      raised by the iteration at that place; iterating again carries on after it.
+    * `on_history_gone` is called where results are missing because they were past retention. Without it, the iteration
+      raises HistoryGone at that point; iterating again carries on after it.
     * While more than `queue_count` notifications, or `queue_bytes`, wait for the application, nothing more is read.
     """
 
@@ -88,7 +88,8 @@ class Subscriber:
         self._asked = 0
 
     async def __aenter__(self) -> Self:
-        """Returns when connected; raises what to do about it if that can't be, NotConnected after a while."""
+        """Returns when connected. Raises an error that names the cause if that is not possible, NotConnected after a
+        while."""
         self._driver.start()
         try:
             async with asyncio.timeout(self._connect_timeout_s):
@@ -108,7 +109,7 @@ class Subscriber:
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        # After an error, what was being worked on has not been taken care of.
+        # After an error, the application has not dealt with the last notification.
         if exc is None:
             for subscription in self.subscriptions:
                 self._handout.acknowledge_handed(subscription)
@@ -121,7 +122,7 @@ class Subscriber:
 
     @property
     def device(self) -> str:
-        """The device's name: the one that was given, or the one that the broker made up."""
+        """The device's name: the given one, or the one that the broker made up."""
         return self._driver.device
 
     @property
@@ -135,10 +136,10 @@ class Subscriber:
 
     @property
     def kept(self) -> list[messages.Subscribed]:
-        """What was kept for this device from an earlier time, and has not been asked for since.
+        """Subscriptions that were kept for this device from an earlier time, and have not been asked for since.
 
-        It arrives once it is asked for: by `subscribe`, which carries it on where it was acknowledged, or all of it by
-        `subscribe_kept`.
+        Their results arrive once they are asked for: by `subscribe`, which carries one on where it was acknowledged, or
+        by `subscribe_kept` for all.
         """
         return self._driver.session.kept()
 
@@ -153,8 +154,8 @@ class Subscriber:
     ) -> Subscription:
         """Subscribe to a channel with these parameters; for one named `position`, give `values` as a mapping.
 
-        With `position`, results after it are sent first, as far as they are still there. A subscription that was kept
-        for this device is carried on.
+        With `position`, later results that still exist are sent first. A subscription that was kept for this device is
+        carried on.
         """
         self._asked += 1
         request = self._asked
@@ -174,8 +175,8 @@ class Subscriber:
         return subscription
 
     def tell_location(self, x: float, y: float) -> None:
-        """Say where this subscriber is now, in metres; as often as it moves. While not connected, the last word is
-        kept and told later."""
+        """Tell this subscriber's location, in metres, as often as it moves. While not connected, the last location is
+        kept and sent later."""
         location = _checked((x, y))
         assert location is not None
         self._driver.tell(ev.LocationTold(*location))
@@ -185,7 +186,7 @@ class Subscriber:
         return [await self.subscribe(one.channel, one.parameters) for one in self.kept]
 
     async def notifications(self) -> AsyncIterator[Notification]:
-        """Those of all subscriptions together, in the order in which they arrived."""
+        """The notifications of all subscriptions together, in the order in which they arrived."""
         while (notification := await self._handout.next_of_any()) is not None:
             yield notification
             self._handout.acknowledge_handed(notification.subscription)

@@ -1,4 +1,4 @@
-"""Subscriptions as the application sees them, and how their notifications are handed out."""
+"""Subscriptions as the application sees them, and the handing out of their notifications."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Subscription:
         self.channel = channel
         self.parameters = dict(parameters)
         self.request = request
-        #: The position of what the application was handed last.
+        #: The position of the notification that the application got last.
         self.handed: Position | None = None
         self._handout = handout
 
@@ -36,7 +36,7 @@ class Subscription:
 
     @property
     def position(self) -> str:
-        """That of the last notification that was handed out: subscribing with it later carries on after that one."""
+        """The position of the last notification handed out: subscribing with it later carries on after that one."""
         return "" if self.handed is None else str(self.handed)
 
     def __aiter__(self) -> Self:
@@ -50,12 +50,12 @@ class Subscription:
         return notification
 
     async def ack(self, position: str = "") -> None:
-        """Everything up to `position`, or all that was handed out, has been taken care of and won't come again."""
+        """The application has dealt with everything up to `position`, or handed out so far; it won't come again."""
         if position or self.handed is not None:
             self._handout.acknowledge(self, messages.parse_position(position or self.position))
 
     async def unsubscribe(self) -> None:
-        """End it: nothing of it is handed out any more, and iterating over it ends. Returns when the broker knows."""
+        """End it: no more notifications are handed out, and iterating over it ends. Returns when the broker knows."""
         await self._handout.unsubscribe(self)
 
 
@@ -63,7 +63,7 @@ OnHistoryGone = Callable[[Subscription, HistoryGone], None]
 
 
 class Handout:
-    """Takes what has arrived out of the inbox. A notification is acknowledged when the next one is asked for."""
+    """Takes items out of the inbox. A notification is acknowledged when the next one is asked for."""
 
     def __init__(self, driver: Driver, *, auto_ack: bool, on_history_gone: OnHistoryGone | None) -> None:
         self._driver = driver
@@ -71,7 +71,7 @@ class Handout:
         self._on_history_gone = on_history_gone
 
     async def next_of(self, subscription: Subscription) -> Notification | None:
-        """None when there will be none any more: unsubscribed, or closed. If for another reason, that is raised."""
+        """The next notification; None when there will be no more: unsubscribed, or closed. Raises any other reason."""
         while (item := await self._driver.inbox.take(subscription.request)) is not None:
             if (notification := self._opened(item)) is not None:
                 return notification
@@ -98,7 +98,7 @@ class Handout:
             await self._driver.unsubscribe(subscription.request)
 
     def _opened(self, item: Item) -> Notification | None:
-        """The notification, if it is one. What is not is raised, or told."""
+        """The notification, if it is one. Anything else is raised, or given to a callback."""
         match item:
             case Notification():
                 item.subscription.handed = item.parsed_position
@@ -112,7 +112,7 @@ class Handout:
                 return None
             case Ended(subscription, error):
                 self._driver.subscriptions.pop(subscription.request, None)
-                # If the broker still holds it, since it has failed: so that it can be asked for anew.
+                # The broker still holds a subscription that has failed. This way it can be asked for anew.
                 self._driver.tell(ev.UnsubscribeAsked(subscription.request))
                 raise error
             case _:

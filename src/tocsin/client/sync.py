@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class SyncSubscriber:
-    """Takes what `Subscriber` takes, and promises the same."""
+    """Takes the same arguments as `Subscriber`, and promises the same."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
@@ -87,7 +87,7 @@ class SyncSubscriber:
         return [SyncSubscription(self, one) for one in self.run(self._me.subscribe_kept())]
 
     def notifications(self) -> Iterator[SyncNotification]:
-        """Those of all subscriptions together, in the order in which they arrived."""
+        """The notifications of all subscriptions together, in the order in which they arrived."""
         yield from self.follow(self._me.notifications())
 
     def follow(self, source: AsyncIterator[Notification]) -> Iterator[SyncNotification]:
@@ -98,11 +98,11 @@ class SyncSubscriber:
         self._me.tell_location(x, y)
 
     async def _open(self) -> Subscriber:
-        # Made on the loop's thread: it holds what belongs to a loop.
+        # Made on the loop's thread: parts of it belong to the loop.
         return await Subscriber(**self._options).__aenter__()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have the loop's thread do something, and wait for it. Interrupted, the work is cancelled."""
+        """Run `work` on the loop's thread, and wait for it. If the wait is interrupted, the work is cancelled."""
         future: concurrent.futures.Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

@@ -1,4 +1,4 @@
-"""What a client knows about one of its subscriptions: how far it got, and which notifications are repeats (pure)."""
+"""One subscription at a client: how far it got, and which notifications are repeats (pure)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 
 @dataclass(slots=True)
 class ClientSubscription:
-    """`received` is the last notification handed on to the application, `acked` the last it has taken care of.
+    """`received` is the last notification handed on to the application, `acked` the last that it has dealt with.
 
-    A link that is opened later begins after `acked`: whoever answers for the subscription then still has everything
-    that would be lost with this process, and what is sent once more is dropped here.
+    A link that is opened later begins after `acked`: so the broker still has everything that would be lost with this
+    process, and repeats are dropped here.
     """
 
     request: int
@@ -23,16 +23,16 @@ class ClientSubscription:
     parameters: dict[str, ParameterValue]
     received: Position | None = None
     acked: Position | None = None
-    #: Where history goes on that was rewound. Another link, asked before, says the same again.
+    #: The position from which a rewound history goes on. Another link, asked before, names the same one again.
     rewound_to: Position | None = None
     #: Whether the application knows that it is subscribed.
     is_announced: bool = False
-    #: With the parameters that brokers name, if those differ: some are filled in for the subscriber.
+    #: The key with the parameters that brokers name, if those differ: some are filled in for the subscriber.
     answered: SubscriptionKey | None = None
 
     @property
     def keys(self) -> frozenset[SubscriptionKey]:
-        """As it was asked for, and as brokers speak of it."""
+        """Its key as the application wrote it, and as brokers write it."""
         asked = SubscriptionKey.folded(self.channel, self.parameters)
         return frozenset([asked] if self.answered is None else [asked, self.answered])
 
@@ -41,20 +41,20 @@ class ClientSubscription:
         return "" if self.acked is None else str(self.acked)
 
     def answer(self, channel: str, parameters: Mapping[str, ParameterValue]) -> None:
-        """A broker speaks of it with these parameters."""
+        """A broker names it with these parameters."""
         is_same = channel == self.channel and parameters == self.parameters
         self.answered = None if is_same else SubscriptionKey.folded(channel, parameters)
 
     def is_called(self, channel: str, parameters: Mapping[str, ParameterValue]) -> bool:
-        """Whether these stand for it, whatever way they are written."""
+        """Whether these name it, however they are written."""
         if self.channel.lower() != channel.lower():
             return False
         if self.answered is None and parameters != self.parameters and parameters.keys() == self.parameters.keys():
-            return False  # Nearly always. What is told below takes some time.
+            return False  # Nearly always. The comparison below takes some time.
         return SubscriptionKey.folded(channel, parameters) in self.keys
 
     def take(self, position: Position) -> bool:
-        """Whether a notification is new. Of another epoch than agreed on, it is a straggler of an old history."""
+        """Whether a notification is new. With another epoch than agreed on, it is a late one of an old history."""
         last = self.received
         if last is None or position.epoch != last.epoch or position.sequence <= last.sequence:
             return False
@@ -62,10 +62,10 @@ class ClientSubscription:
         return True
 
     def carry_on(self, position: Position, *, recovered: bool, rewound: bool = False) -> bool:
-        """A broker says that what follows comes after `position`. Returns whether the application has missed something.
+        """A broker's next results come after `position`. Returns whether the application has missed something.
 
-        It has not if all that is gone is what it got long ago; unless history was `rewound`, so that what it got is
-        of no history any more.
+        It has not if it got all the results that are gone; unless history was `rewound`, so that those results belong
+        to no history any more.
         """
         last = self.received
         if rewound:

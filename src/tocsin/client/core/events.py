@@ -1,4 +1,4 @@
-"""What a subscriber's session is told, and what it says is to be done. Plain values; links are numbered connections."""
+"""Events and instructions of a subscriber's session. Plain values; links are numbered connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The WebSocket of a link is open; nothing has been said."""
+    """The WebSocket of a link is open; no message has been sent."""
 
     link: int
 
@@ -53,7 +53,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class PlacementFailed:
-    """`error` is what the coordinator said; None if it could not be reached, for `reason`."""
+    """`error` is the coordinator's answer; None if it could not be reached, for `reason`."""
 
     reason: str
     error: TocsinError | None = None
@@ -76,7 +76,7 @@ class TokenFailed:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeAsked:
-    """The application wants a channel's results. `request` is ours, and never used again."""
+    """The application wants a channel's results. `request` is a number of ours, never used again."""
 
     request: int
     channel: str
@@ -91,7 +91,7 @@ class UnsubscribeAsked:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The application has taken care of everything up to `position`."""
+    """The application has dealt with everything up to `position`."""
 
     request: int
     position: Position
@@ -162,7 +162,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Close a link; what it still brings is of no interest."""
+    """Close a link; messages that still come over it are ignored."""
 
     link: int
 
@@ -226,7 +226,7 @@ class TellUnsubscribed:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """All is over, and trying again would not help."""
+    """The session is over, and trying again would not help."""
 
     error: TocsinError
 

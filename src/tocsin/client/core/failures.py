@@ -1,6 +1,6 @@
-"""What can go wrong for a subscriber, told so that one knows what to do.
+"""Errors that a subscriber can get.
 
-What a broker or the coordinator refuses comes as the error that Tocsin has for its code, such as `NotFound`. Beside::
+A refusal by a broker or the coordinator is raised as Tocsin's error for its code, such as `NotFound`. Others are::
 
     TocsinError
     └── ConnectionEnded           this subscriber's connection is over for good
@@ -16,7 +16,7 @@ from tocsin.protocol.messages import CLOSE_REPLACED
 
 
 class ConnectionEnded(TocsinError):
-    """The broker won't have this subscriber back: trying again would not help."""
+    """The broker won't take this subscriber back: trying again would not help."""
 
     code = "connection_ended"
 
@@ -35,7 +35,7 @@ class NotConnected(ConnectionEnded):
 
 
 def ended(close_code: int, reason: str) -> ConnectionEnded:
-    """What a broker means by closing with a code from 4100 on."""
+    """The error for a close code from 4100 on."""
     if close_code == CLOSE_REPLACED:
         return Replaced(f"{reason}; another program connected as the same user and device: give each its own `device`")
     return ConnectionEnded(f"the broker ended the connection for good: {reason}")

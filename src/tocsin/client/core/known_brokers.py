@@ -1,4 +1,4 @@
-"""Which brokers a client knows, which of them failed, and how long to wait before the next try (pure)."""
+"""The brokers that a client knows, those of them that failed, and the pause before the next try (pure)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tocsin.model.backoff import Backoff
 
-#: How many brokers' addresses are worth remembering for when the coordinator is away.
+#: How many brokers' addresses are remembered for when the coordinator is away.
 MAX_KNOWN = 16
 
 
@@ -29,7 +29,7 @@ class KnownBrokers:
         self._known = ((url, broker), *others[: MAX_KNOWN - 1])
 
     def next_known(self) -> tuple[str, str] | None:
-        """Address and name of a broker to try without asking anybody: each in turn, the latest first."""
+        """Address and name of a broker to try without asking the coordinator: each in turn, the latest first."""
         return self._known[self._attempts % len(self._known)] if self._known else None
 
     def note_failure(self, broker: str) -> None:
@@ -37,7 +37,7 @@ class KnownBrokers:
             self._failed = (*self._failed, broker)
 
     def forgive(self) -> None:
-        """Somebody could be reached, or nobody else is left."""
+        """Forget failures: a broker could be reached, or no other is left."""
         self._failed = ()
 
     def note_steady(self) -> None:

@@ -1,6 +1,6 @@
-"""What a client holds, on every link: asks, answers, notifications, gaps and acknowledgements (pure).
+"""A client's subscriptions on every link: requests, answers, notifications, gaps and acknowledgements (pure).
 
-A subscription is known by its `request` number; what the broker calls it may differ from link to link. Nothing is
+A subscription is known by its `request` number; the broker's number for it may differ from link to link. Nothing is
 handed on from a link before the `subscribed` that says where that link begins, so each link by itself is without gaps,
 and dropping repeats by position is enough to make one history out of several links.
 """
@@ -21,16 +21,16 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 ACK_GATHER_S = 0.2
 ACK_EVERY_S = 1.0
 MAX_ACKS_PER_MESSAGE = 1000
-#: Brokers refuse messages of more than 64 KiB: what does not fit into `hello` is asked for after it.
+#: Brokers refuse messages of more than 64 KiB: subscriptions that do not fit into `hello` are asked for after it.
 MAX_HELLO_BYTES = 40 << 10
 
 
 class Ledger:
-    """Writes what is to be sent into the links' outboxes, and what is to be told into `out`."""
+    """Writes messages to brokers into the links' outboxes, and instructions into `out`."""
 
     def __init__(self, out: list[ev.Instruction]) -> None:
         self._held: dict[int, ClientSubscription] = {}
-        #: Unsubscribed from and not confirmed; whatever a broker kept of it must go.
+        #: Unsubscribed from and not confirmed; brokers must not keep them.
         self._leaving: dict[int, frozenset[SubscriptionKey]] = {}
         self._unsent_acks: dict[int, None] = {}
         self._acked_s = -ACK_EVERY_S
@@ -82,7 +82,7 @@ class Ledger:
             self.ack_due_s = max(now_s + ACK_GATHER_S, self._acked_s + ACK_EVERY_S)
 
     def send_acks(self, link: Link | None, now_s: float) -> None:
-        """Without a link that is live they wait; a new one is told with its `hello` anyway."""
+        """Without a live link they wait; a new link gets the positions with its `hello` anyway."""
         self.ack_due_s = None
         if link is None or link.state is not LinkState.LIVE:
             return
@@ -97,7 +97,7 @@ class Ledger:
     # ── Links that come and go ──────────────────────────────────────────────────────────────────────────────────────
 
     def carry_along(self, link: Link, size_bytes: int) -> list[messages.Subscribe]:
-        """What goes into the `hello` of a new link, beside `size_bytes` of other things."""
+        """The subscriptions in the `hello` of a new link, beside `size_bytes` of other things."""
         carried = []
         for held in self._held.values():
             message = _subscribe_message(held)
@@ -109,7 +109,7 @@ class Ledger:
         return carried
 
     def welcomed(self, link: Link, kept: Sequence[messages.Subscribed]) -> None:
-        """`kept` is what the broker has for this device."""
+        """`kept` are the subscriptions that the broker has for this device."""
         leaving = {key: request for request, keys in self._leaving.items() for key in keys}
         for one in kept:
             link.mentioned[one.subscription] = None
@@ -121,18 +121,18 @@ class Ledger:
         self.ask_for_all(link)
 
     def ask_for_all(self, link: Link) -> None:
-        """Ask for what this link has not been asked for."""
+        """Ask for subscriptions that this link has not been asked for."""
         if link.state is LinkState.LIVE:
             for held in self._held.values():
                 if not link.knows(held.request):
                     self._ask(link, held)
 
     def has_asked_for_all(self, link: Link) -> bool:
-        """Whether a link that is live knows of everything."""
+        """Whether a live link has been asked for everything."""
         return link.state is not LinkState.LIVE or all(link.knows(held) for held in self._held)
 
     def ask_again(self, link: Link, now_s: float) -> None:
-        """Ask for what was refused for the time being, where the time has come."""
+        """Ask again for temporarily refused subscriptions whose time has come."""
         for request in [request for request, at_s in link.retry_s.items() if at_s <= now_s]:
             del link.retry_s[request]
             # It may have ended meanwhile, on the other link.
@@ -144,7 +144,7 @@ class Ledger:
         return link.state is LinkState.LIVE and not link.asked and all(held in link.numbers for held in self._held)
 
     def confirm_left(self, links: Sequence[Link]) -> None:
-        """What the current link, the first, knows nothing of is left."""
+        """Confirm unsubscriptions that no link is busy with. The first link is the current one."""
         if not links or links[0].state is not LinkState.LIVE:
             return
         for request in list(self._leaving):
@@ -152,7 +152,7 @@ class Ledger:
                 self._left(request)
 
     def kept(self, link: Link | None) -> list[messages.Subscribed]:
-        """What the broker kept for this device and nobody has asked for."""
+        """Subscriptions that the broker kept for this device and nobody has asked for."""
         ours = {key for held in self._held.values() for key in held.keys}
         kept = link.kept.values() if link is not None else ()
         return [one for one in kept if SubscriptionKey.folded(one.channel, one.parameters) not in ours]
@@ -160,8 +160,8 @@ class Ledger:
     # ── What brokers say ────────────────────────────────────────────────────────────────────────────────────────────
 
     def delivered(self, link: Link, message: messages.Notification, now_s: float) -> None:
-        # What is not bound was kept for this device and not asked for, or came before a `subscribed` that says where it
-        # begins. It is not lost: asking for it names the position to begin after.
+        # An unbound notification was kept for this device and not asked for, or came before its `subscribed`. It is not
+        # lost: asking for the subscription names the position to begin after.
         held = self._held.get(link.requests.get(message.subscription, 0))
         if held is None:
             return
@@ -169,14 +169,14 @@ class Ledger:
         if held.take(position):
             self._out.append(ev.Deliver(held.request, position, message))
         elif position == held.acked:
-            # A broker believes no acknowledgement of what it has not sent, so it may not have believed the one we sent
-            # before this repeat.
+            # A broker ignores acknowledgements of results that it has not sent, so it may have ignored the one that we
+            # sent before this repeat.
             self._unsent_acks[held.request] = None
             self.plan_acks(now_s)
 
     def failed(self, link: Link, message: messages.Failed) -> None:
-        """The last that comes of a subscription. It is held until the application has taken it and unsubscribes; one
-        whose channel was dropped is over at once, for another channel may have its name already."""
+        """The last message of a subscription. The subscription is held until the application has taken it and
+        unsubscribes. If its channel was dropped, it is over at once, for another channel may have that name already."""
         held = self._held.get(link.requests.get(message.subscription, 0))
         if held is None or not held.take(messages.parse_position(message.position)):
             return
@@ -204,7 +204,7 @@ class Ledger:
         link.mentioned[message.subscription] = None
         held = self._held.get(request)
         if held is None:
-            # Left before it was answered; unless the same goes on under another request.
+            # The application left before the answer; unless the same goes on under another request.
             if request in self._leaving and message.subscription not in link.requests:
                 self._unsubscribe_from(link, message.subscription, request)
             return
@@ -212,14 +212,14 @@ class Ledger:
         if asked_after is None:
             return
         if link.requests.get(message.subscription, request) != request:
-            # Two ways to write the same: only the cluster knows.
+            # Two spellings of the same subscription: only the cluster knows.
             self._end(request)
             self._out.append(ev.TellRefused(request, _twice(held.channel)))
             return
         link.kept.pop(message.subscription, None)
         if not asked_after:
-            # Asked for without a position. If the broker had it anyway, some of it may have come, and been passed over,
-            # before this answer; if there is a position by now, from the other link, it is the one that counts.
+            # Asked for without a position. If the broker had it anyway, some results may have come, and been dropped,
+            # before this answer; if there is a position by now, from the other link, that one counts.
             if held.received is None and is_known:
                 held.received = held.acked = position
             if held.received is not None:
@@ -239,7 +239,7 @@ class Ledger:
         self._left(request)
 
     def refused(self, link: Link, error: messages.Error, retry_at_s: float) -> None:
-        """A subscription can't be had from this link, until `retry_at_s` or at all."""
+        """This link refuses a subscription, until `retry_at_s` or for good."""
         link.asked.pop(error.request, None)
         if error.request not in self._held:
             return
@@ -250,7 +250,7 @@ class Ledger:
             self._out.append(ev.TellRefused(error.request, error_of({"code": error.code, "message": error.message})))
 
     def _end(self, request: int) -> ClientSubscription | None:
-        """It is held no longer, so there is nothing of it to acknowledge either."""
+        """Hold it no longer; there is nothing of it to acknowledge either."""
         self._unsent_acks.pop(request, None)
         return self._held.pop(request, None)
 

@@ -1,4 +1,4 @@
-"""What a client knows about one connection to a broker (pure)."""
+"""The state of a client's connection to a broker (pure)."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Link:
     opened_s: float
     state: LinkState = LinkState.OPENING
     heard_s: float = 0.0
-    #: When a ping was sent that nothing has followed yet; 0 if none.
+    #: When an unanswered ping was sent; 0 if none.
     pinged_s: float = 0.0
-    #: Asked for here and not answered: request to the position it was asked after.
+    #: Asked for here and not answered: request to the position that it named.
     asked: dict[int, str] = field(default_factory=dict)
-    #: Refused for the time being: request to when it is asked for again.
+    #: Temporarily refused: request to the time of the next attempt.
     retry_s: dict[int, float] = field(default_factory=dict)
     #: The broker's numbers of our subscriptions: number to request, and the other way.
     requests: dict[int, int] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
-    #: What the broker kept for this device before we said anything: its number to what it is.
+    #: Subscriptions that the broker had kept for this device, by its numbers.
     kept: dict[int, messages.Subscribed] = field(default_factory=dict)
-    #: Every number that the broker has named: what it stands for may have been sent before it was asked for.
+    #: Every number that the broker has named: its results may have been sent before they were asked for.
     mentioned: dict[int, None] = field(default_factory=dict)
     #: Requests that an `unsubscribe` was sent for.
     leaving: dict[int, None] = field(default_factory=dict)
-    #: What the broker last complained about, to be told when it closes.
+    #: The broker's last error, reported when it closes.
     complaint: messages.Error | None = None
     outbox: list[messages.FromSubscriber] = field(default_factory=list)
     _budget: float = _BURST
@@ -60,14 +60,14 @@ class Link:
         self.numbers[request] = number
 
     def unbind(self, request: int) -> int | None:
-        """The broker's number of what was asked for by `request`, which it no longer stands for."""
+        """Returns the broker's number for `request`, which it no longer stands for."""
         number = self.numbers.pop(request, None)
         if number is not None:
             self.requests.pop(number, None)
         return number
 
     def tell_location(self, x: float, y: float) -> None:
-        """Only once the broker knows who we are. One that still waits to be sent is out of date now."""
+        """Send it only once the broker knows who we are. It replaces a location that still waits to be sent."""
         if self.state is LinkState.LIVE:
             self.outbox = [message for message in self.outbox if not isinstance(message, messages.LocationUpdate)]
             self.outbox.append(messages.LocationUpdate(x, y))
@@ -77,7 +77,7 @@ class Link:
         self.pinged_s = 0.0
 
     def sendable(self, now_s: float) -> list[messages.FromSubscriber]:
-        """What may be sent now. The rest waits in the outbox, so that the broker does not find it too much."""
+        """The messages that may be sent now. The rest waits in the outbox, so that the broker's limit is kept."""
         self._budget = min(_BURST, self._budget + _PER_S * max(0.0, now_s - self._refilled_s))
         self._refilled_s = now_s
         allowed = int(self._budget)

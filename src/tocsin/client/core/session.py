@@ -1,13 +1,13 @@
-"""A subscriber's session: decides what to connect to, what to send and what to hand on (pure).
+"""A subscriber's session: decides where to connect, which messages to send and which results to hand on (pure).
 
-`handle(event, now_s)` returns instructions; the shell carries them out and reports what came of them. Promises:
+`handle(event, now_s)` returns instructions; the shell carries them out and reports their outcomes. Promises:
 
 * Each subscription's notifications are handed on in order and once, over any number of connections.
 * A connection that ends is followed by another one, unless that would not help (close codes from 4100).
 * A move overlaps: the old link goes on until everything is carried on over the new one. If that fails, it stays.
-* A gap is told where it is in the order of notifications, never passed over.
+* A gap is reported at its position among the notifications, never passed over.
 
-There are at most two links: `current`, and during a move the `candidate` beside it. Subscriptions are the ledger's.
+There are at most two links: `current`, and during a move the `candidate` beside it. The ledger has the subscriptions.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from tocsin.model.backoff import Backoff
 from tocsin.model.story import InvalidState, Story
 from tocsin.protocol import messages
 
-#: From opening a connection to `welcome`; brokers give as much.
+#: The limit from opening a connection to `welcome`; brokers have the same.
 HELLO_TIMEOUT_S = 10.0
-#: For a candidate to carry everything on: it may have to ask coordinator and cluster first.
+#: The limit for a candidate to carry everything on: its broker may have to ask coordinator and cluster first.
 JOIN_TIMEOUT_S = 30.0
 #: Silence after which a broker is pinged, and after which it is given up. Brokers ping at 60 s of silence.
 PING_AFTER_S = 30.0
 PONG_WITHIN_S = 15.0
 #: A connection that lasted this long counts as a success: the next pause is short again.
 STEADY_AFTER_S = 5.0
-#: More moves than this within the time are going round in circles.
+#: More moves than this within the time mean that we are sent in circles.
 MAX_MOVES = 3
 MOVES_WITHIN_S = 10.0
-#: A token younger than this that is refused has not expired: another would be refused too.
+#: A refused token that is younger than this has not expired: another would be refused too.
 FRESH_TOKEN_S = 10.0
-#: For so long a fresh one may be refused by brokers: they hear of a new key after the coordinator signs with it, within
-#: some seconds, or are cut off from it and avoided soon.
+#: Brokers may refuse a fresh token for this long: they hear of a new key some seconds after the coordinator signs with
+#: it, or are cut off from the coordinator and avoided soon.
 BROKERS_LEARN_WITHIN_S = 30.0
-#: Whom a session's story is about.
+#: The subject of a session's story.
 _NAME = "session"
-#: When a broker refuses a subscription for the time being and does not say for how long.
+#: The pause when a broker refuses a subscription temporarily and does not say for how long.
 _RETRY_ATTEMPT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """`brokers` are known from the start; `has_coordinator` and `can_renew` say what the shell can be asked for.
-    `ping_after_s` is infinite where a connection can't be lost without anybody noticing."""
+    """`brokers` are known from the start; `has_coordinator` and `can_renew` say what the shell can do.
+    `ping_after_s` is infinite where the loss of a connection is always noticed."""
 
     device: str = ""
     token: str = field(default="", repr=False)
@@ -67,7 +67,7 @@ class SessionOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where a `move` sends us, and when to go."""
+    """The broker that a `move` names, and when to go there."""
 
     url: str
     broker: str
@@ -92,11 +92,11 @@ class Session:
         self._current: Link | None = None
         self._candidate: Link | None = None
         self._target: _Target | None = None
-        #: When it was last told to move.
+        #: The times of the last `move` messages.
         self._moves_s: tuple[float, ...] = ()
         self._known_brokers = KnownBrokers(options.brokers, options.backoff, chance)
         self._retry_s: float | None = None
-        #: Whether the coordinator has been asked for something and has not answered.
+        #: Whether a request to the coordinator is unanswered.
         self._asking = False
         self._paused = False
         self._ended = False
@@ -122,7 +122,7 @@ class Session:
         return instructions
 
     def validate(self) -> None:
-        """Raises InvalidState if what is known does not agree. It looks at everything: this is for tests."""
+        """Raises InvalidState if the state contradicts itself. It looks at everything: this is for tests."""
         if found := [what for _, what in self._violations()]:
             raise InvalidState("; ".join(found), self._remembered())
 
@@ -149,11 +149,11 @@ class Session:
         return [] if self._story is None else self._story.of(_NAME)
 
     def kept(self) -> list[messages.Subscribed]:
-        """What the broker kept for this device and nobody has asked for."""
+        """Subscriptions that the broker kept for this device and nobody has asked for."""
         return self._ledger.kept(self._current)
 
     def wake_at_s(self) -> float | None:
-        """When `TimePassed` is next worth telling; None if it is not."""
+        """When the session next needs `TimePassed`; None if it does not."""
         if self._ended:
             return None
         times = [self._retry_s, self._ledger.ack_due_s, self._target.at_s if self._target is not None else None]
@@ -177,7 +177,7 @@ class Session:
     def _decide(self, event: ev.Event) -> None:
         match event:
             case ev.Received() | ev.Opened() | ev.OpenFailed() | ev.Closed():
-                # What a link that was given up still brings is of no interest.
+                # Events of a link that was given up are ignored.
                 for link in (self._current, self._candidate):
                     if link is not None and link.number == event.link:
                         self._link_said(link, event)
@@ -311,7 +311,7 @@ class Session:
 
     def _refused(self, link: Link, error: messages.Error) -> None:
         if error.request in link.leaving:
-            # Nothing to unsubscribe from: so be it.
+            # There is nothing to unsubscribe from, and that is fine.
             self._ledger.unsubscribed(link, error.request)
         elif error.request not in link.asked:
             link.complaint = error
@@ -325,7 +325,7 @@ class Session:
             link.complaint = error
             self._lost(link, messages.CLOSE_REFUSED, error.message, disconnect=True)
         elif link is self._candidate:
-            # The broker we are at still serves it.
+            # The current broker still serves it.
             self._lost(link, 0, error.message, disconnect=True)
         else:
             pause_s = error.retry_after_s or self._options.backoff.delay_s(_RETRY_ATTEMPT, self._chance)
@@ -401,14 +401,14 @@ class Session:
         elif error.code == Unauthorised.code:
             self._need_token(reason)
         elif temporary:
-            # Rather one that failed before than none.
+            # A broker that failed before is better than none.
             self._known_brokers.forgive()
             self._pause(self.trouble)
         else:
             self._fail(error)
 
     def _token_refused(self, broker: str, reason: str) -> None:
-        """By a broker. If the coordinator has just given it, that one knows better, for a while."""
+        """A broker refused our token. If the coordinator has just issued it, the token counts as good for a while."""
         if self._refused_since_s is None:
             self._refused_since_s = self._now_s
         if self._has_fresh_token() and self._now_s - self._refused_since_s < BROKERS_LEARN_WITHIN_S:
@@ -421,7 +421,7 @@ class Session:
         return bool(self._token) and self._now_s - self._renewed_s < FRESH_TOKEN_S
 
     def _need_token(self, reason: str) -> None:
-        """The token that there was is no good."""
+        """Our token is not good; get another one."""
         if not self._options.can_renew:
             advice = "give user and password, so that new tokens can be had, or connect again with a new token"
             self._fail(TokenRefused(f"{reason}; {advice}"))
@@ -456,7 +456,7 @@ class Session:
         assert target is not None
         if self._candidate is not None:
             self._out.append(ev.Disconnect(self._candidate.number))
-        # The other broker learns from `hello` how far we are; this one may be asked until it has.
+        # The other broker learns our positions from `hello`; until then this one may be asked for them.
         self._ledger.send_acks(self._current, self._now_s)
         self._candidate = self._open(target.url, target.broker)
 
@@ -490,7 +490,7 @@ class Session:
                 link.outbox.append(messages.Ping())
 
     def _overdue(self, link: Link) -> str | None:
-        """Why a link is to be given up, if so."""
+        """Why a link has to be given up, if it has to."""
         age_s = self._now_s - link.opened_s
         if link.state is not LinkState.LIVE:
             return f"no welcome within {HELLO_TIMEOUT_S:g} s" if age_s >= HELLO_TIMEOUT_S else None

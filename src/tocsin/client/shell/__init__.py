@@ -1,1 +1,1 @@
-"""What carries out the decisions of a subscriber's session: connections, calls and timers."""
+"""Carries out the decisions of a subscriber's session: connections, calls and timers."""

@@ -21,7 +21,7 @@ _CLOSE_TIMEOUT_S = 1.0
 
 
 def connect_address(url: str) -> str:
-    """Where a broker takes WebSockets.
+    """The address of a broker's WebSockets.
 
     >>> connect_address("https://broker.example/")
     'wss://broker.example/v1/connect'
@@ -34,9 +34,9 @@ def connect_address(url: str) -> str:
 
 
 class Connection:
-    """`report` is told what happens, in order; `may_read` is awaited before each message is read.
+    """`report` gets all events, in order; `may_read` is awaited before each message is read.
 
-    `broke` is called with an error of our own, which nothing can be done about.
+    `broke` is called with an error of our own, which can't be mended.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Connection:
         self._tls = tls
         self._report = report
         self._may_read = may_read
-        #: None: close when everything before it is sent. Few and small: what is sent is paced by the session.
+        #: None: close when everything before it is sent. Few and small: the session paces the messages.
         self._outgoing: asyncio.Queue[messages.FromSubscriber | None] = asyncio.Queue()
         self._task = asyncio.create_task(self._run(), name=f"tocsin-link-{link}")
         self._task.add_done_callback(broke)
@@ -62,7 +62,7 @@ class Connection:
         self._outgoing.put_nowait(message)
 
     def close(self) -> None:
-        """Send what is to be sent, then close; `wait` returns when that is done."""
+        """Send all queued messages, then close; `wait` returns when that is done."""
         self._outgoing.put_nowait(None)
 
     async def wait(self, timeout_s: float) -> None:
@@ -77,7 +77,7 @@ class Connection:
             tls: dict[str, Any] = {"ssl": self._tls} if self._tls is not None and address.startswith("wss:") else {}
             socket = await connect(
                 address,
-                # Brokers don't compress: it costs them more than it saves. Silence is watched by the session, which
+                # Brokers don't compress: it costs them more than it saves. The session watches for silence, since it
                 # knows when it is we who don't read.
                 compression=None,
                 ping_interval=None,

@@ -1,4 +1,4 @@
-"""What a subscriber asks the coordinator for: tokens and a broker to go to. Errors come as Tocsin's own."""
+"""A subscriber's calls to the coordinator, for tokens and a broker. Errors are raised as Tocsin's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMEOUT_S = 10.0
 
 
 class CoordinatorCalls:
-    """httpx.TransportError is let through: nobody answers."""
+    """Raises httpx.TransportError if nobody answers."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, verify=tls or usual_trust())
@@ -25,7 +25,7 @@ class CoordinatorCalls:
         await self._http.aclose()
 
     async def token(self, user: str, password: str, *, register: bool = False) -> str:
-        """A token for a user; with `register`, one who is not known yet is registered."""
+        """A token for a user; with `register`, an unknown user is registered first."""
         body = {"name": user, "password": password}
         if register:
             try:

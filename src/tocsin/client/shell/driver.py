@@ -1,4 +1,4 @@
-"""Carries out what the session decides: connections, the coordinator, timers, the inbox. Decides nothing itself."""
+"""Carries out the session's decisions: connections, the coordinator, timers, the inbox. Decides nothing itself."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tocsin.protocol.client_ports import ClientCoordinatorPort, ConnectionPort
 if TYPE_CHECKING:
     from tocsin.client.subscriptions import Subscription
 
-#: The standard library's, since this runs inside other people's programs.
+#: The standard library's logger, since this runs inside other people's programs.
 log = logging.getLogger(__name__)
 
-#: What a notification takes in memory beside its payload, roughly.
+#: A notification's memory beside its payload, roughly.
 _OVERHEAD_BYTES = 500
-#: For saying goodbye: the last acknowledgements, and the closing handshake.
+#: The limit for closing: the last acknowledgements, and the closing handshake.
 _GOODBYE_S = 2.0
 #: Entries of the session's story: what happened to its last twenty connections.
 _REMEMBERED = 60
@@ -61,11 +61,11 @@ class Driver:
         self._user, self._password, self._register = user, password, register
         self._tls = tls
         self._connections: dict[int, ConnectionPort] = {}
-        #: Given up, and saying goodbye.
+        #: Given up, and closing.
         self._leaving: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Handle | None = None
-        #: When the timer is due. It is not asked itself: uvloop's can't tell once their time has come.
+        #: When the timer is due. The timer itself is not asked: uvloop's can't tell once their time has come.
         self._timer_s: float | None = None
         self._subscribing: dict[int, asyncio.Future[Position]] = {}
         self._unsubscribing: dict[int, asyncio.Future[None]] = {}
@@ -88,7 +88,7 @@ class Driver:
         await asyncio.shield(self._connected)
 
     async def close(self) -> None:
-        """Send the last acknowledgements and close; what was received can still be taken."""
+        """Send the last acknowledgements and close; received notifications can still be taken."""
         self.tell(ev.CloseAsked())
         self._closed = True
         self._give_up(NotConnected("the subscriber was closed"))
@@ -101,12 +101,12 @@ class Driver:
             await self._coordinator.close()
 
     def raise_failure(self) -> None:
-        """Nothing will come any more; if not because it was closed, this raises why."""
+        """Nothing will come any more; raises the reason, unless the application closed it."""
         if self._failure is not None:
             raise self._failure
 
     async def subscribe(self, asked: ev.SubscribeAsked, subscription: Subscription) -> None:
-        """Returns when the broker has taken it. When that is not waited for, it is taken back."""
+        """Returns when the broker has taken the subscription. If the wait ends early, it is taken back."""
         self._check_open()
         self.inbox.open_lane(asked.request)
         self.subscriptions[asked.request] = subscription
@@ -126,7 +126,7 @@ class Driver:
             del self._subscribing[asked.request]
 
     async def unsubscribe(self, request: int) -> None:
-        """Returns when the broker knows. Nothing of it is handed out from now on."""
+        """Returns when the broker knows. None of its notifications is handed out from now on."""
         self.subscriptions.pop(request, None)
         self.inbox.end_lane(request, drop=True)
         self._check_open()
@@ -139,7 +139,7 @@ class Driver:
             del self._unsubscribing[request]
 
     def tell(self, event: ev.Event) -> None:
-        """Tell the session, and do what it says."""
+        """Tell the session, and carry out its instructions."""
         for instruction in self.session.handle(event, self._loop.time()):
             self._perform(instruction)
         self._set_timer()
@@ -149,9 +149,9 @@ class Driver:
             raise self._failure or NotConnected("the subscriber was closed; open another one")
 
     def _report(self, event: ev.Opened | ev.OpenFailed | ev.Closed | ev.Received) -> None:
-        """What a connection has to tell."""
+        """Take an event of a connection."""
         if isinstance(event, ev.Received) and isinstance(event.message, messages.Notification):
-            # Nothing about a new notification makes anything due earlier, and there are many.
+            # A new notification makes nothing due earlier, and there are many.
             instructions = self.session.handle(event, self._loop.time())
             for instruction in instructions:
                 self._perform(instruction)
@@ -160,7 +160,7 @@ class Driver:
             return
         self.tell(event)
         if isinstance(event, ev.OpenFailed | ev.Closed):
-            # It has told all it had to tell. The session may have given it up already, of what it said.
+            # This is the connection's last event. The session may have given it up already, because of an earlier one.
             self._connections.pop(event.link, None)
 
     async def _may_read(self) -> None:
@@ -236,7 +236,7 @@ class Driver:
                     self.inbox.end_lane(request, drop=False)
 
     def _give_up(self, error: BaseException) -> None:
-        """Nobody waits any longer."""
+        """End all waits with `error`."""
         self.inbox.end()
         waiting: list[asyncio.Future[Any]] = [self._connected]
         for future in [*waiting, *self._subscribing.values(), *self._unsubscribing.values()]:

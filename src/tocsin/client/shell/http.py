@@ -1,4 +1,4 @@
-"""What the plain HTTP clients share: one connection pool, and refusals as `ServerError`."""
+"""The base of the plain HTTP clients: one connection pool, and refusals as `ServerError`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tocsin.errors import TocsinError, error_in
 
 @cache
 def usual_trust() -> ssl.SSLContext:
-    """Whose certificates are trusted, where nobody says otherwise: as httpx would have it. Made once: it takes some 20
-    ms, and thousands of subscribers may live in one process."""
+    """The certificates that are trusted by default: httpx's. Made once: it takes some 20 ms, and thousands of
+    subscribers may live in one process."""
     return httpx.create_ssl_context()
 
 
 class ServerError(TocsinError):
-    """The server refused a request. `code` and `temporary` are its own words; `error` is all that it said."""
+    """The server refused a request. `code` and `temporary` are the server's; `error` is its whole answer."""
 
     def __init__(self, status: int, error: Mapping[str, Any]) -> None:
         super().__init__(str(error.get("pointed") or error.get("message") or f"status {status}"))

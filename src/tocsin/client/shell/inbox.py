@@ -1,7 +1,7 @@
-"""What has arrived and the application has not taken: one lane per subscription, bounded together.
+"""Arrived items that the application has not taken: one lane per subscription, bounded together.
 
-The bound is enforced by whoever fills it: when `is_full`, it stops reading until there is room. So a slow application
-slows the broker down rather than filling the memory.
+The reader of connections enforces the bound: when `is_full`, it stops reading until there is room. So a slow
+application slows the broker down rather than filling the memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 class _Lane(Generic[Item]):
     #: Arrival number, item, size in bytes.
     items: deque[tuple[int, Item, int]] = field(default_factory=deque)
-    #: Set while there is something to take, or nothing will come any more.
+    #: Set while there is an item to take, and when nothing will come any more.
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
 
@@ -53,7 +53,7 @@ class Inbox(Generic[Item]):
         self._lanes[lane] = _Lane()
 
     def put(self, lane: int, item: Item, size_bytes: int) -> None:
-        """What belongs to no open lane is dropped: nobody can take it."""
+        """An item of no open lane is dropped: nobody can take it."""
         found = self._lanes.get(lane)
         if found is None or found.ended or self._ended:
             return
@@ -87,7 +87,7 @@ class Inbox(Generic[Item]):
             await self._stirred.wait()
 
     def end_lane(self, lane: int, *, drop: bool) -> None:
-        """Nothing more goes in; what is there can still be taken, unless it is to be dropped."""
+        """Nothing more goes in; items in it can still be taken, unless `drop`."""
         found = self._lanes.get(lane)
         if found is None:
             return
@@ -97,7 +97,7 @@ class Inbox(Generic[Item]):
         found.stirred.set()
 
     def end(self) -> None:
-        """Nothing more goes in; what is there can still be taken. Nobody waits for room any more."""
+        """Nothing more goes in; items in it can still be taken. Nobody waits for room any more."""
         self._ended = True
         self._stirred.set()
         self._room.set()
@@ -112,7 +112,7 @@ class Inbox(Generic[Item]):
             lane.stirred.clear()
         if not (self._order or self._ended):
             self._stirred.clear()
-        # At half, so that reading goes on for a while before it has to stop again.
+        # At half the bound, so that reading goes on for a while before it has to stop again.
         if len(self._order) <= self._max_count // 2 and self._bytes <= self._max_bytes // 2:
             self._room.set()
         return item
