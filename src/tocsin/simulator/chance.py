@@ -1,4 +1,4 @@
-"""Chance by name: every purpose draws from a stream of its own, so that a change of one redraws no other."""
+"""Named random streams: every purpose draws from its own, so that a change of one redraws no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def stream(seed: int, purpose: str) -> np.random.Generator:
 
 
 class Dice:
-    """What the machines draw from: see `model.chance.Chance`."""
+    """The machines' source of chance: see `model.chance.Chance`."""
 
     def __init__(self, seed: int, purpose: str) -> None:
         self._stream = stream(seed, purpose)

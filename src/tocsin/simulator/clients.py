@@ -1,6 +1,6 @@
 """The subscribers: a shell over their sessions, without sockets. `client.core.session` decides.
 
-What a subscriber sends takes its way to the broker. What brokers send is there at once: results are counted when they
+Messages of subscribers take time to reach the broker. Messages of brokers arrive at once: results are counted when they
 are sent, and nothing may overtake them.
 """
 
@@ -36,7 +36,7 @@ _LINKS = 1 << 20
 
 
 class Node(Protocol):
-    """A broker, as far as subscribers reach it."""
+    """A broker, as subscribers see it."""
 
     url: str
     is_up: bool
@@ -45,10 +45,10 @@ class Node(Protocol):
 
 
 class Placements(Protocol):
-    """The coordinator, as far as subscribers reach it."""
+    """The coordinator, as subscribers see it."""
 
     def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> tuple[str, str]:
-        """Name and address of a broker; raises Unavailable if there is none to be had now."""
+        """Name and address of a broker; raises Unavailable if none is available now."""
         ...
 
 
@@ -82,20 +82,20 @@ class Clients:
         count = workload.subscribers
         self._count = count
         self._sessions: list[Session | None] = [None] * count
-        #: Sessions that each has begun. A connection is made of this, the link's number in that session, and the
-        #: subscriber's number: see `_connection`.
+        #: How many sessions each has begun. A connection's number combines this, the link's number in that session,
+        #: and the subscriber's number: see `_connection`.
         self._begun = array("i", bytes(4 * count))
         #: Connections that are being opened and that are open, and the numbers of their brokers.
         self._opening: dict[int, int] = {}
         self._broker_at: dict[int, int] = {}
         self._slots = Slots(workload, cluster, deliveries, tally, self._broker_at)
-        #: What was sent over a connection and has not arrived, in parts that were sent together.
+        #: Messages of a connection that have not arrived, in parts that were sent together.
         self._under_way: dict[int, list[list[messages.FromSubscriber]]] = {}
         #: When the session is woken next, at the latest.
         self._wake_s = array("d", [inf]) * count
-        #: Whether the program is past the moment of making its subscriptions.
+        #: Whether the program's time to make its subscriptions is over.
         self._subscribes = bytearray(count)
-        #: Results that sessions have handed on to their programs, when every result is delivered by itself.
+        #: Results that sessions have handed on to their programs, when deliveries are single.
         self.notifications = 0
 
     def reach(self, nodes: Sequence[Node]) -> None:
@@ -105,12 +105,12 @@ class Clients:
     # What can be seen
 
     def broker_of(self, subscriber: int) -> int:
-        """The number of the broker that it is connected to; -1 if it is to none."""
+        """The number of the broker that it is connected to; -1 if there is none."""
         found = (broker for connection, broker in self._broker_at.items() if connection % self._count == subscriber)
         return next(found, -1)
 
     def held_by(self, subscriber: int) -> list[int]:
-        """The backend subscriptions that it is being sent."""
+        """The backend subscriptions whose results it gets."""
         return self._slots.held_by(subscriber)
 
     # What programs do
@@ -151,7 +151,7 @@ class Clients:
             return
         if message.request:
             self._slots.join(subscriber, connection, message)
-        # Most messages are of this kind, and nothing becomes due by them.
+        # Most messages are of this kind, and they make nothing due.
         self._handle(subscriber, received)
 
     def delivered(self, connection: int, wires: Sequence[bytes]) -> None:
@@ -172,7 +172,7 @@ class Clients:
             self._tell(connection % self._count, ev.Closed(self._link(connection), code, reason))
 
     def cut(self, broker: int) -> None:
-        """A broker has died: all who were connected to it notice at once."""
+        """A broker has died: all its connected subscribers notice at once."""
         cut = [connection for connection, at in self._broker_at.items() if at == broker]
         for connection in sorted(cut, key=lambda one: one % self._count):
             self._end(connection)
@@ -181,14 +181,14 @@ class Clients:
     # Sessions
 
     def _tell(self, subscriber: int, *events: ev.Event) -> None:
-        """Tell the session, do what it says, and wake it when it wants."""
+        """Tell the session, carry out its instructions, and wake it when it wants."""
         at_s = self._handle(subscriber, *events).wake_at_s()
         if at_s is not None and at_s < self._wake_s[subscriber]:
             self._wake_s[subscriber] = at_s
             self._kernel.at(at_s, self._wake, subscriber)
 
     def _wake(self, subscriber: int) -> None:
-        """What was due now may have been done meanwhile; then the session says what is due next."""
+        """Wake the session. If its work has been done meanwhile, it only names its next time."""
         self._wake_s[subscriber] = inf
         if self._sessions[subscriber] is not None:
             self._tell(subscriber, ev.TimePassed())
@@ -210,7 +210,7 @@ class Clients:
     def _perform(self, subscriber: int, session: Session, instruction: ev.Instruction) -> None:
         match instruction:
             case ev.TellConnected() | ev.TellSubscribed() | ev.TellUnsubscribed() | ev.TellGap():
-                pass  # Programs go by what their slots remember.
+                pass  # Programs use the memory of their slots.
             case ev.Deliver(request, position):
                 self.notifications += 1
                 self._tell(subscriber, ev.Acknowledged(request, position))
@@ -270,7 +270,7 @@ class Clients:
             self._kernel.after(self._delay_s, self._arrive, connection)
 
     def _arrive(self, connection: int) -> None:
-        """What was sent first has arrived."""
+        """The messages that were sent first have arrived."""
         parts = self._under_way.pop(connection, None)
         if parts:
             if parts[1:]:
@@ -293,7 +293,7 @@ class Clients:
                     raise AssertionError(f"no session should say this here: {message}")
 
     def _disconnect(self, connection: int) -> None:
-        """What was sent before arrives before."""
+        """Messages that were sent before still arrive before."""
         self._opening.pop(connection, None)
         for part in self._under_way.pop(connection, ()):
             self._received(connection, part)

@@ -1,7 +1,7 @@
-"""The simulated data cluster: which backend subscriptions there are, who holds them, and what each run brings.
+"""The simulated data cluster: the backend subscriptions, the brokers that hold them, and the results of each run.
 
-Every run finds one result for each backend subscription, as long as its rate has it. Held or not, all are counted, and
-the counts of one whose history has ended mean nothing: nobody can ask for what came before.
+Every run finds one result for each backend subscription, as large as its rate says. All are counted, held or not. The
+counts of a subscription whose history has ended mean nothing: nobody can ask for earlier results.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tocsin.simulator.chance import stream
 from tocsin.simulator.scenario import Fluctuation
 from tocsin.simulator.workload import Workload
 
-#: What a notification weighs at least: it names its subscription, channel, position and time.
+#: The least size of a notification: it names its subscription, channel, position and time.
 _LEAST_RESULT_BYTES = 100
 _PARAMETER = "value"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelRun:
-    """Results of the backend subscriptions `first` up to `last`, which is not one of them: one for each, so large."""
+    """One result of each backend subscription from `first` up to, but not including, `last`, with their sizes."""
 
     first: int
     last: int
@@ -48,14 +48,14 @@ class Cluster:
         #: Results so far, and their bytes.
         self.counts: NDArray[np.int64] = np.zeros(workload.backends, np.int64)
         self.bytes: NDArray[np.int64] = np.zeros(workload.backends, np.int64)
-        #: Where the results' sequence has got to. It stays 0 when deliveries are summed: nobody looks at positions.
+        #: The last result's sequence. It stays 0 when deliveries are summed: nobody looks at positions.
         self.sequence = 0
         self._last_id = 0
-        #: Those that have ended too: what is on its way may still speak of them.
+        #: Including those that have ended: messages on their way may still name them.
         self._backend_of_id: dict[int, int] = {}
         self.keys: list[SubscriptionKey] = []
         self.key_texts: list[KeyText] = []
-        #: Asking for each backend subscription for the first time; its request is its number, from 1.
+        #: The first request for each backend subscription; the request is its number, from 1.
         self.subscribes: list[Subscribe] = []
         for channel, first in zip(workload.channels, workload.bounds, strict=False):
             for value in range(channel.subscriptions):
@@ -81,7 +81,7 @@ class Cluster:
         return held
 
     def release(self, broker: int, ids: Sequence[int]) -> list[int]:
-        """Returns the backend subscriptions that nobody holds any more: their histories end."""
+        """Returns the backend subscriptions that no broker holds any more: their histories end."""
         ended = []
         for one in ids:
             backend = self._backend_of_id[one]
@@ -103,7 +103,7 @@ class Cluster:
     # Channels
 
     def run(self, channel: int, now_s: float, is_up: NDArray[np.bool_]) -> ChannelRun:
-        """Evaluate a channel; brokers that are up fetch what they hold."""
+        """Evaluate a channel; brokers that are up fetch the results of their holds."""
         self._follow_rates(now_s)
         described, bounds = self._workload.channels[channel], self._workload.bounds
         first, last = int(bounds[channel]), int(bounds[channel + 1])

@@ -1,4 +1,4 @@
-"""The policies that a scenario may name, and which go together, in one word: `nearest/ldm+gsh`, `sharing`, `none`."""
+"""The policies that a scenario may name, and combinations of them: `nearest/ldm+gsh`, `sharing`, `none`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tocsin.simulator.scenario import Scenario
 _NONE = "none"
 
 
-# Ours, and those that other packages bring. They are looked for once.
+# Our own, and those of other packages. They are looked for once.
 
 
 @cache
@@ -39,7 +39,7 @@ def shuffles() -> Mapping[str, BalancingPolicy]:
 
 
 def combined(scenario: Scenario, combination: str) -> Scenario:
-    """The scenario with these policies: those that are not named are off, but for placement, which stays."""
+    """The scenario with these policies. A stage that is not named is off, except placement, which stays."""
     placement, slash, rest = combination.strip().rpartition("/")
     if slash and placement not in placements():
         raise _unknown(combination, placement, sorted(placements()), "placement policy")
@@ -64,9 +64,9 @@ def combined(scenario: Scenario, combination: str) -> Scenario:
 
 
 def combinations(scenario: Scenario, listed: str) -> list[Scenario]:
-    """One scenario for each combination in a list with commas.
+    """One scenario for each combination in a comma-separated list.
 
-    Combinations that come to the same are run once.
+    Equal combinations are run once.
     """
     found: dict[Scenario, None] = {}
     for one in listed.split(","):

@@ -1,4 +1,4 @@
-"""The simulated coordinator: the shell over its machine, which places, believes reports, and carries plans out."""
+"""The simulated coordinator: the shell over its machine, which places, takes reports, and carries out plans."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Coordination:
     # Plans
 
     def _look(self) -> None:
-        """As `coordinator.stage_runner` does, without its thread."""
+        """Look at the loads as `coordinator.stage_runner` does, without its thread."""
         now_s = self._kernel.now_s
         is_running = bool(self._state.execution.runs)
         if self._was_running and not is_running:
@@ -172,7 +172,7 @@ class Coordination:
         self._kernel.after(self._balancing.every_s, self._look)
 
     def _begin(self, plan: Plan, reason: str) -> None:
-        """Have the coordinator's machine carry it out, with the answers to heartbeats."""
+        """Make the coordinator's machine carry out a plan, with the answers to heartbeats."""
         self._tally.plans += 1
         self.on_plan(plan)
         self.plans.append(
@@ -222,7 +222,7 @@ class Coordination:
 
 
 def _settings(balancing: Balancing) -> StageSettings:
-    """The scenario calls them the same."""
+    """The scenario's settings have the same names."""
     return StageSettings(**{one.name: getattr(balancing, one.name) for one in fields(StageSettings)})
 
 

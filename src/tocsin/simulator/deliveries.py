@@ -1,17 +1,17 @@
-"""Counting what brokers deliver: summed up run by run, or message by message.
+"""Counts the brokers' deliveries: summed up run by run, or message by message.
 
-Both count the same. When deliveries are summed, the brokers' machines are told of no results: how many connected
-subscribers hold what is known from the machines' own answers, a run is a product of that with the results' sizes, and
-whoever comes back is owed what has come since. Message by message, the machines are told of every pull, and deliver and
-catch up as they do over sockets, and sessions drop what they have got already.
+Both give the same counts. When deliveries are summed, the brokers' machines get no results. The machines' own answers
+tell how many connected subscribers hold each subscription; a run multiplies that by the results' sizes, and a
+subscriber who comes back is owed all results since it left. Message by message, the machines get every pull, deliver
+and catch up as they do over sockets, and sessions drop repeats.
 
-Counted is what a broker sends over a connection after the position that it was asked for there. Who moves is sent the
-same by two brokers for a moment, and both count it: that is what make-before-break costs.
+A result counts if a broker sends it over a connection and it comes after the position that was asked for there. Two
+brokers send the same to a moving subscriber for a moment, and both count it: that is the cost of make-before-break.
 
 To agree to the byte, brokers pull at the very moment of a run, history is fetched without delay, and nothing is
-acknowledged to brokers: subscribers bring their positions along whenever they connect, and acknowledgements would only
-add to what brokers report. What a broker fetches from history for those who come back is not counted as incoming: how
-much that is depends on its cache.
+acknowledged to brokers: subscribers bring their positions whenever they connect, and acknowledgements would only
+enlarge the brokers' reports. History that a broker fetches for returning subscribers is not counted as incoming: its
+size depends on the broker's cache.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tocsin.simulator.cluster import ChannelRun, Cluster
 Wide = NDArray[np.int64]
 
 
-#: A place in a slot's history, as those see it who gave it out.
+#: A point in a slot's history. Only the deliveries that made it can read it.
 Mark = tuple[int, int]
 
 
 class Deliveries(Protocol):
-    """A slot is one subscriber's place for a subscription: see `Workload.holds`."""
+    """A slot is one subscriber's room for a subscription: see `Workload.holds`."""
 
     #: By broker, since the beginning.
     counts: Wide
@@ -45,18 +45,18 @@ class Deliveries(Protocol):
         ...
 
     def mark(self, slot: int, backend: int) -> Mark:
-        """How far the slot's subscriber is, who is being sent what comes."""
+        """The point that the slot's subscriber, who is live, has reached."""
         ...
 
     def join(
         self, broker: int, connection: int, slot: int, backend: int, position: str, after: Mark | None, carried_on: bool
     ) -> None:
-        """From now on the slot's subscriber is sent what comes after `position`, and if it is `carried_on`, what came
-        since the mark `after`, or since it left."""
+        """From now on the slot's subscriber gets results after `position`, and if it is `carried_on`, those since the
+        mark `after`, or since it left."""
         ...
 
     def leave(self, broker: int, connection: int, slots: Sequence[int], backends: NDArray[np.int32]) -> None:
-        """The connection is gone, or these are not wanted any more."""
+        """The connection is gone, or the subscriber has given these up."""
         ...
 
     def run(self, run: ChannelRun) -> None: ...
@@ -69,7 +69,7 @@ class SummedDeliveries:
         self.bytes: Wide = np.zeros(brokers, np.int64)
         #: How many of each broker's connected subscribers hold each backend subscription.
         self.holders: NDArray[np.int32] = np.zeros((brokers, len(cluster.counts)), np.int32)
-        #: What had come when the slot's subscriber left.
+        #: The results so far when the slot's subscriber left.
         self._counts_left: Wide = np.zeros(slots, np.int64)
         self._bytes_left: Wide = np.zeros(slots, np.int64)
 
@@ -107,14 +107,14 @@ class SummedDeliveries:
 
 
 class SingleDeliveries:
-    """`pull` hands a broker its results; whatever its machine then delivers is told to `delivered`."""
+    """`pull` hands a broker its results; each delivery of its machine is then given to `delivered`."""
 
     def __init__(self, cluster: Cluster, brokers: int, slots: int) -> None:
         self._cluster = cluster
         self.counts: Wide = np.zeros(brokers, np.int64)
         self.bytes: Wide = np.zeros(brokers, np.int64)
         self._positions: Wide = np.zeros(slots, np.int64)
-        #: By connection and slot: up to where it has been sent everything, or asked for nothing.
+        #: By connection and slot: the sequence up to which everything was sent, or nothing was asked for.
         self._sent: dict[tuple[int, int], int] = {}
         self._history: list[Delivery] = []
         self.pull: Callable[[Sequence[Delivery]], None] = lambda _: None
@@ -159,7 +159,7 @@ class SingleDeliveries:
         return [one for one in self._history if one.sequence > after.get(one.subscription, self._cluster.sequence)]
 
     def delivered(self, broker: int, connection: int, slot: int, sequence: int, size_bytes: int) -> None:
-        """A broker that has just begun again may repeat what it finds in an old report: that does not count."""
+        """A broker that has just begun again may repeat results because of an old report: they do not count."""
         if sequence > self._sent[connection, slot]:
             self._sent[connection, slot] = sequence
             self._positions[slot] = max(self._positions[slot], sequence)

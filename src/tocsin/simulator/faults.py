@@ -1,4 +1,4 @@
-"""What is wrong with a scenario whose single values are all in order: names that are not there, impossible sums."""
+"""Faults of a scenario whose single values are all valid: unknown names, impossible sums."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tocsin.balancing.placement import PlacementPolicy
 from tocsin.simulator.combinations import migrations, placements, shuffles
 from tocsin.simulator.scenario import Balancing, BrokerLayout, ChannelLayout, Scenario
 
-#: Where in a scenario: keys, and numbers for what is in a list.
+#: A location in a scenario: keys, and numbers for elements of lists.
 Path = tuple[str | int, ...]
 Fault = tuple[Path, str]
 
-#: A run with more samples than this is a mistake in a unit, not a wish.
+#: A run with more samples than this is a mistake in a unit.
 _MAX_SAMPLES = 1_000_000
 
 
 def faults(scenario: Scenario, more_placements: Mapping[str, PlacementPolicy] | None = None) -> Iterator[Fault]:
-    """Where, and what is wrong there."""
+    """The location of each fault, and what is wrong there."""
     yield from _times(scenario)
     yield from _names(scenario)
     yield from _subscribers(scenario)

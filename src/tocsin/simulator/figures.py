@@ -1,6 +1,6 @@
-"""The figures that a run is judged by (pure).
+"""The figures of a run (pure).
 
-A run begins with everybody arriving, which no policy can help; figures called *later* are of its second half.
+At the beginning of a run everybody arrives, and policies have no influence; *later* figures are of its second half.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tocsin.simulator.timeline import PlanRecord, Run, Sample
 
 
 def later_half(run: Run) -> Sequence[Sample]:
-    """The samples of the second half; of a run without any there, the last one."""
+    """The samples of the second half; if there are none, the last one."""
     return [sample for sample in run.samples if sample.time_s >= run.duration_s / 2] or run.samples[-1:]
 
 
@@ -22,12 +22,12 @@ def later_cov(run: Run) -> float:
 
 
 def later_mean(run: Run) -> float:
-    """The mean score, in bytes per second for a unit of capacity."""
+    """The mean score, in bytes per second per unit of capacity."""
     return _mean([sample.mean for sample in later_half(run)])
 
 
 def later_max(run: Run) -> float:
-    """The highest score, on average over the samples: one peak is no trend."""
+    """The mean of the samples' highest scores: one peak is no trend."""
     return _mean([sample.max for sample in later_half(run)])
 
 
@@ -44,7 +44,7 @@ def peak_max(run: Run) -> float:
 
 
 def later_total_bytes_per_s(run: Run) -> float:
-    """What all brokers carry together: only sharing makes it smaller."""
+    """The load of all brokers together: only sharing makes it smaller."""
     return _mean([sum(sample.loads_bytes_per_s) for sample in later_half(run)])
 
 
@@ -59,7 +59,7 @@ def balanced_after_s(run: Run, since_s: float, cov: float) -> float | None:
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """What each run is called in tables and pictures: its label, numbered if another has the same.
+    """The name of each run in tables and pictures: its label, numbered if another run has the same.
 
     >>> from tocsin.simulator.timeline import Totals
     >>> run = Run("s", "ldm", 0, 1, "nearest", "ldm", "", 0, 0, 0, 0, (), (), (), (), Totals(*[0] * 14))
@@ -78,7 +78,7 @@ def names_of(runs: Sequence[Run]) -> list[str]:
 
 
 def summary(runs: Sequence[Run]) -> dict[str, Any]:
-    """Everything about runs but their timelines, as JSON would have it."""
+    """Everything about runs except their timelines, as values for JSON."""
     return {"runs": [_summary_of(name, run) for name, run in zip(names_of(runs), runs, strict=True)]}
 
 

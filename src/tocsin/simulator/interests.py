@@ -1,4 +1,4 @@
-"""Who wants what: how popular subscriptions are, and which ones each subscriber has (pure)."""
+"""Subscribers' interests: how popular subscriptions are, and which ones each subscriber has (pure)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 Wide = NDArray[np.int64]
 
-#: When chance has not found enough different subscriptions in so many rounds, the missing ones are taken in order.
+#: If this many rounds of drawing do not give enough different subscriptions, the missing ones are taken in order.
 _MAX_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Popularity:
-    """How likely each backend subscription is to be wanted. `ranks` says which is the most popular, and so on."""
+    """How likely subscribers are to want each backend subscription. `ranks` lists them, the most popular first."""
 
     cumulated: Floats
     ranks: Numbers
@@ -47,7 +47,7 @@ class Popularity:
         chosen = np.minimum(np.searchsorted(self.cumulated, chance.random(count), side="right"), backends - 1)
         if self.groups > 1:
             group = subscribers % self.groups
-            # A community's part is every `groups`-th of the ranks, beginning with its own number.
+            # A community's part is every `groups`-th rank, beginning with the community's number.
             sizes = (backends - group + self.groups - 1) // self.groups
             within = group + self.groups * (chance.random(count) * sizes).astype(np.int64)
             chosen = np.where(chance.random(count) < self.inside, within, chosen)
@@ -55,7 +55,7 @@ class Popularity:
 
 
 def draw_interests(subscribers: Subscribers, bounds: Wide, popularity: Popularity, seed: int) -> tuple[Wide, Numbers]:
-    """Offsets and holds: what each subscriber wants, no subscription twice, in the order of their numbers."""
+    """Offsets and holds: the subscriptions of each subscriber, none twice, in the order of their numbers."""
     chance = stream(seed, "interests")
     backends = int(bounds[-1])
     everybody = np.arange(subscribers.count, dtype=np.int64)
@@ -63,7 +63,7 @@ def draw_interests(subscribers: Subscribers, bounds: Wide, popularity: Popularit
         wanted = _counts(chance, subscribers.subscriptions, subscribers.count)
         pairs = _distinct(wanted, backends, lambda who: popularity.choose(chance, who.astype(np.int32)))
     else:
-        # First some channels each; then in each of them, as if every choice of a channel were a subscriber.
+        # Draw channels first; then draw in each of them, as if every choice of a channel were a subscriber.
         channels = len(bounds) - 1
         chosen = _distinct(
             _counts(chance, subscribers.channels, subscribers.count),

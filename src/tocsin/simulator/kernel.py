@@ -1,4 +1,4 @@
-"""Simulated time: what is to happen, in the order of its time. Nothing here knows what happens."""
+"""Simulated time: calls actions in the order of their times, and knows nothing about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tocsin.errors import InvalidValue
 
 
 class Kernel:
-    """What is due at the same moment happens in the order in which it was asked for, so that a run repeats exactly."""
+    """Actions of the same moment are called in the order in which they were added, so that a run repeats exactly."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -30,7 +30,7 @@ class Kernel:
         self.at(self.now_s + seconds, action, *arguments)
 
     def run(self, until_s: float) -> None:
-        """Let everything happen that is due by `until_s`, that moment included."""
+        """Call all actions that are due up to and including `until_s`."""
         due = self._due
         while due and due[0][0] <= until_s:
             self.now_s, _, action, arguments = heappop(due)

@@ -1,6 +1,6 @@
-"""A simulated broker: the shell that tells its machine what happens, and does what it wants, without a socket.
+"""A simulated broker: the shell that feeds events to its machine, and carries out its instructions, without a socket.
 
-A call to the coordinator or the cluster is answered when its way there and back is over, as things stand then.
+A call to the coordinator or the cluster is answered after the time of the way there and back, from the state then.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from tocsin.simulator.kernel import Kernel
 from tocsin.simulator.scenario import Broker, Scenario
 from tocsin.simulator.tally import Tally
 
-#: Machines look for what has run out of time when they are told the time. Nothing does in a run but what lingers for
-#: half a minute after a move, or for a minute after it was prepared for one who did not come.
+#: Machines look for expired things when they are told the time. In a run only holds expire: half a minute after a move,
+#: or a minute after they were prepared for a subscriber who did not come.
 _TICK_EVERY_S = 30.0
-#: A simulated broker is asked to carry whatever comes, so that policies show what they do.
+#: A simulated broker has no limits, so that the effects of policies show.
 _NO_LIMIT = 1 << 40
 
 
@@ -86,7 +86,7 @@ class BrokerNode:
         self._tally = tally
         self._dice = Dice(seed, f"broker {broker.name}")
         self.state = self._machine()
-        #: How often it has begun; what was under way before concerns nobody any more.
+        #: How often it has begun; calls from before are ignored.
         self._life = 0
         self._pulls = 0
         self._now_s = 0.0
@@ -114,7 +114,7 @@ class BrokerNode:
     # Living and dying
 
     def start(self) -> None:
-        """Begin, or begin again from what the store has."""
+        """Begin, or begin again from the store."""
         kept = self.state.kept()
         self.state = self._machine()
         self._life += 1
@@ -133,7 +133,7 @@ class BrokerNode:
         self._clients.cut(self.number)
 
     def tell(self, event: Event) -> None:
-        """One event after the other, even if one brings about the next."""
+        """Handle one event after the other, even if one causes the next."""
         self._now_s = getattr(event, "now_s", self._now_s)
         self._events.append(event)
         if self._is_busy:
@@ -146,12 +146,12 @@ class BrokerNode:
         self._is_busy = False
 
     def pull(self, deliveries: Sequence[Delivery]) -> None:
-        """Fetch the results of a run: those of what it holds."""
+        """Fetch the results of a run that are of its holds."""
         if self.is_up:
             self._pulls += 1
             held = self._cluster.held[self.number]
             mine = [one for one in deliveries if held[self._cluster.backend_of(one.subscription)]]
-            # Time must not pass for it by pulling: it would let go of what lingers earlier than when runs are summed.
+            # A pull must not tell it the time: it would release lingering holds earlier than when runs are summed.
             self.tell(ResultsPulled(self._pulls, mine, self._cluster.sequence, self._now_s))
 
     # Calls
@@ -201,7 +201,7 @@ class BrokerNode:
         self._kernel.at(max(now_s, self._beaten_s + answer.next_in_s), self._beat, self._life)
 
     def _beat(self, life: int) -> None:
-        """Report; when to report next is said in the answer."""
+        """Report; the answer says when to report next."""
         if self._life == life:
             self._beaten_s = self._kernel.now_s
             self.tell(ReportDue())
@@ -236,4 +236,4 @@ def _raise(failure: NoteFailure) -> None:
 
 
 def _stored(_instruction: object) -> None:
-    """What a broker stores is read out of its dead machine: it is the same."""
+    """Stores nothing: the store's content is read out of the dead machine, which has the same."""

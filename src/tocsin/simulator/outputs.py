@@ -1,6 +1,6 @@
-"""What a simulation leaves in a folder: result.json, timeline.parquet and report.html.
+"""A simulation's files in a folder: result.json, timeline.parquet and report.html.
 
-Equal runs make equal bytes: nothing of the day, the machine or the folder is in them.
+Equal runs make equal bytes: the files do not depend on the date, the machine or the folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tocsin.simulator.timeline_pictures import (
 
 __all__ = ["json_bytes", "prepared_folder", "report", "summary", "write_file", "write_outputs"]
 
-#: With more runs than this, those who read the report open the ones that they want to see.
+#: With more runs than this, runs are folded in the report, and readers open those that they want to see.
 _MOST_OPEN = 3
 #: A balancing that never rests makes a plan a minute; the list is for reading.
 _MOST_PLANS = 200
@@ -57,7 +57,7 @@ def prepared_folder(folder: Path) -> Path:
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Nobody ever sees half of it."""
+    """Write a file at once: nobody ever sees half of it."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.write_bytes(content)
@@ -68,7 +68,7 @@ def write_file(path: Path, content: bytes) -> Path:
 
 
 def _timeline(runs: Sequence[Run]) -> bytes:
-    """One row for each run, sample and broker; figures of the whole network stand in each of its brokers' rows."""
+    """One row for each run, sample and broker; figures of the whole network are in each broker's row."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

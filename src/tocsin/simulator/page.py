@@ -1,6 +1,6 @@
 """HTML of one self-contained file: no script, nothing fetched, readable in light and dark.
 
-Whatever is handed in as text is escaped; only what these functions made themselves is taken as HTML.
+Text arguments are escaped; only the results of these functions are taken as HTML.
 """
 
 from __future__ import annotations

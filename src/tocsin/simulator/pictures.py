@@ -1,7 +1,7 @@
-"""Pictures as SVG text: lines over time, and bars. They take the text colour of the page that they stand in.
+"""Pictures as SVG text: lines over time, and bars. They take the text colour of their page.
 
-The same figures make the same bytes, whenever and wherever: no dates, no chance, and matplotlib's own state is left
-alone.
+The same figures make the same bytes at any time on any machine: there are no dates and no chance, and matplotlib's own
+state is not changed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Drawn in this colour, which nothing else has, and then replaced by whatever colour the page's text is.
+#: Text is drawn in this colour, which nothing else has, and then gets the colour of the page's text.
 _INK = "#010203"
-#: Told apart from each other on white as well as on near-black.
+#: Distinct from each other on white as well as on near-black.
 _COLOURS = (
     "#3b82f6", "#f97316", "#22a565", "#e5484d", "#8b5cf6", "#a16207", "#ec4899", "#64748b", "#b59a00", "#0ea5b7",
 )  # fmt: skip
 #: A picture is 600 points wide: more points in a line could not be seen.
 _MOST_POINTS = 300
 _WIDTH_IN = 6.4
-#: More lines than this are not told apart by a legend, which would be larger than the picture.
+#: With more lines than this there is no legend: it would be larger than the picture.
 _MOST_NAMED = 12
 _STYLE: Any = {
     "svg.hashsalt": "tocsin",
@@ -42,7 +42,7 @@ _STYLE: Any = {
     "ytick.color": _INK,
     "axes.titlecolor": _INK,
 }
-#: Where things are, as opposed to the figures that are told.
+#: Coordinates in the picture, as opposed to figures that it shows.
 _COORDINATES = re.compile(r'(?<=\s)(?:d|x|y|transform)="[^"]*"')
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 _XMLNS = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
@@ -57,7 +57,7 @@ class Line:
 
 
 def lines_picture(title: str, lines: Sequence[Line], x_label: str, y_label: str, *, marks: Sequence[float] = ()) -> str:
-    """Lines over a common axis; `marks` are upright lines at moments when something happened."""
+    """Lines over a common axis; `marks` are vertical lines at the moments of events."""
     with _style():
         figure, axes = _figure(title)
         for number, line in enumerate(lines):
@@ -112,7 +112,7 @@ def bars_picture(title: str, groups: Mapping[str, Mapping[str, float]], y_label:
 
 
 def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list[float]]:
-    """As few points as can be seen: of each stretch its lowest and its highest, so that no peak is lost.
+    """No more points than can be seen: the lowest and the highest of each stretch, so that no peak is lost.
 
     >>> xs, ys = thinned(range(100_000), [0.0] * 99_999 + [7.0])
     >>> len(xs) <= 302, max(ys)
@@ -140,7 +140,7 @@ def short_number(value: float) -> str:
 
 
 def byte_unit(largest: float) -> tuple[float, str]:
-    """What to divide by, and the unit, so that the largest figure is a few digits.
+    """The divisor and the unit with which the largest figure has a few digits.
 
     >>> byte_unit(25_000_000)
     (1000000.0, 'MB')
@@ -152,7 +152,7 @@ def byte_unit(largest: float) -> tuple[float, str]:
 
 
 def standalone(svg: str) -> str:
-    """As a file of its own, which has no page to take its colours from."""
+    """The picture as a separate file, which has no page to take its colours from."""
     root = f'<svg {_XMLNS} style="color: #1f2328; background: #fff" '
     return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace("<svg ", root, 1)
 
@@ -160,7 +160,7 @@ def standalone(svg: str) -> str:
 def _style() -> Any:
     import matplotlib as mpl
 
-    # From matplotlib's own defaults on, whatever the user's settings are: they would make other bytes.
+    # Begin with matplotlib's own defaults: the user's settings would make other bytes.
     defaults: Any = {key: mpl.rcParamsDefault[key] for key in mpl.rcParamsDefault if "backend" not in key}
     return mpl.rc_context({**defaults, **_STYLE})
 

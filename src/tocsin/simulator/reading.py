@@ -1,6 +1,6 @@
-"""Scenarios from TOML: what is wrong is told with its file, line and key, and what was probably meant.
+"""Scenarios from TOML: errors name the file, line and key, and what was probably meant.
 
-The parser tells lines of broken TOML only, so the lines of keys are found by a look at the text.
+The parser gives lines only for broken TOML, so the lines of keys are found by searching the text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def load(name: str, changes: Mapping[str, str] | None = None) -> Scenario:
 
 
 def parse(text: str, file: str, changes: Mapping[str, str] | None = None) -> Scenario:
-    """The scenario in `text`; `file` is its name in what is told of errors."""
+    """The scenario in `text`; `file` is its name in errors."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
@@ -73,7 +73,7 @@ def parse(text: str, file: str, changes: Mapping[str, str] | None = None) -> Sce
 
 
 class _Where:
-    """Where in the text a key is. What is not there itself is where the table is that it belongs to."""
+    """The line of a key in the text. A key that is not there has the line of its table."""
 
     def __init__(self, file: str, text: str, changed: dict[Path, str]) -> None:
         self._file = file
@@ -95,7 +95,7 @@ class _Where:
 
 
 def _refusal(where: _Where, document: Mapping[str, Any], message: str) -> InvalidValue:
-    """What msgspec has found, in our words."""
+    """msgspec's error, in our words."""
     match = _AT.match(message)
     what, path = (match[1], _path(document, match[2], match[1])) if match else (message, ())
     if unknown := _UNKNOWN.match(what):
@@ -110,7 +110,7 @@ def _refusal(where: _Where, document: Mapping[str, Any], message: str) -> Invali
 
 
 def _path(document: Any, text: str, what: str) -> Path:
-    """msgspec does not number the elements of lists; the one at fault is found by asking about each by itself."""
+    """msgspec does not number the elements of lists; to find the wrong one, each is checked by itself."""
     path: list[str | int] = []
     for key, number in _STEP.findall(text):
         if key:
@@ -136,7 +136,7 @@ def _first_at_fault(path: Sequence[str | int], elements: list[Any], what: str) -
 
 
 def _kind_at(path: Sequence[str | int]) -> Any:
-    """The type of what is at `path`."""
+    """The type of the value at `path`."""
     kind: Any = Scenario
     for step in path:
         if isinstance(step, int):
@@ -206,7 +206,7 @@ def _spoken(path: Path) -> str:
 
 
 def _change(document: dict[str, Any], key: str, value: str) -> Path:
-    """Put one value into what was read; a number stands for an element of a list."""
+    """Put one value into the document; a number stands for an element of a list."""
     try:
         new = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

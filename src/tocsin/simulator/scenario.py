@@ -1,6 +1,6 @@
-"""A scenario: who is there, what they want, what goes wrong, and how the load is kept even (pure values).
+"""A scenario: brokers, subscribers, their interests, failures, and the balancing of load (pure values).
 
-Nothing follows from the order in which brokers, channels, clusters or failures are listed.
+The order in which brokers, channels, crowds or failures are listed has no effect.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _Positive = Annotated[float, Meta(gt=0)]
 _NotNegative = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=0)]
 _Some = Annotated[int, Meta(ge=1)]
-#: As brokers and channels are called on the wire.
+#: Names of brokers and channels, as on the wire.
 _Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@~-]{1,64}$")]
-#: The fewest and the most; both may be.
+#: The fewest and the most, both included.
 _CountRange = tuple[_Count, _Count]
 _SecondsRange = tuple[_Seconds, _Seconds]
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file. A key that is not meant to be there is an error, not a comment."""
+    """A table of the file. An unknown key is an error."""
 
 
 class City(_Section, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class NetworkTiming(_Section, frozen=True, kw_only=True):
     heartbeat_every_s: _SomeSeconds = 1.0
     dead_after_s: _SomeSeconds = 5.0
     retry_after_s: _SomeSeconds = 1.0
-    """Who has lost its broker, or found none, tries again within this time."""
+    """A subscriber that has lost its broker, or found none, tries again within this time."""
 
 
 class Broker(_Section, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Broker(_Section, frozen=True, kw_only=True):
 
 
 class BrokerLayout(_Section, frozen=True, kw_only=True):
-    """So many brokers, named by number, with these capacities in turn."""
+    """`count` brokers, named by number, with these capacities in turn."""
 
     count: _Some
     layout: Literal["grid", "random"] = "grid"
@@ -65,7 +65,7 @@ class BrokerLayout(_Section, frozen=True, kw_only=True):
 
 
 class Rate(_Section, frozen=True, kw_only=True):
-    """How much a backend subscription brings. Each has its own rate, drawn once; `noise` varies it from run to run."""
+    """The rates of backend subscriptions. Each has its own, drawn once; `noise` varies it from run to run."""
 
     shape: Literal["normal", "lognormal"] = "normal"
     mean_bytes_per_s: _Positive
@@ -83,7 +83,7 @@ class Channel(_Section, frozen=True, kw_only=True):
 
 
 class ChannelLayout(_Section, frozen=True, kw_only=True):
-    """So many channels, named by number, with these periods in turn."""
+    """`count` channels, named by number, with these periods in turn."""
 
     count: _Some
     periods_s: Annotated[tuple[_SomeSeconds, ...], Meta(min_length=1)]
@@ -100,10 +100,10 @@ class Crowd(_Section, frozen=True, kw_only=True):
 
 
 class Subscribers(_Section, frozen=True, kw_only=True):
-    """Each logs in at a moment between the times, and makes all its subscriptions at a moment between the others.
+    """Each logs in at a moment within `login_s`, and makes all its subscriptions at a moment within `subscribe_s`.
 
-    With `channels`, each picks so many channels and makes `subscriptions` in every one of them; without, in all of them
-    together. Who is in no crowd lives anywhere. Moments and numbers are drawn evenly.
+    With `channels`, each picks that many channels and makes `subscriptions` in every one of them; without, in all
+    channels together. Subscribers outside crowds live anywhere. Moments and numbers are drawn uniformly.
     """
 
     count: _Some
@@ -115,16 +115,16 @@ class Subscribers(_Section, frozen=True, kw_only=True):
     channels: _CountRange | None = None
     popularity: Literal["uniform", "zipf", "communities"] = "uniform"
     exponent: _NotNegative = 1.0
-    """Of zipf: 0 is uniform."""
+    """For `zipf`: 0 is uniform."""
     groups: _Some = 1
-    """Of communities: each has its own part of the subscriptions."""
+    """For `communities`: each has its own part of the subscriptions."""
     inside: _Share = 1.0
-    """Of communities: how much of what a subscriber wants is its community's."""
+    """For `communities`: the share of a subscriber's subscriptions that is from its community's part."""
     mean_online_s: _Seconds = 0.0
-    """How long one stays before going offline, on average; 0 is for good."""
+    """How long a subscriber stays online, on average; 0 is for good."""
     mean_offline_s: _Seconds = 0.0
     changes_per_hour: _NotNegative = 0.0
-    """How often each exchanges one subscription for another."""
+    """How often each subscriber exchanges one subscription for another."""
 
 
 class Fluctuation(_Section, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ class Failure(_Section, frozen=True, kw_only=True):
 
 
 class Balancing(_Section, frozen=True, kw_only=True):
-    """The stages: see `coordinator.load.controller`. No name for a stage's policy: that stage is off."""
+    """The stages: see `coordinator.load.controller`. A stage whose policy has no name is off."""
 
     placement: str = "nearest"
     migration: str = "group"
@@ -166,7 +166,7 @@ class Balancing(_Section, frozen=True, kw_only=True):
     rates_window_s: _SomeSeconds = 60.0
     moves_in_flight: _Some = 100
     moves_per_s: _Positive = 50.0
-    """So many moves are under way, and begin each second, for each source and each destination."""
+    """At most this many moves are under way, and begin each second, for each source and each destination."""
 
 
 class Scenario(_Section, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""What subscribers' programs want, how far they got, and over which connection they are being sent it.
+"""The subscriptions of subscribers' programs, their positions, and the connections that bring their results.
 
-A slot is one subscriber's place for a subscription: see `Workload`. What a million programs remember is in arrays.
+A slot is one subscriber's room for a subscription: see `Workload`. The memory of a million programs is in arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tocsin.simulator.workload import Workload
 
 
 class Slots:
-    """`broker_at` says which broker's each open connection is."""
+    """`broker_at` maps open connections to their brokers."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class Slots:
         self._holds = array("i", workload.holds.tobytes())
         #: The id that the subscription in each slot had last; 0 until it is subscribed to.
         self._ids = array("q", bytes(8 * len(self._holds)))
-        #: The connection over which each slot is being sent what comes, and another one while its subscriber moves.
+        #: The connection over which each slot is live, and a second one while its subscriber moves.
         self._live_at = array("q", bytes(8 * len(self._holds)))
         self._live_too: dict[int, int] = {}
-        #: By connection: where the slots were when they were asked for that were live over another one.
+        #: By connection: marks of slots that were live over another one when this one was asked for them.
         self._marks: dict[int, dict[int, Mark]] = {}
         self._given_up: dict[int, set[int]] = {}
 
     def held_by(self, subscriber: int) -> list[int]:
-        """The backend subscriptions that it is being sent."""
+        """The backend subscriptions whose results it gets."""
         return sorted(self._holds[slot] for slot in self._of(subscriber) if self._live_at[slot])
 
     # What programs want
@@ -55,8 +55,8 @@ class Slots:
         return [self._ask(slot) for slot in self._of(subscriber)]
 
     def exchange(self, subscriber: int, part: float, wanted: int) -> tuple[UnsubscribeAsked, SubscribeAsked] | None:
-        """Give up one subscription for another, if it is there. Nobody takes up again what it has given up: a request
-        is never used again."""
+        """Give up one subscription for another, if it is there. A subscription that was given up is not taken again: a
+        request is never used again."""
         slots = self._of(subscriber)
         if not slots or not self._live_at[slot := slots[int(part * len(slots))]]:
             return None
@@ -75,13 +75,13 @@ class Slots:
     # What brokers send
 
     def greet(self, subscriber: int, connection: int) -> None:
-        """A broker is asked for everything, each after how far its program got. Who moves goes on being sent what comes
-        where it is, and may be ahead of that soon."""
+        """Ask a broker for everything, each after its program's position. A moving subscriber still gets results from
+        its current broker, and may be ahead of that position soon."""
         if live := [slot for slot in self._of(subscriber) if self._live_at[slot]]:
             self._marks[connection] = {slot: self._deliveries.mark(slot, self._holds[slot]) for slot in live}
 
     def join(self, subscriber: int, connection: int, message: Subscribed) -> None:
-        """A broker has taken what was asked for, and sends it from now on."""
+        """A broker has taken a subscription, and sends its results from now on."""
         backend = message.request - 1
         slot = self._slot(subscriber, backend)
         if slot is None or connection in (self._live_at[slot], self._live_too.get(slot)):
@@ -103,7 +103,7 @@ class Slots:
             self._deliveries.delivered(self._broker_at[connection], connection, slot, at.sequence, size_bytes)
 
     def end(self, subscriber: int, connection: int) -> None:
-        """The connection is about to end: what comes from now on does not come over it."""
+        """The connection is about to end: no later result comes over it."""
         self._marks.pop(connection, None)
         slots = self._of(subscriber)
         if live := [slot for slot in slots if connection in (self._live_at[slot], self._live_too.get(slot))]:

@@ -1,4 +1,4 @@
-"""What happens in a run, counted as it happens."""
+"""Counts of a run's events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulated run leaves behind: samples of the network, the plans made, and the totals."""
+"""The record of a simulated run: samples of the network, the plans made, and the totals."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from tocsin.balancing.evenness import cov_of
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How the network stood at one moment. Per-broker figures are in the order of the run's brokers."""
+    """The network at one moment. Per-broker figures are in the order of the run's brokers."""
 
     time_s: float
     subscribers: tuple[int, ...]
     """Who is connected."""
     loads_bytes_per_s: tuple[float, ...]
-    """By the model: what a broker fetches and what it delivers, at the averaged rates."""
+    """By the model: the bytes per second that a broker fetches and delivers, at the averaged rates."""
     scores: tuple[float, ...]
-    """The loads for the brokers' capacities."""
+    """The loads divided by the brokers' capacities."""
     in_bytes: tuple[float, ...]
     """Counted: fetched since the last sample."""
     out_bytes: tuple[float, ...]
@@ -25,7 +25,7 @@ class Sample:
     migrations: int
     """Subscribers moved by plans, so far."""
     alive: tuple[bool, ...] = ()
-    """Which brokers the coordinator takes for alive; the others carry nothing and count for nothing. Empty: all."""
+    """The brokers that the coordinator takes for alive; the others carry no load and are not counted. Empty: all."""
 
     @property
     def _compared(self) -> list[float]:
@@ -52,7 +52,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A plan that was begun, and what it promised."""
+    """A plan that was begun, and the scores that it leads to."""
 
     time_s: float
     stage: str
@@ -64,12 +64,12 @@ class PlanRecord:
     max_before: float
     max_after: float
     gap: float
-    """The highest score after, for the least that any placement could reach."""
+    """The highest score after the plan over the lower bound of all assignments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What happened in the whole run, and what was held at its end."""
+    """Counts of the whole run, and of the holds at its end."""
 
     control_messages: int
     placements: int

@@ -1,4 +1,4 @@
-"""Pictures of runs: each broker's part over time, and runs beside each other."""
+"""Pictures of runs: each broker's load over time, and runs beside each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tocsin.simulator.timeline import Run, Sample
 
 
 def loads_picture(title: str, run: Run) -> str:
-    """What each broker carries, over time; dotted where a plan was begun."""
+    """Each broker's load over time; dotted lines where a plan was begun."""
     factor, unit = byte_unit(max((max(one.loads_bytes_per_s, default=0.0) for one in run.samples), default=0.0))
     return _by_broker(title, run, f"load, {unit}/s", lambda one, number: one.loads_bytes_per_s[number] / factor)
 
@@ -23,7 +23,7 @@ def cov_picture(title: str, runs: Mapping[str, Run]) -> str:
 
 
 def max_picture(title: str, runs: Mapping[str, Run]) -> str:
-    """The score of the most loaded broker: its load for its capacity."""
+    """The score of the most loaded broker: its load divided by its capacity."""
     factor, unit = byte_unit(max((one.max for run in runs.values() for one in run.samples), default=0.0))
     return _beside(title, runs, f"maximal load, {unit}/s", lambda one: one.max / factor)
 

@@ -1,7 +1,7 @@
-"""What a scenario and a seed come to: brokers, backend subscriptions, and what every subscriber does when (pure).
+"""The workload of a scenario and a seed: brokers, backend subscriptions, and every subscriber's actions (pure).
 
-All of it is drawn before the run begins, so that it is the same whatever the brokers do. A million subscribers fit:
-everything is in arrays.
+All of it is drawn before the run begins, so that it is the same whatever the brokers do. Everything is in arrays, so
+that a million subscribers fit.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tocsin.simulator.scenario import Broker, BrokerLayout, Channel, Crowd, Fluc
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 
-#: No rate is below this part of its mean: normal ones would be negative now and then.
+#: No rate is below this part of its mean: normally distributed rates would sometimes be negative.
 _LEAST_RATE = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Something that subscribers do, in the order of time."""
+    """One kind of subscribers' actions, in the order of time."""
 
     times_s: Floats
     subscribers: Numbers
@@ -53,7 +53,7 @@ class RateSteps:
 class Workload:
     """Backend subscriptions are numbered by channel, `bounds[c]` to `bounds[c + 1]`, then by parameter value.
 
-    `holds[offsets[i]:offsets[i + 1]]` are those that subscriber `i` wants.
+    `holds[offsets[i]:offsets[i + 1]]` are the subscriptions of subscriber `i`.
     """
 
     brokers: tuple[Broker, ...]
@@ -80,7 +80,7 @@ class Workload:
         return len(self.rates_bytes_per_s)
 
     def location(self, subscriber: int, now_s: float) -> tuple[float, float]:
-        """Where a subscriber is: it walks straight on, and turns at the edges of the city."""
+        """A subscriber's location: it walks straight on, and turns at the edges of the city."""
         x, y = self.locations[subscriber] + self.velocities[subscriber] * now_s
         return _folded(float(x), float(self.size_m[0])), _folded(float(y), float(self.size_m[1]))
 
@@ -171,7 +171,7 @@ def _rate_steps(fluctuation: Fluctuation, duration_s: float, backends: int, seed
 
 
 def _locations(count: int, crowds: tuple[Crowd, ...], size_m: Floats, seed: int) -> Floats:
-    # Another name would draw other locations: what was published rests on these.
+    # Another name would draw other locations: published figures depend on these.
     chance = stream(seed, "places")
     anywhere = chance.random((count, 2)) * size_m
     offsets = chance.normal(size=(count, 2))

@@ -42,8 +42,8 @@ def simulate(
 ) -> Run:
     """Run a scenario. The same scenario and seed give an equal run, in either mode: see `deliveries`.
 
-    `progress` is told now and then what part of the time has passed, `on_plan` each plan that is carried out.
-    Experiments bring placements of their own: `more_placements`.
+    `progress` gets the part of the time that has passed, now and then; `on_plan` gets each plan that is carried out.
+    `more_placements` are placements of experiments.
     """
     for path, fault in faults(scenario, more_placements):
         raise InvalidValue(f"{'.'.join(map(str, path))} {fault}")
@@ -56,7 +56,7 @@ def simulate(
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Millions of small objects live as long as the run: to look through them for garbage all the time is in vain."""
+    """Millions of small objects live as long as the run: looking through them for garbage is in vain."""
     usual = gc.get_threshold()
     gc.set_threshold(500_000, 20, 100)
     try:
@@ -149,7 +149,7 @@ class World:
     # What happens
 
     def _schedule(self) -> None:
-        """Everything that is known before the run begins."""
+        """Schedule everything that is known before the run begins."""
         kernel, scenario, workload = self.kernel, self.scenario, self.workload
         for node in self.nodes:
             node.start()
@@ -176,7 +176,7 @@ class World:
         self._follow(moments.times_s, lambda at: action(int(moments.subscribers[at])))
 
     def _follow(self, times_s: Floats, action: Callable[[int], None], at: int = 0) -> None:
-        """Let the moments of an array happen, one at a time: a million would crowd the queue."""
+        """Schedule the moments of an array one at a time: a million would make the queue large."""
         if at < len(times_s):
             self.kernel.at(float(times_s[at]), self._followed, times_s, action, at)
 
