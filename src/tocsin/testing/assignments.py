@@ -19,7 +19,8 @@ def assignment(
     away: Collection[str] = (),
     resting: Collection[str] = (),
 ) -> AssignmentView:
-    """`who` tells for each subscriber its broker and what it holds, words apart; brokers are those named, and more.
+    """`who` has each subscriber's broker and its subscriptions, separated by spaces. The view's brokers are those
+    in `who` and `brokers`.
 
     >>> assignment({"ann": ("a", "fire flood")}, {"fire": 2, "flood": 3}, ["b"]).brokers
     ('a', 'b')
@@ -39,7 +40,7 @@ def assignment(
 def random_assignment(
     seed: int, *, subscribers: int, subscriptions: int, brokers: int, each: int, capacities: Collection[float] = ()
 ) -> AssignmentView:
-    """Anybody anywhere, holding anything."""
+    """A random assignment: any subscribers at any brokers, with any subscriptions."""
     draw = np.random.default_rng(seed)
     lists = [np.unique(draw.integers(subscriptions, size=draw.integers(1, each + 1))) for _ in range(subscribers)]
     offsets = np.zeros(subscribers + 1, np.int64)

@@ -1,4 +1,4 @@
-"""What every cluster promises its brokers (`ClusterPort`), as checks of whatever takes a cluster's place.
+"""The promises of every cluster to its brokers (`ClusterPort`), as checks of any implementation.
 
 A check takes a bench, raises AssertionError if a promise is broken, and leaves nothing held. With pytest::
 
@@ -18,24 +18,24 @@ from tocsin.errors import NotFound, TocsinError, WrongEntries
 from tocsin.protocol.ports import ClusterPort, Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-#: For results to be found. A real cluster takes some seconds when it is busy.
+#: The time for results to be found. A real cluster takes some seconds when it is busy.
 _PATIENCE_S = 60.0
-#: For results that must not come.
+#: The wait for results that must not come.
 _QUIET_S = 0.2
 
 
 class ClusterBench(Protocol):
-    """A cluster, and what makes it find something."""
+    """A cluster, and a way to make it find results."""
 
     @property
     def keys(self) -> Sequence[SubscriptionKey]:
-        """Three that can be held, each with results of its own."""
+        """Three keys that can be held, each with its own results."""
         ...
 
     def link(self, broker: str) -> ClusterPort: ...
 
     async def run(self) -> None:
-        """Each of `keys` that somebody holds gets one result, by and by."""
+        """Each held one of `keys` gets one result, after a while."""
         ...
 
 
@@ -83,7 +83,7 @@ def _positions(found: Sequence[Delivery], subscription: int) -> list[int]:
 
 
 async def equal_keys_are_one_subscription(bench: ClusterBench) -> None:
-    """Within a call, later, and at another broker; answers come in the order asked."""
+    """Within a call, later, and at another broker; answers come in the order of the keys."""
     first, second, _ = bench.keys
     async with _brokers(bench, "equal-a", "equal-b") as (a, b):
         one, two, again = await a.acquire([first, second, first])
@@ -106,7 +106,7 @@ async def brokers_hold_their_own(bench: ClusterBench) -> None:
 
 
 async def results_come_once_and_in_order(bench: ClusterBench) -> None:
-    """To each broker that holds them, and to no other; those who share a subscription get the same."""
+    """To each broker that holds them, and to no other; brokers that share a subscription get the same."""
     first, second, third = bench.keys
     async with _brokers(bench, "order-a", "order-b") as (a, b):
         cursor = max(await a.register(), await b.register())
@@ -123,7 +123,7 @@ async def results_come_once_and_in_order(bench: ClusterBench) -> None:
 
 
 async def results_come_after_the_hold(bench: ClusterBench) -> None:
-    """Whatever comes after the answer has a higher sequence than the answer says."""
+    """Every result after the answer has a higher sequence than the answer says."""
     async with _brokers(bench, "after-a") as (a,):
         cursor = await a.register()
         for key in bench.keys:
@@ -134,7 +134,7 @@ async def results_come_after_the_hold(bench: ClusterBench) -> None:
 
 
 async def a_cursor_loses_nothing(bench: ClusterBench) -> None:
-    """A pull from an older cursor brings what came since, the same again; one from the newest brings nothing."""
+    """A pull from an older cursor brings the same results since then again; one from the newest brings nothing."""
     async with _brokers(bench, "cursor-a") as (a,):
         start = await a.register()
         await a.acquire(bench.keys[:1])
@@ -166,7 +166,7 @@ async def history_goes_on_after_each_position(bench: ClusterBench) -> None:
 
 
 async def the_last_to_release_ends_it(bench: ClusterBench) -> None:
-    """As long as somebody holds a subscription, it goes on; whoever asks for it after its end gets another."""
+    """A subscription goes on as long as a broker holds it; a broker that asks for it after its end gets another."""
     key = bench.keys[0]
     async with _brokers(bench, "release-a", "release-b") as (a, b):
         cursor = await b.register()
@@ -184,7 +184,7 @@ async def the_last_to_release_ends_it(bench: ClusterBench) -> None:
 
 
 async def one_wrong_key_holds_nothing(bench: ClusterBench) -> None:
-    """WrongEntries names those that are wrong, and why."""
+    """WrongEntries names the wrong keys, with reasons."""
     unknown = SubscriptionKey.of("NoSuchChannel", {}, "")
     async with _brokers(bench, "wrong-a") as (a,):
         wrong: Mapping[int, TocsinError] = {}
@@ -197,7 +197,7 @@ async def one_wrong_key_holds_nothing(bench: ClusterBench) -> None:
 
 
 async def one_wrong_id_releases_nothing(bench: ClusterBench) -> None:
-    """What another broker holds can't be released, nor what was asked for along with it."""
+    """Another broker's hold can't be released, and neither are the other ids of the same call."""
     first, second, _ = bench.keys
     async with _brokers(bench, "theirs-a", "theirs-b") as (a, b):
         (ours,) = await a.acquire([first])
@@ -221,5 +221,5 @@ CHECKS: tuple[Check, ...] = (
     history_goes_on_after_each_position,
     the_last_to_release_ends_it,
 )
-#: For clusters that refuse anything. A simulated one is asked for nothing wrong.
+#: For clusters that can refuse. A simulated cluster gets no wrong requests.
 REFUSALS: tuple[Check, ...] = (one_wrong_key_holds_nothing, one_wrong_id_releases_nothing)

@@ -1,4 +1,4 @@
-"""A data cluster in memory: exact, and small enough to be read. It finds a result whenever it is told to."""
+"""A data cluster in memory: exact, and small enough to be read. It finds results when a test calls `run`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
 class MemoryCluster:
-    """Backend subscriptions, who holds them, and all results. `filled` has channels with the parameters that are filled
-    in for subscribers; if `channels` is given, there are no others."""
+    """Backend subscriptions, the brokers that hold them, and all results. `filled` has channels with the parameters
+    that are filled in for subscribers; if `channels` is given, there are no others."""
 
     def __init__(
         self, filled: Mapping[str, Mapping[str, str]] | None = None, channels: Collection[str] | None = None
@@ -30,11 +30,11 @@ class MemoryCluster:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def link(self, broker: str) -> ClusterPort:
-        """A broker's way to this cluster."""
+        """A broker's link to this cluster."""
         return MemoryClusterLink(self, broker)
 
     def run(self) -> None:
-        """A run of all channels: one result for every subscription there is."""
+        """A run of all channels: one result for every subscription."""
         self.sequence += 1
         for one in self._ids.values():
             self.sequence += 1
@@ -46,7 +46,7 @@ class MemoryCluster:
     # What brokers ask for
 
     def refusals(self, keys: Sequence[SubscriptionKey]) -> dict[int, TocsinError]:
-        """Which of these can't be held, and why."""
+        """The indexes of keys that can't be held, with reasons."""
         wrong: dict[int, TocsinError] = {}
         for at, key in enumerate(keys):
             filled = self._filled.get(key.channel, {})
@@ -90,7 +90,7 @@ class MemoryCluster:
         return found, max(self.sequence, *after.values())
 
     async def wait(self, after: int, wait_s: float) -> None:
-        """Until there is something after a cursor, or the time is up."""
+        """Wait until there is a result after a cursor, or the time is up."""
         if self.sequence <= after:
             future = asyncio.get_running_loop().create_future()
             self._waiting.add(future)

@@ -28,7 +28,7 @@ class ClusterProcess(ServerProcess):
 
 
 class RunningNetwork:
-    """Processes that have been started. Those of the cluster are not there if somebody else's is used."""
+    """Processes that have been started. The cluster's are not among them if an existing cluster is used."""
 
     def __init__(
         self, folder: Path, cluster_url: str, cluster: ClusterProcess | None, coordinator: ServerProcess
@@ -51,12 +51,12 @@ class RunningNetwork:
         return {**own, "coordinator": self.coordinator, **self.brokers}
 
     def wait_ready(self, timeout_s: float = _READY_TIMEOUT_S) -> None:
-        """Returns once everybody can be served; raises TimeoutError with the end of a log."""
+        """Returns once all servers are ready; raises TimeoutError with the end of a log."""
         for server in self.servers.values():
             server.wait_ready(timeout_s)
 
     def register(self, users: Iterable[str]) -> dict[str, str]:
-        """Tokens of new users. They have no passwords, which would take long to hash: an operator vouches for them."""
+        """Tokens of new users. An operator registers them without passwords, which would take long to hash."""
         tokens = {}
         with httpx.Client(base_url=self.coordinator.url, timeout=30, trust_env=False) as http:
             for user in users:
@@ -81,8 +81,8 @@ def starting_network(
     brokers: Mapping[str, Settings] | None = None,
     with_dashboard: bool = False,
 ) -> Iterator[RunningNetwork]:
-    """Everything begins to start, side by side, with these settings; with `cluster_url`, beside a cluster that runs.
-    When the block ends all are stopped; their logs stay."""
+    """Starts all processes side by side, with these settings; with `cluster_url`, beside a running cluster. When the
+    block ends all are stopped; their logs stay."""
     with ExitStack() as stack:
         own = None if cluster_url else stack.enter_context(running_cluster(folder / "cluster", cluster))
         url = own.url if own else cluster_url
