@@ -130,7 +130,7 @@ class CoordinatorClient(HttpClient):
         return self._json("PUT", "/v1/balancing", json=changes)
 
     def audit(self, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        """Who did what and why, newest first."""
+        """Actions with their actors and reasons, newest first."""
         params = {"limit": limit} | ({} if before is None else {"before": before})
         entries: list[dict[str, Any]] = self._json("GET", "/v1/audit", params=params)["entries"]
         return entries

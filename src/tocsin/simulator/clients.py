@@ -102,7 +102,7 @@ class Clients:
         self._nodes = nodes
         self._node_at = {node.url: number for number, node in enumerate(nodes)}
 
-    # What can be seen
+    # State
 
     def broker_of(self, subscriber: int) -> int:
         """The number of the broker that it is connected to; -1 if there is none."""
@@ -113,7 +113,7 @@ class Clients:
         """The backend subscriptions whose results it gets."""
         return self._slots.held_by(subscriber)
 
-    # What programs do
+    # Actions of programs
 
     def log_in(self, subscriber: int) -> None:
         if self._sessions[subscriber] is None:
@@ -139,7 +139,7 @@ class Clients:
         if (asked := self._slots.exchange(subscriber, part, wanted)) is not None:
             self._tell(subscriber, *asked)
 
-    # What brokers do
+    # Actions of brokers
 
     def heard(self, connection: int, message: messages.FromBroker) -> None:
         if connection not in self._broker_at:

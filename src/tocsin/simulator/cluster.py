@@ -66,7 +66,7 @@ class Cluster:
         self._backend_of_key = {key: number for number, key in enumerate(self.keys)}
         self._key_of_text = dict(zip(self.key_texts, self.keys, strict=True))
 
-    # What brokers ask for
+    # Requests of brokers
 
     def acquire(self, broker: int, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         held = []

@@ -46,7 +46,7 @@ from tocsin.simulator.scenario import Balancing, Broker, Scenario
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.timeline import PlanRecord
 
-#: Rates are averaged over so many buckets.
+#: Rates are averaged over this many buckets.
 _BUCKETS = 12
 _Answer = TypeVar("_Answer", AnswerClaim, AnswerHeartbeat, AnswerPlacement)
 
@@ -94,7 +94,7 @@ class Coordination:
     def broker_reports(self) -> list[BrokerReport]:
         return self._state.brokers(self._kernel.now_s)
 
-    # What subscribers and brokers ask
+    # Requests of subscribers and brokers
 
     def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> tuple[str, str]:
         placed = self._ask(PlacementAsked(self._kernel.now_s, user, device, at, avoid), AnswerPlacement).placed
@@ -128,7 +128,7 @@ class Coordination:
         event = HeartbeatReceived(self._kernel.now_s, broker, traffic, changed, ended, prepared=prepared)
         return self._ask(event, AnswerHeartbeat)
 
-    # What it learns of rates
+    # Rates
 
     def observe(self, run: ChannelRun) -> None:
         observe, keys = self._state.rates.observe, self._cluster.key_texts

@@ -49,7 +49,7 @@ class Slots:
         """The backend subscriptions whose results it gets."""
         return sorted(self._holds[slot] for slot in self._of(subscriber) if self._live_at[slot])
 
-    # What programs want
+    # Wishes of programs
 
     def wanted(self, subscriber: int) -> list[SubscribeAsked]:
         return [self._ask(slot) for slot in self._of(subscriber)]
@@ -72,7 +72,7 @@ class Slots:
         self._tally.unsubscribes += 1
         return UnsubscribeAsked(backend + 1), self._ask(slot)
 
-    # What brokers send
+    # Messages of brokers
 
     def greet(self, subscriber: int, connection: int) -> None:
         """Ask a broker for everything, each after its program's position. A moving subscriber still gets results from

@@ -11,7 +11,7 @@ class Sample:
 
     time_s: float
     subscribers: tuple[int, ...]
-    """Who is connected."""
+    """Connected subscribers, by broker."""
     loads_bytes_per_s: tuple[float, ...]
     """By the model: the bytes per second that a broker fetches and delivers, at the averaged rates."""
     scores: tuple[float, ...]

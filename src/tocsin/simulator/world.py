@@ -146,7 +146,7 @@ class World:
             totals=self._totals(),
         )
 
-    # What happens
+    # Events
 
     def _schedule(self) -> None:
         """Schedule everything that is known before the run begins."""
@@ -195,7 +195,7 @@ class World:
         self.coordination.observe(run)
         self.kernel.after(self.workload.channels[number].period_s, self._run_channel, number)
 
-    # What is recorded
+    # Records
 
     def _sample(self) -> Sample:
         reports = {one.record.name: one for one in self.coordination.broker_reports()}

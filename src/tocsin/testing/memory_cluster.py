@@ -43,7 +43,7 @@ class MemoryCluster:
             if not future.done():
                 future.set_result(None)
 
-    # What brokers ask for
+    # Requests of brokers
 
     def refusals(self, keys: Sequence[SubscriptionKey]) -> dict[int, TocsinError]:
         """The indexes of keys that can't be held, with reasons."""

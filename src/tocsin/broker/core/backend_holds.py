@@ -18,7 +18,7 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Subscriptions in one call; the cluster takes 100,000.
 _MAX_PER_CALL = 5_000
-#: Out-of-date entries are removed when they outnumber the others and are more than this.
+#: Out-of-date entries are removed when they outnumber the others, in a heap of more than this many entries.
 _FEW_ENTRIES = 1_000
 
 
@@ -71,7 +71,7 @@ class Holdings:
         (self._asked if key in self._asked else self._wanted).setdefault(key, []).append(waiter)
 
     def want_for_later(self, key: SubscriptionKey) -> None:
-        """Nobody waits for it, but somebody will."""
+        """Acquire it although no session waits for it yet."""
         if key not in self._asked:
             self._wanted.setdefault(key, [])
 
@@ -106,7 +106,7 @@ class Holdings:
         self._busy = False
 
     def keep(self, backend: Backend) -> None:
-        """Somebody wants it (again)."""
+        """A session wants it (again)."""
         backend.release_at_s = None
         self._unwanted.pop(backend.id, None)
 

@@ -15,7 +15,7 @@ from operator import attrgetter
 from tocsin.errors import InvalidValue
 from tocsin.protocol.ports import Delivery
 
-#: What one result costs beside its bytes: the object, its numbers, its place in a list. Measured: 180 bytes.
+#: A result's memory beside its bytes: the object, its numbers, its entry in a list. Measured: 180 bytes.
 _OVERHEAD_BYTES = 180
 #: How much room is made at a time, as a part of the whole: to choose the results, the policy looks at all shelves.
 _SLACK = 0.1

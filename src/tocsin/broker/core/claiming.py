@@ -1,7 +1,7 @@
 """The sessions that are kept here, from beginning to end, and which of them are ours.
 
-A session is what is kept for a subscriber, connected or not. It is the broker's own from when the broker has taken over
-all of the session's subscriptions and claimed it, until it ends, or another broker claims it.
+A session is kept for a subscriber, connected or not. A broker owns it from when it has taken over all of the session's
+subscriptions and claimed it, until the session ends, or another broker claims it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Claims:
         self._presence[subscriber] = None
         return session
 
-    # What others know of it
+    # Knowledge of other brokers
 
     def confirm(self, session: Session, event: SessionFetched) -> None:
         """Take in another broker's report of a session that we had kept, or begun, without knowing the report."""
@@ -155,7 +155,7 @@ class Claims:
         generation = self._orphans.pop(event.subscriber, 0)
         return generation if event.session is not None and event.session.generation == generation else 0
 
-    # Whose it is
+    # Ownership
 
     def claim_when_whole(self, session: Session) -> None:
         """Claim a session once we hold all its subscriptions; until then its former broker holds them."""
@@ -179,7 +179,7 @@ class Claims:
             else:
                 self._orphans[subscriber] = generation
 
-    # Who is here
+    # Presence
 
     def came_or_went(self, session: Session) -> None:
         self._presence[session.subscriber] = None

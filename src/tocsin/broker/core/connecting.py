@@ -200,7 +200,7 @@ class Connections:
             after_ms = chance.randrange(within_ms + 1)
             self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=after_ms)))
 
-    # What they say
+    # Messages of subscribers
 
     def subscribe_asked(self, event: SubscribeAsked) -> None:
         if (session := self._welcomed(event.connection, event.message.request)) is not None:
@@ -239,7 +239,7 @@ class Connections:
         if (session := self._connections.get(event.connection)) is not None:
             self._locations.tell(session, event.location)
 
-    # What they can take
+    # Congestion
 
     def congested(self, event: ConnectionCongested) -> None:
         session = self._connections.get(event.connection)

@@ -44,7 +44,7 @@ class Delivering:
         self._cache = cache
         self._out = out
         self._chunk_bytes = chunk_bytes
-        #: Every result up to here has been pulled, and sent to those who are live.
+        #: Every result up to here has been pulled, and sent to all live subscriptions.
         self.through = 0
         #: Held for a short time only: the pull that is under way may not know of them.
         self._untrusted: dict[int, Backend] = {}
@@ -56,7 +56,7 @@ class Delivering:
         self.deliveries = 0
         #: How often a subscriber had to be told that results are missing.
         self.gaps_sent = 0
-        #: By subscription, since somebody last asked.
+        #: By subscription, since the last call of `pulled_bytes`.
         self._pulled_bytes: dict[int, int] = {}
 
     def start(self, through: int) -> None:
@@ -75,7 +75,7 @@ class Delivering:
     # Live results
 
     def take(self, event: ResultsPulled) -> None:
-        """Send a pull's results to everyone who is live."""
+        """Send a pull's results to all live subscriptions."""
         before = self.through
         for backend in [one for one in self._untrusted.values() if one.trusted_from_pull <= event.pull]:
             del self._untrusted[backend.id]
@@ -155,7 +155,7 @@ class Delivering:
                     missing.append(frontend)
                     self.tell_gone(frontend, through, is_rewound=event.is_rewound)
         if event.is_rewound:
-            # The cluster knows whether the positions of those who seem to be ahead exist.
+            # Some seem to be ahead; the cluster knows whether their positions exist.
             for frontend in self._ahead:
                 frontend.is_sent_known = False
                 self._need_history(frontend)

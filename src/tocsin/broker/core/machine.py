@@ -45,7 +45,7 @@ _FAILED = "something failed here; come back and carry on from your position"
 
 
 class BrokerState:
-    """`handle` is the only way in; what it returns is the only way out."""
+    """`handle` is the only way in; its result is the only way out."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class BrokerState:
         parts = (self._claims, self._connections, self._holdings)
         self._story.raise_if_any(one for part in parts for one in part.violations())
 
-    # What others may look at
+    # Figures for others
 
     @property
     def through(self) -> int:

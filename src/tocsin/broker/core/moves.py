@@ -39,7 +39,7 @@ class Moves:
         self._prepared: dict[SubscriberId, None] = {}
         self._leaving: dict[SubscriberId, _Leaving] = {}
 
-    # Those who are to come
+    # Arriving subscribers
 
     def prepare(self, subscriber: SubscriberId, keys: Sequence[SubscriptionKey], now_s: float) -> None:
         missing = {key for one in keys if (key := self._lacking(subscriber, one, now_s)) is not None}
@@ -96,7 +96,7 @@ class Moves:
             self._holdings.let_go(backend, now_s)
         return True
 
-    # Those who are to go
+    # Departing subscribers
 
     def send_away(self, session: Session, broker: str, url: str, now_s: float) -> None:
         if session.connection is None or not session.is_welcomed:

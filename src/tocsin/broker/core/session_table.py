@@ -63,7 +63,7 @@ class Ownership(StrEnum):
 
 
 class SessionFact(StrEnum):
-    """What a session can learn."""
+    """The facts that a session can learn."""
 
     CONNECTED = "connected"
     #: It came without positions while the coordinator could not be asked.
@@ -76,7 +76,7 @@ class SessionFact(StrEnum):
     DISCONNECTED = "disconnected"
     #: The coordinator's copy of it was taken in.
     CONFIRMED = "confirmed"
-    #: All that it is known to hold is held here.
+    #: All its known subscriptions are held here.
     COMPLETED = "completed"
     #: The coordinator has made us its owner.
     CLAIMED = "claimed"

@@ -109,7 +109,7 @@ class Session:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that it is known to hold is held here."""
+        """Whether we hold all its known subscriptions."""
         return not self.restoring and not self.brought
 
     def lacks(self, key: SubscriptionKey) -> bool:
@@ -139,7 +139,7 @@ class Session:
         return self.device.startswith(NAMELESS)
 
     def away_s(self, now_s: float) -> float | None:
-        """For how long nobody has been connected; None if somebody is."""
+        """For how long its subscriber has not been connected; None if it is."""
         return None if self.connection is not None else now_s - self.left_at_s
 
     def kept(self) -> KeptSession:

@@ -118,7 +118,7 @@ class Subscribing:
             self._subscribed(self._attach(session, backend, key, position), message.request)
 
     def carry_on_brought(self, session: Session, messages: Sequence[Subscribe], permission: str) -> None:
-        """Carry on the subscriptions that a subscriber brought who left before `welcome`, as if they had been kept."""
+        """Its subscriber left before `welcome`: carry on the subscriptions that it brought as if they were kept."""
         if self.unwritable:
             return
         brought = []
@@ -214,7 +214,7 @@ class Subscribing:
         return True
 
     def _store_as(self, session: Session, before: SubscriptionKey, key: SubscriptionKey, position: Position) -> None:
-        """Store under `key` what is stored under `before`, if they are written differently."""
+        """Rename a stored subscription from `before` to `key`, if they are written differently."""
         if before.stored() != key.stored():
             self._out.append(ForgetSubscription(session.subscriber, before))
             self._out.append(StoreSubscription(session.subscriber, key, position))

@@ -164,7 +164,7 @@ class Coordination:
                 self._happened(Claimed(generations))
                 for session in sessions:
                     self._happened(SessionFetched(session.subscriber, session, True, self._clock.monotonic_s()))
-                report = self._next_report() or report  # With what has just become ours.
+                report = self._next_report() or report  # With the sessions that have just become ours.
             counted = self._metrics.counted()
             heartbeat = Heartbeat(
                 connections=self.connections(),

@@ -24,7 +24,7 @@ _Counted = tuple[tuple[int, ...], int, int]
 
 
 class BrokerMetrics(Collector):
-    """Counts that change with every delivery are plain numbers, read when somebody looks."""
+    """Counts that change with every delivery are plain numbers, read when metrics are asked for."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -96,7 +96,7 @@ class BrokerMetrics(Collector):
         }
 
     def delivered(self, receivers: Mapping[int, int], now_us: int) -> None:
-        """Results committed at these times have been written to so many sockets."""
+        """Results have been written to sockets: commit times, and the number of sockets for each."""
         for committed_at_us, count in receivers.items():
             self._latencies.observe((now_us - committed_at_us) / 1e6, count)
 

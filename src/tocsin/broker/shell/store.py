@@ -216,7 +216,7 @@ class SessionStore:
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """A connection to a database whose rows are what was written."""
+    """Open a database, after a check that its rows are as they were written."""
     db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")

@@ -9,7 +9,7 @@ from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 
-# ── What happened ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ Event = (
     | CloseAsked
 )
 
-# ── What is to be done ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

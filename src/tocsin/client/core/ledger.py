@@ -37,7 +37,7 @@ class Ledger:
         self.ack_due_s: float | None = None
         self._out = out
 
-    # ── What the application wants ──────────────────────────────────────────────────────────────────────────────────
+    # ── The application's wishes ────────────────────────────────────────────────────────────────────────────────────
 
     def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
         """`link` is asked now; without one, the next link will be."""
@@ -157,7 +157,7 @@ class Ledger:
         kept = link.kept.values() if link is not None else ()
         return [one for one in kept if SubscriptionKey.folded(one.channel, one.parameters) not in ours]
 
-    # ── What brokers say ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Brokers' messages ───────────────────────────────────────────────────────────────────────────────────────────
 
     def delivered(self, link: Link, message: messages.Notification, now_s: float) -> None:
         # An unbound notification was kept for this device and not asked for, or came before its `subscribed`. It is not
