@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: A sequence packs the number of a results commit and a row, so positions need no counter per subscription. 14 bits
 #: of row and 39 of number keep it below 2**53, which JavaScript can hold. A commit with more rows than one number has
@@ -17,8 +17,7 @@ MAX_EPOCH = (1 << 53) - 1
 _WRITTEN = re.compile(r"([0-9]{1,16})-([0-9]{1,16})")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(NamedTuple):
     """`sequence` grows with every result of a backend subscription; `epoch` changes when its history starts anew.
 
     >>> Position.parse("7-4194305") == Position(epoch=7, sequence=4194305)

@@ -35,7 +35,7 @@ class SubscriptionKey:
     def of(
         channel: str, parameters: Mapping[str, ParameterValue], permission: str, filled: Iterable[str] = ()
     ) -> SubscriptionKey:
-        names = tuple(sorted(name.lower() for name in filled))
+        names = tuple(sorted(name.lower() for name in filled)) if filled else ()
         return SubscriptionKey(channel, _encode(parameters), permission, names)
 
     @staticmethod

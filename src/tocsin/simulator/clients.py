@@ -199,7 +199,9 @@ class Clients:
         sent: dict[int, list[messages.FromSubscriber]] = {}
         for event in events:
             for instruction in session.handle(event, now_s):
-                if isinstance(instruction, ev.Send) and not isinstance(instruction.message, messages.Hello):
+                if isinstance(instruction, ev.TellSubscribed):
+                    pass  # Its slot knows.
+                elif isinstance(instruction, ev.Send) and not isinstance(instruction.message, messages.Hello):
                     sent.setdefault(instruction.link, []).append(instruction.message)
                 else:
                     self._perform(subscriber, session, instruction)

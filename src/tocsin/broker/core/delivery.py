@@ -185,9 +185,9 @@ class Delivering:
             return
         wires: list[bytes] = []
         room_bytes = self._chunk_bytes
-        for frontend in session.frontends.values():
-            if frontend.live or room_bytes <= 0:
-                continue
+        for frontend in [one for one in session.frontends.values() if not one.live]:
+            if room_bytes <= 0:
+                break
             if frontend.sent > self.through:
                 if frontend.is_sent_known:
                     self._ahead[frontend] = None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tocsin.broker.core.sessions import Session
 from tocsin.errors import Overloaded, TocsinError
-from tocsin.protocol.ports import SubscriberId
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Quotas:
         self._limits = limits
         self._connections: Counter[str] = Counter()
         self._subscriptions: Counter[str] = Counter()
-        self._sessions: dict[str, dict[SubscriberId, Session]] = {}
+        self._sessions: dict[str, tuple[Session, ...]] = {}
 
     def refuse_connection(self, user: str, connections: int) -> TocsinError | None:
         """Why another connection can't be taken; None if it can."""
@@ -55,13 +54,14 @@ class Quotas:
         return max(0, self._limits.max_subscriptions_per_user - self._subscriptions[user])
 
     def hold_session(self, session: Session) -> None:
-        self._sessions.setdefault(session.user, {})[session.subscriber] = session
+        user = session.user
+        self._sessions[user] = (*self._sessions.get(user, ()), session)
 
     def drop_session(self, session: Session) -> None:
-        held = self._sessions[session.user]
-        del held[session.subscriber]
-        if not held:
-            del self._sessions[session.user]
+        user = session.user
+        self._sessions[user] = tuple(one for one in self._sessions[user] if one is not session)
+        if not self._sessions[user]:
+            del self._sessions[user]
 
     def refuse_session(self, user: str) -> TocsinError | None:
         """Why nothing can be kept for another device; None if it can."""
@@ -76,7 +76,7 @@ class Quotas:
 
     def oldest_nameless(self, user: str) -> Session | None:
         """The user's nameless session that has been without a connection for longest."""
-        left = [one for one in self._sessions.get(user, {}).values() if one.is_nameless and one.connection is None]
+        left = [one for one in self._sessions.get(user, ()) if one.is_nameless and one.connection is None]
         return min(left, key=lambda one: one.left_at_s, default=None)
 
     def count_connection(self, user: str, change: int) -> None:

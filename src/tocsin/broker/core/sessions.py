@@ -118,6 +118,8 @@ class Session:
 
     def found(self, key: SubscriptionKey) -> Position | None:
         """It lacks this no longer; returns its position, if it has one."""
+        if self.is_whole:
+            return None
         positions = (self.brought.pop(key, None), self.restoring.pop(key, None))
         return next((one for one in positions if one is not None), None)
 

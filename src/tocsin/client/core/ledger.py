@@ -41,7 +41,9 @@ class Ledger:
 
     def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
         """`link` is asked now; without one, the next link will be."""
-        if any(held.is_called(asked.channel, asked.parameters) for held in self._held.values()):
+        channel = asked.channel.lower()
+        same_channel = [held for held in self._held.values() if held.channel.lower() == channel]
+        if any(held.is_called(asked.channel, asked.parameters) for held in same_channel):
             self._out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
             return
         held = ClientSubscription(asked.request, asked.channel, asked.parameters)
@@ -112,9 +114,8 @@ class Ledger:
         """`kept` are the subscriptions that the broker has for this device."""
         leaving = {key: request for request, keys in self._leaving.items() for key in keys}
         for one in kept:
-            link.mentioned[one.subscription] = None
-            key = SubscriptionKey.folded(one.channel, one.parameters)
-            if key in leaving:
+            link.requests.setdefault(one.subscription, 0)
+            if leaving and (key := SubscriptionKey.folded(one.channel, one.parameters)) in leaving:
                 self._unsubscribe_from(link, one.subscription, leaving[key])
             else:
                 link.kept[one.subscription] = one
@@ -200,18 +201,20 @@ class Ledger:
     def subscribed(self, link: Link, message: messages.Subscribed) -> None:
         request, position = message.request, messages.parse_position(message.position)
         asked_after = link.asked.pop(request, None)
-        is_known = message.subscription in link.mentioned
-        link.mentioned[message.subscription] = None
+        if not link.asked:
+            link.asked.clear()  # This frees its memory.
+        is_known = message.subscription in link.requests
+        bound_to = link.requests.setdefault(message.subscription, 0)
         held = self._held.get(request)
         if held is None:
             # The application left before the answer; unless the same goes on under another request.
-            if request in self._leaving and message.subscription not in link.requests:
+            if request in self._leaving and not bound_to:
                 self._unsubscribe_from(link, message.subscription, request)
             return
         held.answer(message.channel, message.parameters)
         if asked_after is None:
             return
-        if link.requests.get(message.subscription, request) != request:
+        if bound_to not in (0, request):
             # Two spellings of the same subscription: only the cluster knows.
             self._end(request)
             self._out.append(ev.TellRefused(request, _twice(held.channel)))

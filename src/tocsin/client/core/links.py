@@ -36,13 +36,12 @@ class Link:
     asked: dict[int, str] = field(default_factory=dict)
     #: Temporarily refused: request to the time of the next attempt.
     retry_s: dict[int, float] = field(default_factory=dict)
-    #: The broker's numbers of our subscriptions: number to request, and the other way.
+    #: The broker's numbers of our subscriptions: number to request, and the other way. The request of a number that the
+    #: broker has named and that stands for none of ours is 0: its results may have been sent before that.
     requests: dict[int, int] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
     #: Subscriptions that the broker had kept for this device, by its numbers.
     kept: dict[int, messages.Subscribed] = field(default_factory=dict)
-    #: Every number that the broker has named: its results may have been sent before they were asked for.
-    mentioned: dict[int, None] = field(default_factory=dict)
     #: Requests that an `unsubscribe` was sent for.
     leaving: dict[int, None] = field(default_factory=dict)
     #: The broker's last error, reported when it closes.
@@ -63,7 +62,7 @@ class Link:
         """Returns the broker's number for `request`, which it no longer stands for."""
         number = self.numbers.pop(request, None)
         if number is not None:
-            self.requests.pop(number, None)
+            self.requests[number] = 0
         return number
 
     def tell_location(self, x: float, y: float) -> None:
@@ -81,6 +80,7 @@ class Link:
         self._budget = min(_BURST, self._budget + _PER_S * max(0.0, now_s - self._refilled_s))
         self._refilled_s = now_s
         allowed = int(self._budget)
-        sent, self.outbox = self.outbox[:allowed], self.outbox[allowed:]
+        sent = self.outbox[:allowed]
+        del self.outbox[:allowed]
         self._budget -= len(sent)
         return sent

@@ -135,7 +135,7 @@ class Session:
         if has_begun and not self._ended and self._current is None and not self._asking and self._retry_s is None:
             yield _NAME, "it has no link, and waits for nothing that brings one"
         for link in self._links():
-            if {request: number for number, request in link.requests.items()} != link.numbers:
+            if {request: number for number, request in link.requests.items() if request} != link.numbers:
                 yield _NAME, f"link {link.number} binds {link.requests}, and {link.numbers}"
             if link is self._next_link() and not self._ledger.has_asked_for_all(link):
                 yield _NAME, f"link {link.number} was not asked for something that is held"
@@ -176,12 +176,13 @@ class Session:
 
     def _decide(self, event: ev.Event) -> None:
         match event:
-            case ev.Received() | ev.Opened() | ev.OpenFailed() | ev.Closed():
-                # Events of a link that was given up are ignored.
-                for link in (self._current, self._candidate):
-                    if link is not None and link.number == event.link:
-                        self._link_said(link, event)
-                        break
+            case ev.Received():
+                if (link := self._find(event.link)) is not None:
+                    link.heard(self._now_s)
+                    self._received(link, event.message)
+            case ev.Opened() | ev.OpenFailed() | ev.Closed():
+                if (link := self._find(event.link)) is not None:
+                    self._link_changed(link, event)
             case ev.Acknowledged(request, position):
                 self._ledger.acknowledge(request, position, self._now_s)
             case ev.SubscribeAsked():
@@ -206,11 +207,8 @@ class Session:
             case _:
                 assert_never(event)
 
-    def _link_said(self, link: Link, event: ev.Opened | ev.OpenFailed | ev.Closed | ev.Received) -> None:
+    def _link_changed(self, link: Link, event: ev.Opened | ev.OpenFailed | ev.Closed) -> None:
         match event:
-            case ev.Received(_, message):
-                link.heard(self._now_s)
-                self._received(link, message)
             case ev.Opened():
                 self._greet(link)
             case ev.OpenFailed(_, reason):
@@ -264,6 +262,13 @@ class Session:
 
     def _links(self) -> list[Link]:
         return [link for link in (self._current, self._candidate) if link is not None]
+
+    def _find(self, number: int) -> Link | None:
+        """The link of this number; None if it was given up. Events of such a link are ignored."""
+        for link in (self._current, self._candidate):
+            if link is not None and link.number == number:
+                return link
+        return None
 
     def _next_link(self) -> Link | None:
         """The link that will be the only one, if all goes well."""
@@ -502,7 +507,7 @@ class Session:
 
     def _pump(self, link: Link) -> None:
         if link.state is LinkState.LIVE:
-            self._out.extend(ev.Send(link.number, message) for message in link.sendable(self._now_s))
+            self._out += [ev.Send(link.number, message) for message in link.sendable(self._now_s)]
 
     def _fail(self, error: TocsinError) -> None:
         self._end()
