@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from documentation import ROOT, blocks_of
-from integration.live import PATIENCE_S, Live
-from integration.network import running_network
+from integration.live import PATIENCE_S
 from tocsin.cli.commands import COMMANDS
+from tocsin.client import ClusterClient
+from tocsin.testing.network import running_network
 
-# All of them in the process that has Spark: the environment is made once.
-pytestmark = [pytest.mark.shell, pytest.mark.spark]
+# The README's statements need a system of their own, and the environment is made once for all tests here.
+pytestmark = [pytest.mark.shell, pytest.mark.serial]
 
 #: 22 packages of 20 MB when this was written, compiled files not counted. A new version of one may be a little larger;
 #: a new dependency has to be looked at.
@@ -116,31 +118,32 @@ def test_commands_of_servers_say_what_to_install(light: Light) -> None:
         assert re.fullmatch(said, done.stderr), done.stderr
 
 
-def test_the_readme_works_with_it(light: Light, live: Live, tmp_path: Path) -> None:
+def test_the_readme_works_with_it(light: Light, tmp_path: Path) -> None:
     """Its statements, its subscriber and its publisher, from an environment without Spark, on a running system."""
     readme = blocks_of(ROOT / "README.md")
     (statements,) = [block.text for block in readme if block.language == "sql"]
     (program,) = [block.text for block in readme if block.language == "python"]
     (record,) = re.findall(r"echo '(\{.*\})'", "\n".join(block.text for block in readme if block.language == "sh"))
     (tmp_path / "first.sql").write_text(statements)
-    created = light.run("tocsin", "sql", "-f", str(tmp_path / "first.sql"), "--url", live.url)
-    assert created.returncode == 0, created.stderr
-
-    with running_network(live, tmp_path) as network, network.broker("light-1"):
-        network.token("ann")
-        program = program.replace("http://127.0.0.1:8500", network.coordinator.url).replace("…", "correct horse")
+    with running_network(tmp_path / "network", brokers={"light-1": {}}) as network:
+        url, coordinator_url = network.cluster.url, network.coordinator.url
+        created = light.run("tocsin", "sql", "-f", str(tmp_path / "first.sql"), "--url", url)
+        assert created.returncode == 0, created.stderr
+        body = {"name": "ann", "password": "correct horse"}
+        httpx.post(f"{coordinator_url}/v1/users", json=body).raise_for_status()
+        program = program.replace("http://127.0.0.1:8500", coordinator_url).replace("…", "correct horse")
         (tmp_path / "watch.py").write_text(f"import asyncio\n{program}\n\nasyncio.run(watch())\n")
-        with light.running(tmp_path / "watch.py") as watching:
-            _until_subscribed(live, "EmergenciesNear")
-            published = light.run("tocsin", "publish", "reports", "--wait", "--url", live.url, input=record)
+        with light.running(tmp_path / "watch.py") as watching, network.cluster.client() as client:
+            _until_subscribed(client, "EmergenciesNear")
+            published = light.run("tocsin", "publish", "reports", "--wait", "--url", url, input=record)
             assert published.returncode == 0, published.stderr
             assert watching.stdout is not None
             assert watching.stdout.readline() == "Smoke over the harbour\n"
 
 
-def _until_subscribed(live: Live, channel: str) -> None:
+def _until_subscribed(client: ClusterClient, channel: str) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
-    while not live.channel(channel)["subscriptions"]:
+    while not next(one for one in client.status()["channels"] if one["name"] == channel)["subscriptions"]:
         assert time.monotonic() < deadline_s, "nobody has subscribed"
         time.sleep(0.05)
 

@@ -341,6 +341,9 @@ class BrokerState:
                 self._claims.expire(session)
 
     def _ordered(self, event: ev.Ordered) -> None:
+        if not self._admission.is_started:
+            # The cluster does not know this broker yet and would refuse every hold. The coordinator repeats orders.
+            return
         for subscriber, keys in event.prepare.items():
             self._moves.prepare(subscriber, keys, event.now_s)
         self._claims.adopt(event.adopt)

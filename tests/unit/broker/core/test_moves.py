@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from tocsin.broker.core.events import (
     Acquire,
     Close,
@@ -15,6 +17,8 @@ from tocsin.broker.core.events import (
     SessionFetched,
     Ticked,
 )
+from tocsin.broker.core.limits import Limits
+from tocsin.broker.core.machine import BrokerState
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_MOVED, Move, Subscribe, Welcome
 from tocsin.protocol.ports import Kept, KeptSession
@@ -42,6 +46,15 @@ def test_what_is_to_come_is_held_before_it_comes() -> None:
     broker.arrive(1, "ann", Subscribe("OfType", {"etype": "flood"}, "7-90", 1))
     assert not broker.all_of(Acquire), "no call to the cluster stands between arriving and being served"
     assert broker.messages(Welcome)
+
+
+def test_orders_wait_until_the_cluster_knows_the_broker() -> None:
+    """A broker that is just starting asks the cluster for nothing; orders come again."""
+    state = BrokerState("b", Limits(), random.Random(0))
+    assert not state.handle(Ordered({"ann/d": [_FLOOD]}, ["bob/d"], {}, 0.0))
+    broker = Broker()
+    broker.tell(Ordered({"ann/d": [_FLOOD]}, [], {}, 2.0))
+    assert broker.all_of(Acquire) == [Acquire([_FLOOD])]
 
 
 def test_what_is_held_already_is_prepared_at_once() -> None:
