@@ -29,10 +29,10 @@ VIEWER_TOKEN = "viewers-token"
 KINDS = ("fire", "flood", "storm", "accident")
 _HEADERS = {"Authorization": f"Bearer {API_TOKEN}"}
 _MESSAGES = {
-    "fire": "Smoke over {place}",
-    "flood": "Water rises in {place}",
-    "storm": "Roofs come off in {place}",
-    "accident": "A road is blocked in {place}",
+    "fire": "Smoke over {location}",
+    "flood": "Water rises in {location}",
+    "storm": "Roofs come off in {location}",
+    "accident": "A road is blocked in {location}",
 }
 _SCHEMA = """
 CREATE ACTIVE DATASET Reports (id STRING, etype STRING, x DOUBLE, y DOUBLE, severity INT, message STRING,
