@@ -312,7 +312,8 @@ class BrokerState:
     def _report_due(self, _event: ev.ReportDue) -> None:
         self._claims.ask()
         pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._moves.prepared()
-        self._out.append(self._reports.next_report(pulled_bytes, prepared, self._locations.unreported()))
+        locations = self._locations.unreported()
+        self._out.append(self._reports.next_report(self._now_s, pulled_bytes, prepared, locations))
 
     def _reported(self, event: ev.Reported) -> None:
         self._reports.reported(event.subscribers, event.ended, frozenset(event.lost))

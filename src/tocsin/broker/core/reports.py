@@ -15,12 +15,15 @@ from tocsin.broker.core.events import Report
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location
+from tocsin.model.token_bucket import TokenBucket
 from tocsin.protocol.ports import KeptSession, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-#: Sessions in one report, and among them sessions with changed positions only.
+#: Sessions in one report.
 _MAX_PER_REPORT = 5_000
-_MAX_POSITIONS_PER_REPORT = 200
+#: Sessions of which only positions changed. While moves are under way there are many reports in a second, and these
+#: sessions would be most of their cost.
+_MAX_POSITIONS_PER_S = 200
 #: The coordinator takes 64 MiB: 16 million characters, if each takes four bytes. Sessions beyond this limit wait for
 #: the next report; a single session, which may exceed it by itself, has up to ten million.
 _MAX_CHARACTERS_PER_REPORT = 4 << 20
@@ -36,6 +39,7 @@ class Reporting:
         self._moved_on: dict[SubscriberId, Session] = {}
         self._claims: dict[SubscriberId, Session] = {}
         self._ended: dict[SubscriberId, None] = {}
+        self._positions_allowed = TokenBucket(_MAX_POSITIONS_PER_S, _MAX_POSITIONS_PER_S)
 
     @property
     def claims(self) -> AbstractSet[SubscriberId]:
@@ -73,12 +77,15 @@ class Reporting:
 
     def next_report(
         self,
+        now_s: float,
         pulled_bytes: Mapping[SubscriptionKey, int],
         prepared: Sequence[SubscriberId] = (),
         locations: Mapping[SubscriberId, Location] = MappingProxyType({}),
     ) -> Report:
         ours = [one for one in self._changed.values() if _can_report(one)][:_MAX_PER_REPORT]
-        for session in list(self._moved_on.values())[:_MAX_POSITIONS_PER_REPORT]:
+        for session in list(islice(self._moved_on.values(), _MAX_POSITIONS_PER_S)):
+            if not self._positions_allowed.take(now_s):
+                break
             del self._moved_on[session.subscriber]
             if _can_report(session) and session.subscriber not in self._changed:
                 self._changed[session.subscriber] = session
