@@ -11,7 +11,7 @@ from tocsin.broker.core.events import (
     Reported,
     Ticked,
 )
-from unit.broker.core.test_machine import Broker
+from unit.broker.core.driving import Broker
 
 
 def _reported(broker: Broker) -> dict[str, tuple[float, float]]:

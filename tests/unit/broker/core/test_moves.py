@@ -23,7 +23,7 @@ from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_MOVED, Move, Subscribe, Welcome
 from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
-from unit.broker.core.test_machine import Broker
+from unit.broker.core.driving import Broker
 
 _FLOOD = SubscriptionKey.of("OfType", {"etype": "flood"}, "")
 

@@ -1,11 +1,16 @@
-"""Reports to the coordinator: changes at once, positions now and then."""
+"""What the coordinator is told and how much at once: changes with the next report, positions now and then."""
 
 from __future__ import annotations
 
+from tocsin.broker.core.events import Report, ReportDue, Reported
 from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.session_table import Knowledge, Ownership, Presence, SessionState
 from tocsin.broker.core.sessions import Session
+from tocsin.model.position import Position
 from tocsin.model.story import Story
+from tocsin.protocol.ports import Kept, KeptSession
+from tocsin.protocol.subscription_keys import SubscriptionKey
+from unit.broker.core.driving import FLOOD, Broker
 
 
 def _session(number: int) -> Session:
@@ -36,3 +41,41 @@ def test_changes_go_with_the_next_report_however_many_positions_wait() -> None:
     newcomer = _session(5_000)
     reporting.changed(newcomer)
     assert list(reporting.next_report(100.0, {}).changed)[-1] == newcomer.subscriber
+
+
+def test_reports_tell_how_much_has_come_since_the_one_before() -> None:
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood")
+    broker.acquired(flood=7)
+    broker.pull()
+    broker.pull((7, 101), (7, 102), (9, 103))
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[-1].pulled_bytes == {FLOOD: len(b"7-101") + len(b"7-102")}
+    broker.tell(ReportDue())
+    assert broker.all_of(Report)[-1].pulled_bytes == {}
+
+
+def test_a_report_is_no_larger_than_the_coordinator_takes() -> None:
+    """Long values in many sessions are told in several reports: one that is refused would be made again for ever."""
+    text = "x" * 60_000
+    kept = [
+        KeptSession(
+            f"user{number}/d",
+            1,
+            [Kept(SubscriptionKey.of("C", {"text": text}, str(at)), Position(at, 1)) for at in range(10)],
+        )
+        for number in range(20)
+    ]
+    broker = Broker(sessions=kept)
+    reported: list[str] = []
+    for _ in range(20):
+        broker.tell(ReportDue())
+        (report,) = broker.all_of(Report)
+        assert (
+            sum(len(held.key.parameters) for _, _, one in report.changed.values() for held in one.subscriptions) < 8e6
+        )
+        reported += report.changed
+        versions = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
+        broker.tell(Reported(versions, [], [], {}, 1.0))
+    assert sorted(reported) == sorted(one.subscriber for one in kept)

@@ -1,0 +1,140 @@
+"""Subscriptions: from a wish to a hold at the cluster, and back."""
+
+from __future__ import annotations
+
+from tocsin.broker.core.events import (
+    Acquire,
+    BackendsAcquired,
+    BackendsReleased,
+    Deliver,
+    ForgetSubscription,
+    Release,
+    StoreSubscription,
+    Ticked,
+    UnsubscribeAsked,
+)
+from tocsin.errors import NotFound, Unavailable
+from tocsin.model.position import Position
+from tocsin.protocol.messages import Error, Subscribed, Unsubscribed, Welcome
+from tocsin.protocol.ports import BackendHold, Kept, KeptSession
+from unit.broker.core.driving import FLOOD, Broker
+
+
+def test_first_and_last() -> None:
+    """The first subscriber has the cluster asked, the second does not, and the last one leaving releases."""
+    broker = Broker()
+    broker.arrive(1, "ann")
+    broker.subscribe(1, "flood")
+    assert broker.all_of(Acquire) == [Acquire([FLOOD])]
+    assert not broker.messages(Subscribed)
+    broker.acquired(flood=7)
+    (answer,) = broker.messages(Subscribed)
+    assert (answer.subscription, answer.position, answer.request) == (7, "7-100", 1)
+    assert broker.all_of(StoreSubscription) == [StoreSubscription("ann/d", FLOOD, Position(7, 100))]
+    broker.arrive(2, "bob")
+    broker.subscribe(2, "flood")
+    assert not broker.all_of(Acquire)
+    assert broker.messages(Subscribed)
+    broker.tell(UnsubscribeAsked(1, 7, 5, 0.0))
+    assert broker.messages(Unsubscribed) == [Unsubscribed(7, 5)]
+    assert not broker.all_of(Release)
+    broker.tell(UnsubscribeAsked(2, 7, 6, 0.0))
+    assert broker.all_of(Release) == [Release([7])]
+
+
+def test_wishes_wait_for_a_release_that_is_under_way() -> None:
+    """An acquisition never overtakes a release: it would be undone by it."""
+    broker = Broker()
+    broker.live("ann")
+    broker.tell(UnsubscribeAsked(1, 7, 0, 0.0))
+    assert broker.all_of(Release)
+    broker.subscribe(1, "flood")
+    assert not broker.all_of(Acquire)
+    broker.tell(BackendsReleased(0.0))
+    assert broker.all_of(Acquire) == [Acquire([FLOOD])]
+
+
+def test_what_can_not_be_held_for_the_moment_is_tried_again() -> None:
+    """While the cluster is away nobody loses what they had; nobody is welcomed to less either."""
+    broker = Broker(sessions=[KeptSession("ann/d", 2, [Kept(FLOOD, Position(7, 90))])])
+    assert broker.all_of(Acquire) == [Acquire([FLOOD])]
+    broker.tell(BackendsAcquired([], [(FLOOD, Unavailable("starting", retry_after_s=1))], 1, 0.0))
+    assert broker.all_of(Acquire) == [Acquire([FLOOD])]
+    broker.arrive(1)
+    assert not broker.messages(Welcome)
+    broker.acquired(flood=7)
+    assert broker.messages(Welcome)
+
+
+def test_refusals_reach_who_asked() -> None:
+    """What the cluster refuses, and what is no position, is told with the request's number; nothing is kept of it."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", request=3)
+    broker.tell(BackendsAcquired([], [(FLOOD, NotFound("no such channel"))], 1, 0.0))
+    (error,) = broker.messages(Error)
+    assert (error.code, error.message, error.request) == ("not_found", "no such channel", 3)
+    broker.subscribe(1, "flood", request=4, position="yesterday")
+    (error,) = broker.messages(Error)
+    assert (error.code, error.request) == ("invalid_value", 4)
+    assert broker.state.frontends == 0
+
+
+def test_another_epoch_is_no_recovery() -> None:
+    """A position of a history that has ended is answered with the new one, and with the plain truth."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood", position="3-40")
+    broker.acquired(flood=7)
+    (answer,) = broker.messages(Subscribed)
+    assert (answer.recovered, answer.position) == (False, "7-100")
+
+
+def test_a_failure_is_delivered_and_the_subscription_refused() -> None:
+    """Those who hold it get the failure as they get results; whoever asks for it then is refused with the reason, and
+    nobody waits for what will not come. Who held it before is carried on, and so gets the failure."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.fail(7, 120, "no such zone")
+    assert {(one.connection, *one.wires) for one in broker.all_of(Deliver)} == {(1, b"7-120"), (2, b"7-120")}
+    broker.arrive(3, "cat")
+    broker.subscribe(3, "flood", request=5)
+    (error,) = broker.messages(Error)
+    assert (error.code, error.request, error.temporary) == ("subscription_failed", 5, False)
+    assert "no such zone" in error.message
+    broker.subscribe(3, "flood", request=6, position="7-110")
+    assert broker.messages(Subscribed)
+    assert [one.wires for one in broker.all_of(Deliver)] == [[b"7-120"]]
+
+
+def test_a_dropped_channel_is_told_and_can_be_asked_for_anew() -> None:
+    """Those who hold it are told. Whoever asks for the same then gets what the cluster has by that name now, and what
+    is given up of the old one takes nothing from the new one."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.end(7, 120)
+    assert {(one.connection, *one.wires) for one in broker.all_of(Deliver)} == {(1, b"7-120"), (2, b"7-120")}
+    assert broker.state.held() == frozenset()
+    broker.subscribe(1, "flood", request=5)
+    assert broker.all_of(Acquire)
+    broker.acquired(flood=9)
+    assert [(one.subscription, one.request) for one in broker.messages(Subscribed)] == [(9, 5)]
+    broker.tell(UnsubscribeAsked(1, 7, 6, 0.0))
+    assert not broker.all_of(ForgetSubscription)
+    broker.pull((9, 130))
+    assert broker.wires() == {1: [b"9-130"]}
+    broker.tell(UnsubscribeAsked(1, 9, 7, 0.0))
+    assert broker.all_of(ForgetSubscription)
+
+
+def test_what_has_failed_at_the_cluster_is_refused_here() -> None:
+    """A broker that did not hold it hears of the failure when it asks, tells the subscriber, and lets go again."""
+    broker = Broker()
+    broker.arrive(1)
+    broker.subscribe(1, "flood")
+    held = BackendHold(7, "OfType", {"etype": "flood"}, "", 100, "no such zone")
+    broker.tell(BackendsAcquired([(FLOOD, held)], [], 1, 0.0))
+    assert [one.code for one in broker.messages(Error)] == ["subscription_failed"]
+    broker.tell(Ticked(1.0))
+    assert broker.state.frontends == 0
+    assert broker.state.backends == 0
