@@ -1,166 +1,275 @@
-"""Whatever happens in whatever order, every subscriber sees every result of its subscriptions once and in order."""
+"""Whatever happens in whatever order, every subscriber sees every result of its subscriptions once and in order.
+
+Each step of a history is drawn by itself, so a history that fails shrinks to the few steps that matter, which are
+printed as calls that can be pasted into a test.
+"""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import example, given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tocsin.broker.core import connecting, delivery, subscribing
-from worlds.broker_world import OWN_CHANNEL, BrokerWorld
+from worlds.broker_world import OWN_CHANNEL, BrokerWorld, FakeBroker, FakeClient
 
-_CHANNELS = ("A", "B", "C", OWN_CHANNEL)
+#: Steps of a history. With as many, most have gone through several brokers.
+_STEPS = 60
 
-
-#: What happens, and how often.
-_HAPPENINGS: dict[str, int] = {
-    "connect": 6,
-    "disconnect": 2,
-    "vanish": 1,
-    "notice": 1,
-    "subscribe": 5,
-    "unsubscribe": 1,
-    "acknowledge": 3,
-    "congest": 1,
-    "flush": 3,
-    "pull": 8,
-    "answer": 12,
-    "report": 3,
-    "tick": 3,
-    "run": 6,
-}
+CHANNELS = st.sampled_from(("A", "B", "C", OWN_CHANNEL))
+BROKERS = st.runner().flatmap(lambda history: st.sampled_from(sorted(history.brokers)))
+CLIENTS = st.sampled_from(("user0", "user1", "user2"))
+#: Which of those that there are, counted around.
+NUMBER = st.integers(0, 3)
 
 
-#: How often disks run full, and have room again.
-_FULL_DISKS: dict[str, int] = {"fill": 2, "make_room": 2, "look_for_room": 4, "ask_again": 3}
+class _History(RuleBasedStateMachine):
+    """What can happen to brokers and their clients, without subscribing."""
+
+    world: BrokerWorld
+
+    @initialize(brokers=st.integers(1, 3), cache_max_bytes=st.sampled_from((100_000, 2_000, 300)))
+    def begin(self, brokers: int, cache_max_bytes: int) -> None:
+        self.world = BrokerWorld(brokers=brokers, clients=3, cache_max_bytes=cache_max_bytes)
+
+    @property
+    def brokers(self) -> dict[str, FakeBroker]:
+        return {one.name: one for one in self.world.brokers}
+
+    @property
+    def clients(self) -> dict[str, FakeClient]:
+        return {one.user: one for one in self.world.clients}
+
+    @precondition(lambda self: any(one.broker is None for one in self.world.clients))
+    @rule(client=CLIENTS, broker=BROKERS)
+    def connect(self, client: str, broker: str) -> None:
+        self.world.connect(self.clients[client], self.brokers[broker])
+
+    @rule(client=CLIENTS)
+    def disconnect(self, client: str) -> None:
+        self.world.disconnect(self.clients[client])
+
+    @rule(client=CLIENTS)
+    def vanish(self, client: str) -> None:
+        self.world.vanish(self.clients[client])
+
+    @precondition(lambda self: self.world.cut_lines)
+    @rule(line=NUMBER)
+    def notice(self, line: int) -> None:
+        self.world.notice(line)
+
+    @rule(client=CLIENTS)
+    def acknowledge(self, client: str) -> None:
+        self.world.acknowledge(self.clients[client])
+
+    @rule(client=CLIENTS)
+    def congest(self, client: str) -> None:
+        self.world.congest(self.clients[client])
+
+    @rule(client=CLIENTS)
+    def flush(self, client: str) -> None:
+        self.world.flush(self.clients[client])
+
+    @rule(broker=BROKERS)
+    def pull(self, broker: str) -> None:
+        self.world.pull(self.brokers[broker])
+
+    @precondition(lambda self: any(one.calls for one in self.world.brokers))
+    @rule(broker=BROKERS, call=NUMBER, limit=st.sampled_from((1000, 3, 1)), is_certain=st.sampled_from((True, False)))
+    def answer(self, broker: str, call: int, limit: int, is_certain: bool) -> None:
+        self.world.answer(self.brokers[broker], call, limit=limit, is_certain=is_certain)
+
+    @rule(broker=BROKERS)
+    def report(self, broker: str) -> None:
+        self.world.report(self.brokers[broker])
+
+    @rule(seconds=st.sampled_from((0.1, 1.0, 10.0)))
+    def tick(self, seconds: float) -> None:
+        self.world.tick(seconds)
+
+    @rule()
+    def run(self) -> None:
+        self.world.cluster.run()
+
+    @rule(seconds=st.sampled_from((0.1, 1.0)))
+    def go_on(self, seconds: float) -> None:
+        """Everything under way works out: without this, few histories get anywhere."""
+        self.world.go_on(seconds)
+
+    def teardown(self) -> None:
+        """Left alone, with everything working, all clients have all that there is."""
+        if hasattr(self, "world"):
+            self.world.settle()
+            self.check()
+
+    def check(self) -> None:
+        raise NotImplementedError
 
 
-def _live_through(world: BrokerWorld, steps: int, **also: int) -> None:
-    rng = world.rng
-    weights = _HAPPENINGS | also
-    for what in rng.choices(list(weights), list(weights.values()), k=steps):
-        client, broker = rng.choice(world.clients), rng.choice(world.brokers)
-        match what:
-            case "connect":
-                world.connect(client, broker)
-            case "subscribe":
-                world.subscribe(client, rng.choice(_CHANNELS))
-            case "pull" | "answer" | "report" | "crash" | "fill" | "make_room" | "look_for_room":
-                getattr(world, what)(broker)
-            case "tick":
-                world.tick(rng.choice((0.1, 1.0, 10.0)))
-            case "run":
-                world.cluster.run()
-            case "notice":
-                world.notice()
-            case _:
-                getattr(world, what)(client)
-
-
-def _check(world: BrokerWorld) -> None:
-    for client in world.clients:
-        assert not client.gone, f"{client.user} was told that history is gone, though somebody always held it"
-        assert client.broker is not None
-        for wish in client.wishes.values():
-            assert wish.begin is not None, f"{client.user} was never answered for {wish.channel}"
-            expected = [
-                sequence
-                for one, sequence in world.cluster.results
-                if one == wish.subscription and sequence > wish.begin
-            ]
-            assert wish.seen == expected, f"{client.user} {wish.channel}"
-            if wish.channel == OWN_CHANNEL:
-                assert world.cluster.keys[wish.subscription].parameter_values() == {"user_id": client.user}
-
-
-@settings(deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from((300, 2_000, 100_000)))
-def test_every_result_once_and_in_order(seed: int, cache_max_bytes: int) -> None:
+class ResultsOnce(_History):
     """With one broker or several, whatever fits into the cache, through disconnections, moves and congestion."""
-    rng = random.Random(seed)
-    world = BrokerWorld(rng, brokers=rng.choice((1, 2, 3)), clients=3, cache_max_bytes=cache_max_bytes)
-    _live_through(world, 150)
-    world.settle()
-    _check(world)
+
+    @rule(client=CLIENTS, channel=CHANNELS)
+    def subscribe(self, client: str, channel: str) -> None:
+        self.world.subscribe(self.clients[client], channel)
+
+    @rule(client=CLIENTS, channel=CHANNELS)
+    def unsubscribe(self, client: str, channel: str) -> None:
+        self.world.unsubscribe(self.clients[client], channel)
+
+    def check(self) -> None:
+        for client in self.world.clients:
+            assert not client.gone, f"{client.user} was told that history is gone, though somebody always held it"
+            assert client.broker is not None
+            for wish in client.wishes.values():
+                assert wish.begin is not None, f"{client.user} was never answered for {wish.channel}"
+                expected = [
+                    sequence
+                    for one, sequence in self.world.cluster.results
+                    if one == wish.subscription and sequence > wish.begin
+                ]
+                assert wish.seen == expected, f"{client.user} {wish.channel}"
+                if wish.channel == OWN_CHANNEL:
+                    values = self.world.cluster.keys[wish.subscription].parameter_values()
+                    assert values == {"user_id": client.user}
 
 
-@settings(deadline=None)
-@given(st.integers(0, 2**32))
-def test_every_result_once_through_crashes(seed: int) -> None:
+class ResultsOnceThroughCrashes(ResultsOnce):
     """The same, while brokers are killed and begin again from their stores."""
-    world = BrokerWorld(random.Random(seed), brokers=2, clients=3)
-    _live_through(world, 150, crash=1)
-    world.settle()
-    _check(world)
+
+    @rule(broker=BROKERS)
+    def crash(self, broker: str) -> None:
+        self.world.crash(self.brokers[broker])
 
 
-@settings(deadline=None)
-@given(st.integers(0, 2**32))
-def test_every_result_once_through_full_disks(seed: int) -> None:
-    """What is told to a subscriber was stored before, so that not even a broker that is killed while its disk is full
-    loses anything; and when there is room again, everything goes on."""
-    world = BrokerWorld(random.Random(seed), brokers=2, clients=3)
-    _live_through(world, 200, crash=1, **_FULL_DISKS)
-    world.settle()
-    _check(world)
+class ResultsOnceThroughFullDisks(ResultsOnceThroughCrashes):
+    """What is told to a subscriber was stored before, so not even a broker that is killed while its disk is full loses
+    anything; when there is room again, everything goes on."""
+
+    @rule(broker=BROKERS)
+    def fill(self, broker: str) -> None:
+        self.world.fill(self.brokers[broker])
+
+    @precondition(lambda self: any(one.store.is_full for one in self.world.brokers))
+    @rule(broker=BROKERS)
+    def make_room(self, broker: str) -> None:
+        self.world.make_room(self.brokers[broker])
+
+    @rule(broker=BROKERS)
+    def look_for_room(self, broker: str) -> None:
+        self.world.look_for_room(self.brokers[broker])
+
+    @precondition(lambda self: any(one.refused for one in self.world.clients))
+    @rule(client=CLIENTS)
+    def ask_again(self, client: str) -> None:
+        self.world.ask_again(self.clients[client])
 
 
-@settings(deadline=None)
-@given(st.integers(0, 2**32))
-def test_nobody_gets_what_is_filled_in_for_another(seed: int) -> None:
+class OwnResultsOnly(_History):
     """Who names somebody else is refused, at whatever broker, through moves and crashes, and whatever that broker
     remembers of the channel; who names themselves, or nobody, gets their own."""
-    rng = random.Random(seed)
-    world = BrokerWorld(rng, brokers=2, clients=3)
-    own, named, eve = world.clients
-    for _ in range(40):
-        for client, name in ((own, ""), (named, named.user), (eve, rng.choice((own.user, named.user)))):
-            world.connect(client, rng.choice(world.brokers))
-            world.subscribe(client, OWN_CHANNEL, {"user_id": name} if name else {})
-        _live_through(world, 8, crash=1, ask_again=2, subscribe=0, unsubscribe=0)
-        if rng.random() < 0.5:  # As if so many channels were in use that this one was forgotten.
-            rng.choice(world.brokers).state._filling._channels.clear()
-    world.settle()
-    for client in (own, named):
-        (wish,) = client.wishes.values()
-        assert world.cluster.keys[wish.subscription].parameter_values() == {"user_id": client.user}
-    assert not any(wish.subscription for wish in eve.wishes.values())
-    assert not eve.last
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What each names: user0 names nobody, user1 themselves, user2 another."""
+        return {"user0": "", "user1": "user1", "user2": self.victim}
+
+    @initialize(victim=st.sampled_from(("user0", "user1")))
+    def choose(self, victim: str) -> None:
+        self.victim = victim
+
+    @rule(client=CLIENTS)
+    def subscribe(self, client: str) -> None:
+        name = self.named[client]
+        self.world.subscribe(self.clients[client], OWN_CHANNEL, {"user_id": name} if name else {})
+
+    @precondition(lambda self: any(one.refused for one in self.world.clients))
+    @rule(client=CLIENTS)
+    def ask_again(self, client: str) -> None:
+        self.world.ask_again(self.clients[client])
+
+    @rule(broker=BROKERS)
+    def crash(self, broker: str) -> None:
+        self.world.crash(self.brokers[broker])
+
+    @rule(broker=BROKERS)
+    def forget_channels(self, broker: str) -> None:
+        """As if so many channels were in use that these were forgotten."""
+        self.brokers[broker].state._filling._channels.clear()
+
+    def check(self) -> None:
+        for client in self.world.clients:
+            for wish in client.wishes.values():
+                if client.user == "user2":
+                    assert not wish.subscription
+                    assert not client.last
+                else:
+                    values = self.world.cluster.keys[wish.subscription].parameter_values()
+                    assert values == {"user_id": client.user}
 
 
 class Mistake(Exception):
     """What no handler expects."""
 
 
-@settings(deadline=None)
-@given(st.integers(0, 2**32))
-@example(632851).via("a mistake while a connection was being given up")
-def test_every_result_once_through_mistakes_of_the_machine(seed: int) -> None:
+class ResultsOnceThroughMistakes(ResultsOnceThroughCrashes):
     """A mistake with what one connection sent, wherever it is made, ends that connection and harms nobody."""
-    world = BrokerWorld(random.Random(seed), brokers=2, clients=3)
-    world.expected_mistakes = (Mistake,)
-    chance = random.Random(seed + 1)
 
-    def now_and_then(make: Callable[..., Any]) -> Callable[..., Any]:
-        def fail_or_make(*values: Any, **named: Any) -> Any:
-            if world.is_from_connection and not world.is_calm and chance.random() < 0.1:
-                raise Mistake
+    def __init__(self) -> None:
+        super().__init__()
+        #: How many values the machines still make before one fails; None for no mistake.
+        self.good: int | None = None
+        self._patches = ExitStack()
+        for module, name in (
+            (subscribing, "StoreSubscription"),
+            (subscribing, "describe"),
+            (subscribing, "Waiter"),
+            (subscribing, "Unsubscribed"),
+            (connecting, "Welcome"),
+            (delivery, "Deliver"),
+        ):
+            failing = self._failing(getattr(module, name))
+            self._patches.enter_context(patch(f"{module.__name__}.{name}", failing))
+
+    def _failing(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def make_or_fail(*values: Any, **named: Any) -> Any:
+            if self.good is not None and self.world.is_from_connection and not self.world.is_calm:
+                self.good -= 1
+                if self.good < 0:
+                    self.good = None
+                    raise Mistake
             return make(*values, **named)
 
-        return fail_or_make
+        return make_or_fail
 
-    with (
-        patch("tocsin.broker.core.subscribing.StoreSubscription", now_and_then(subscribing.StoreSubscription)),
-        patch("tocsin.broker.core.subscribing.describe", now_and_then(subscribing.describe)),
-        patch("tocsin.broker.core.subscribing.Waiter", now_and_then(subscribing.Waiter)),
-        patch("tocsin.broker.core.subscribing.Unsubscribed", now_and_then(subscribing.Unsubscribed)),
-        patch("tocsin.broker.core.connecting.Welcome", now_and_then(connecting.Welcome)),
-        patch("tocsin.broker.core.delivery.Deliver", now_and_then(delivery.Deliver)),
-    ):
-        _live_through(world, 200, crash=1)
-        world.settle()
-    _check(world)
+    @precondition(lambda self: self.good is None)
+    @rule(after=st.integers(0, 4))
+    def make_a_mistake(self, after: int) -> None:
+        """The next of these values that a broker makes for a connection, or one of those after it."""
+        self.world.expected_mistakes = (Mistake,)
+        self.good = after
+
+    def teardown(self) -> None:
+        with self._patches:
+            super().teardown()
+
+
+for _history in (
+    ResultsOnce,
+    ResultsOnceThroughCrashes,
+    ResultsOnceThroughFullDisks,
+    OwnResultsOnly,
+    ResultsOnceThroughMistakes,
+):
+    _history.TestCase.settings = settings(stateful_step_count=_STEPS, deadline=None)
+
+TestResultsOnce = ResultsOnce.TestCase
+TestResultsOnceThroughCrashes = ResultsOnceThroughCrashes.TestCase
+TestResultsOnceThroughFullDisks = ResultsOnceThroughFullDisks.TestCase
+TestOwnResultsOnly = OwnResultsOnly.TestCase
+TestResultsOnceThroughMistakes = ResultsOnceThroughMistakes.TestCase

@@ -15,7 +15,7 @@ from worlds.broker_world import BrokerWorld
 
 
 def _settled() -> BrokerWorld:
-    world = BrokerWorld(random.Random(1), brokers=1, clients=1)
+    world = BrokerWorld(brokers=1, clients=1)
     world.connect(world.clients[0], world.brokers[0])
     world.settle()
     return world

@@ -1,8 +1,8 @@
 """Brokers' machines in a world without sockets, where everything may happen in any order.
 
-The cluster and the coordinator are small and exact. Calls to them are answered when the world pleases, results are
-pulled when it pleases, brokers crash and begin again from their stores, and clients come, go and change brokers. What
-every client has seen is on record.
+The cluster and the coordinator are small and exact. A test says step by step what happens: which call is answered, when
+results are pulled, which broker crashes and begins again from its store, which client comes, goes or changes brokers.
+Nothing here is left to chance, so the same steps give the same history. What every client has seen is on record.
 """
 
 from __future__ import annotations
@@ -182,10 +182,9 @@ class FakeClient:
 
 
 class BrokerWorld:
-    """`rng` decides everything that is not decided by the machines."""
+    """The steps of a test decide everything that is not decided by the machines."""
 
-    def __init__(self, rng: random.Random, *, brokers: int = 2, clients: int = 3, cache_max_bytes: int = 2_000) -> None:
-        self.rng = rng
+    def __init__(self, *, brokers: int = 2, clients: int = 3, cache_max_bytes: int = 2_000) -> None:
         self.now_s = 0.0
         self.is_calm = False
         #: Whether what is being handled came from one connection.
@@ -199,7 +198,8 @@ class BrokerWorld:
         self._requests = 0
         self.clients = [FakeClient(f"user{at}") for at in range(clients)]
         self._by_connection: dict[int, FakeClient] = {}
-        self._unnoticed: list[tuple[FakeBroker, int]] = []
+        #: Connections that ended, and whose broker has not noticed it yet.
+        self.cut_lines: list[tuple[FakeBroker, int]] = []
         self.brokers: list[FakeBroker] = []
         for at in range(brokers):
             broker = FakeBroker(f"b{at}", self._machine(f"b{at}"))
@@ -231,13 +231,13 @@ class BrokerWorld:
     def vanish(self, client: FakeClient) -> None:
         """The line is cut: the broker notices later, perhaps when the client has long come back."""
         if client.broker is not None:
-            self._unnoticed.append((client.broker, client.connection))
+            self.cut_lines.append((client.broker, client.connection))
             self._forget(client)
 
-    def notice(self) -> None:
-        """A broker notices that a line was cut, any of them."""
-        if self._unnoticed:
-            broker, connection = self._unnoticed.pop(self.rng.randrange(len(self._unnoticed)))
+    def notice(self, line: int = 0) -> None:
+        """A broker notices that a line was cut: one of those that no broker has noticed yet, by number."""
+        if self.cut_lines:
+            broker, connection = self.cut_lines.pop(line % len(self.cut_lines))
             self._tell(broker, ConnectionLost(connection, self.now_s))
 
     def subscribe(self, client: FakeClient, channel: str, parameters: dict[str, ParameterValue] | None = None) -> None:
@@ -262,10 +262,10 @@ class BrokerWorld:
             message = Subscribe(wish.channel, wish.parameters, wish.position, request)
             self._tell(client.broker, SubscribeAsked(client.connection, message, self.now_s))
 
-    def unsubscribe(self, client: FakeClient) -> None:
-        held = [one for one in client.wishes.values() if one.subscription]
+    def unsubscribe(self, client: FakeClient, channel: str) -> None:
+        held = [one for one in client.wishes.values() if one.subscription and one.channel == channel]
         if client.broker is not None and client.is_welcomed and held:
-            wish = self.rng.choice(held)
+            (wish,) = held
             del client.wishes[wish.request]
             self._tell(client.broker, UnsubscribeAsked(client.connection, wish.subscription, 0, self.now_s))
 
@@ -292,11 +292,12 @@ class BrokerWorld:
             deliveries, through = self.cluster.pull(broker.name, broker.state.through)
             broker.pulled = ResultsPulled(broker.pulls, deliveries, through, self.now_s)
 
-    def answer(self, broker: FakeBroker) -> None:
-        """Answer one of the broker's calls, any of them."""
+    def answer(self, broker: FakeBroker, call: int = 0, *, limit: int = 1000, is_certain: bool = True) -> None:
+        """Answer one of the broker's calls, by number. Histories have `limit` results at most; if the answer is not
+        certain, the coordinator could not be asked."""
         if not broker.calls:
             return
-        match broker.calls.pop(self.rng.randrange(len(broker.calls))):
+        match broker.calls.pop(call % len(broker.calls)):
             case Acquire(keys):
                 wrong = self.cluster.refusals(keys)
                 right = [key for at, key in enumerate(keys) if at not in wrong]
@@ -308,11 +309,9 @@ class BrokerWorld:
                 self.cluster.release(broker.name, list(ids))
                 self._tell(broker, BackendsReleased(self.now_s))
             case FetchHistory(after):
-                deliveries, through = self.cluster.history(dict(after), self.rng.choice((1, 3, 1000)))
+                deliveries, through = self.cluster.history(dict(after), limit)
                 self._tell(broker, HistoryPulled(dict(after), deliveries, through))
             case FetchSession(subscriber):
-                # Now and then the coordinator can't be asked.
-                is_certain = self.is_calm or self.rng.random() < 0.8
                 session = self.coordinator.sessions.get(subscriber) if is_certain else None
                 self._tell(broker, SessionFetched(subscriber, session, is_certain, self.now_s))
             case Report() as report:
@@ -341,7 +340,7 @@ class BrokerWorld:
         for client in self.clients:
             if client.broker is broker:
                 self._forget(client)
-        self._unnoticed = [one for one in self._unnoticed if one[0] is not broker]
+        self.cut_lines = [one for one in self.cut_lines if one[0] is not broker]
         broker.calls.clear()
         broker.pulled = None
         broker.keeper = Keeper(broker.store)
@@ -360,6 +359,17 @@ class BrokerWorld:
             broker.keeper.keep([])
         self._tell(broker, StoreChecked("the disk is full" if broker.store.is_full else ""))
 
+    def go_on(self, seconds: float) -> None:
+        """A while in which everything that is under way works out."""
+        self.tick(seconds)
+        for client in self.clients:
+            self.flush(client)
+        for broker in self.brokers:
+            self.pull(broker)
+            self.report(broker)
+            for _ in list(broker.calls):
+                self.answer(broker)
+
     def settle(self) -> None:
         """Let everybody come back and everything be answered, until nothing happens any more."""
         self.is_calm = True
@@ -370,7 +380,7 @@ class BrokerWorld:
             self.notice()
             for client in self.clients:
                 if client.broker is None:
-                    self.connect(client, self.rng.choice(self.brokers))
+                    self.connect(client, self.brokers[self._connections % len(self.brokers)])
                 self.ask_again(client)
                 self.flush(client)
             for broker in self.brokers:
@@ -379,7 +389,7 @@ class BrokerWorld:
                 self.pull(broker)
                 self.report(broker)
                 while broker.calls:
-                    self.answer(broker)
+                    self.answer(broker, limit=3)
             after = sum(len(wish.seen) for client in self.clients for wish in client.wishes.values())
             quiet = quiet + 1 if after == seen else 0
 
@@ -387,7 +397,7 @@ class BrokerWorld:
 
     def _machine(self, name: str) -> BrokerState:
         limits = Limits(max_queued_bytes=16, slow_after_s=5)
-        return BrokerState(name, limits, self.rng, cache_max_bytes=self._cache_max_bytes)
+        return BrokerState(name, limits, random.Random(0), cache_max_bytes=self._cache_max_bytes)
 
     def _begin(self, broker: FakeBroker) -> None:
         held = self.cluster.held(broker.name)
@@ -402,10 +412,8 @@ class BrokerWorld:
             self.is_from_connection = False
             for one in self._keep(broker, event, instructions, events):
                 match one:
-                    case Deliver(connection, wires, confirm):
+                    case Deliver(connection, wires):
                         self._delivered(connection, wires)
-                        if confirm and self.rng.random() < 0.5:
-                            events.append(ConnectionFlushed(connection))
                     case Send(connection, message):
                         self._sent(connection, message)
                     case Close(connection):
