@@ -1,4 +1,4 @@
-"""Power cuts and flipped bits, a few of them; `python -m disk` does hundreds, and finds planted bugs."""
+"""What a disk may hold after a cut of power."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import random
 import shutil
 from pathlib import Path
 
-import pytest
-
-from disk.cuts import cut_power
-from disk.flips import flip_bits
 from disk.recording import Disk, Op, Record
-
-_NEEDS_COMPILER = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for the recorder")
 
 
 def _record(op: Op, inode: int = 0, offset: int = 0, path: str = "", path2: str = "", data: bytes = b"") -> Record:
@@ -56,27 +50,3 @@ def test_a_rename_happens_or_does_not(tmp_path: Path) -> None:
     ]
     seen = {tuple(_after_cut(records, seed, tmp_path / "left")) for seed in range(40)}
     assert seen == {("old",), ("new",)}
-
-
-@pytest.mark.shell
-@_NEEDS_COMPILER
-def test_a_power_cut_loses_nothing_that_anybody_was_told() -> None:
-    """Cluster, coordinator and broker: no record, result, subscription or user is lost, and no number used again."""
-    report = cut_power("suite", 5, steps=60)
-    assert report.violations == []
-    assert report.cuts == 5
-
-
-@pytest.mark.shell
-@_NEEDS_COMPILER
-def test_a_sync_left_out_is_found() -> None:
-    """The recording and the model of a disk are not blind."""
-    assert cut_power("suite", 10, steps=60, bug="results-told-before-sync", stop_at_first=True).violations
-
-
-@pytest.mark.shell
-def test_a_damaged_file_is_detected_or_repaired() -> None:
-    """None of them makes a start say anything else than before."""
-    report = flip_bits("suite", 6, steps=60)
-    assert report.violations == []
-    assert report.flips == 6
