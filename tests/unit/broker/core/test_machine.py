@@ -1,16 +1,11 @@
-"""Each machine notices that what it knows does not agree, and tells how it came to that."""
+"""The broker's machine notices that what it knows does not agree, and tells how it came to that."""
 
 from __future__ import annotations
-
-import random
 
 import pytest
 
 from tocsin.broker.core.machine import BrokerState
-from tocsin.client.core.events import Placed, Started
-from tocsin.client.core.session import Session, SessionOptions
-from tocsin.model.story import InvalidState, Story
-from unit.coordinator.network import Network
+from tocsin.model.story import InvalidState
 from worlds.broker_world import BrokerWorld
 
 
@@ -53,33 +48,3 @@ def test_a_mistake_with_an_event_comes_with_the_events_before_it() -> None:
         state.handle(event())
     (notes,) = raised.value.__notes__
     assert notes.splitlines()[-1] == "9.000 s b0: Unheard"
-
-
-def test_a_coordinator_tells_whose_the_session_was() -> None:
-    """A former owner that will never be told that it has lost a session."""
-    network = Network()
-    network.register("a", "b")
-    network.claim("a", "ann/d")
-    network.claim("b", "ann/d")
-    network.state._sessions._to_lose["a"].clear()
-    with pytest.raises(InvalidState) as raised:
-        network.state.validate()
-    assert str(raised.value).splitlines() == [
-        "ann/d: a will not be told that it has lost it",
-        "  1000.000 s ann/d: owner a, generation 1",
-        "  1000.000 s ann/d: owner b, generation 2",
-    ]
-
-
-def test_a_client_tells_of_its_links() -> None:
-    """A session that waits for nothing would stay without a connection for ever."""
-    session = Session(SessionOptions(token="t", has_coordinator=True), random.Random(1).random, Story())
-    session.handle(Started(), 1.0)
-    session.handle(Placed("b", "http://b"), 2.0)
-    session._current = None
-    with pytest.raises(InvalidState) as raised:
-        session.validate()
-    assert str(raised.value).splitlines() == [
-        "it has no link, and waits for nothing that brings one",
-        "  2.000 s session: link 1 to http://b",
-    ]
