@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
 from tocsin.cluster.channels.compiler.parse import parse_script
 from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset, Statement
-from tocsin.cluster.channels.compiler.template import Relation
+from tocsin.cluster.channels.compiler.template import Relation, RelationRole
 from tocsin.model.catalogue import Channel
 
 SCHEMA = """
@@ -14,6 +14,10 @@ CREATE ACTIVE DATASET EmergencyReports (id STRING, etype STRING, x DOUBLE, y DOU
 CREATE KEYED DATASET UserLocations (user_id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (user_id));
 CREATE REFERENCE DATASET Shelters (id STRING, name STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
 """
+
+NEW_REPORTS = Relation(RelationRole.NEW, "EmergencyReports")
+FULL_REPORTS = Relation(RelationRole.FULL, "EmergencyReports")
+MARKED_REPORTS = Relation(RelationRole.FULL_MARKED, "EmergencyReports")
 
 DATASETS = {
     statement.dataset.name.lower(): statement.dataset

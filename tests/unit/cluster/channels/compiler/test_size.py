@@ -14,6 +14,7 @@ from unit.cluster.channels.emergency import DATASETS, compile_body
 #: Refusals take milliseconds; the work that they save takes seconds to hours.
 REFUSED_WITHIN_CPU_S = 2.0
 
+
 _TO_LONGER = f", 'a', '{'b' * 100}')"
 
 
@@ -94,9 +95,3 @@ def test_queries_that_people_write_still_pass(sql: str) -> None:
     """The bounds are well above what people write."""
     compile_select(sql, DATASETS)
     compile_body(sql)
-
-
-def test_levenshtein_of_long_texts_is_null() -> None:
-    """It takes time with the product of both lengths: texts of a megabyte would take hours."""
-    compiled = compile_select("SELECT levenshtein(id, name) AS a FROM Shelters", DATASETS)
-    assert "CHAR_LENGTH(`Shelters`.`name`) <= 1000, LEVENSHTEIN(" in "".join(map(str, compiled.parts))
