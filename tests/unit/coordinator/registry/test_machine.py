@@ -1,114 +1,23 @@
-"""The machine: brokers' states, silence, placement."""
+"""The machine: brokers' states and names, their subscribers and loads."""
 
 from __future__ import annotations
 
 import pytest
 
-from tocsin.balancing.views import NetworkView
 from tocsin.coordinator.registry.events import (
     BrokerModeSet,
     BrokerRegistered,
     BrokerRemoved,
     HeartbeatReceived,
     MovesAsked,
-    PolicyChosen,
     ReportedSession,
     SubscribersClaimed,
-    TimePassed,
     UserRemoved,
 )
 from tocsin.coordinator.registry.instructions import AnswerBroker
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, Superseded, Unavailable
 from tocsin.protocol.coordination import BrokerState
 from unit.coordinator.network import Network, held
-
-
-def test_silence_makes_a_broker_dead_and_a_heartbeat_brings_it_back() -> None:
-    """Dead after five seconds of silence, not before; back in the mode it had."""
-    network = Network()
-    network.register("a", "b")
-    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
-    network.pass_time(4.5, heard=("b",))
-    assert network.state_of("a") is BrokerState.CORDONED
-    network.pass_time(0.5, heard=("b",))
-    assert network.state_of("a") is BrokerState.DEAD
-    assert network.state_of("b") is BrokerState.ACTIVE
-    assert network.heartbeat("a").state is BrokerState.CORDONED
-    assert "broker is back" in network.notes
-
-
-def test_after_a_restart_nobody_is_dead_until_silence_was_watched() -> None:
-    """How long the coordinator was away does not count; one that was dead before is dead again, by the same clock."""
-    network = Network()
-    network.register("a", "b", "c")
-    network.pass_time(6, heard=("b", "c"))
-    assert network.state_of("a") is BrokerState.DEAD
-    network.now_s += 3600
-    network.restart()
-    assert {network.state_of(name) for name in "abc"} == {BrokerState.ACTIVE}
-    network.pass_time(4.5, heard=("b",))
-    assert {network.state_of(name) for name in "abc"} == {BrokerState.ACTIVE}
-    network.pass_time(0.5, heard=("b",))
-    assert [network.state_of(name) for name in "abc"] == [BrokerState.DEAD, BrokerState.ACTIVE, BrokerState.DEAD]
-
-
-def test_time_in_which_nobody_watched_is_no_silence() -> None:
-    """If the coordinator itself was stopped for a minute, it gives everybody time to be heard."""
-    network = Network()
-    network.register("a")
-    network.now_s += 60
-    network.handle(TimePassed(network.now_s))
-    assert network.state_of("a") is BrokerState.ACTIVE
-    network.pass_time(5)
-    assert network.state_of("a") is BrokerState.DEAD
-
-
-def test_when_most_fall_silent_at_once_nobody_is_dead() -> None:
-    """The fault is more likely here: two of three stay as they are, and it is told, until one is heard again."""
-    network = Network()
-    network.register("a", "b", "c")
-    network.claim("a", "ann/phone")
-    network.pass_time(60, heard=("c",))
-    assert network.state.mass_outage
-    assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE] * 3
-    assert network.place("ann", "phone").broker == "a"
-    assert network.place("bob").broker == "c", "newcomers go where somebody is heard"
-    assert sum("fell silent at once" in note for note in network.notes) == 1
-    network.pass_time(1, heard=("b", "c"))
-    assert not network.state.mass_outage
-    assert network.state_of("a") is BrokerState.DEAD, "one alone is believed"
-
-
-def test_those_who_fall_silent_one_heartbeat_apart_fall_silent_at_once() -> None:
-    """Heartbeats are spread over a second: the first to be overdue does not die before the others are counted."""
-    network = Network()
-    network.register("a", "b", "c", "d")
-    network.pass_time(1, heard=("b", "c", "d"))
-    network.pass_time(1, heard=("c", "d"))
-    network.pass_time(30, heard=("d",))
-    assert network.state.mass_outage
-    assert all(network.state_of(name) is BrokerState.ACTIVE for name in "abcd")
-
-
-def test_who_died_a_moment_ago_may_have_been_the_first_of_many() -> None:
-    """The two that are left would be too few to count as many; for a while the third counts with them."""
-    network = Network()
-    network.register("a", "b", "c")
-    network.pass_time(3, heard=("a", "b"))
-    network.pass_time(6)
-    assert [network.state_of(name) for name in "abc"] == [BrokerState.ACTIVE, BrokerState.ACTIVE, BrokerState.DEAD]
-    assert network.state.mass_outage
-    network.pass_time(1, heard=("b",))
-    network.pass_time(5, heard=("b",))
-    assert [network.state_of(name) for name in "abc"] == [BrokerState.DEAD, BrokerState.ACTIVE, BrokerState.DEAD]
-
-
-def test_two_brokers_are_too_few_for_mass_outage() -> None:
-    """With two, both may well have failed."""
-    network = Network()
-    network.register("a", "b")
-    network.pass_time(5)
-    assert [network.state_of(name) for name in "ab"] == [BrokerState.DEAD] * 2
 
 
 def test_a_dead_brokers_subscribers_keep_their_sessions() -> None:
@@ -141,83 +50,6 @@ def test_a_broker_that_shuts_down_drains_until_it_registers_again() -> None:
     assert network.state_of("a") is BrokerState.DRAINING
     network.restart()
     assert network.state_of("a") is BrokerState.DRAINING
-
-
-def test_who_comes_back_gets_the_same_broker() -> None:
-    """While that is active or cordoned and can be reached; else somebody else's."""
-    network = Network("round-robin")
-    network.register("a", "b")
-    network.claim("a", "ann/phone")
-    for _ in range(3):
-        assert network.place("ann", "phone").broker == "a"
-    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
-    assert network.place("ann", "phone") == network.place("ann", "phone")
-    assert network.place("ann", "phone").reason == "sticky"
-    assert network.place("ann", "laptop").broker == "b", "newcomers do not go to a cordoned one"
-    assert network.place("ann", "phone", avoid=frozenset("a")).broker == "b"
-    network.handle(BrokerModeSet("a", BrokerState.DRAINING))
-    assert network.place("ann", "phone").broker == "b"
-
-
-def test_what_to_avoid_is_a_wish() -> None:
-    """If only those are left that a subscriber could not reach, it may try them again; if nobody is, it is told."""
-    network = Network()
-    with pytest.raises(Unavailable, match="no broker"):
-        network.place()
-    network.register("a")
-    assert network.place(avoid=frozenset("a")).broker == "a"
-    network.handle(BrokerModeSet("a", BrokerState.CORDONED))
-    with pytest.raises(Unavailable):
-        network.place()
-
-
-def test_a_rush_is_spread_before_any_heartbeat_shows_it() -> None:
-    """A hundred newcomers between two heartbeats do not all go to the same broker; after a while they are forgotten."""
-    network = Network()
-    network.register("a", "b")
-    network.register("big", capacity=2.0)
-    chosen = [network.place(f"user{n}").broker for n in range(100)]
-    assert {name: chosen.count(name) for name in set(chosen)} == {"a": 25, "b": 25, "big": 50}
-    network.pass_time(2.5, heard=("a", "b", "big"))
-    assert network.place().broker == "a"
-
-
-def test_moving_away_spreads_a_brokers_subscribers_over_the_others() -> None:
-    """Never to the one they leave; those whom nobody can take are left out."""
-    network = Network("nearest")
-    network.register("a", location=(0.0, 0.0))
-    subscribers = [f"user{n}/phone" for n in range(10)]
-    network.claim("a", *subscribers)
-    assert network.move_away("a", *subscribers) == {}
-    network.register("near", location=(1.0, 0.0))
-    network.register("far", location=(9.0, 0.0))
-    assert {placed.broker for placed in network.move_away("a", *subscribers).values()} == {"near"}
-    network.handle(PolicyChosen("round-robin"))
-    placed = [one.broker for one in network.move_away("a", *subscribers).values()]
-    assert placed.count("near") == placed.count("far") == 5
-
-
-def test_only_known_policies_are_chosen_and_the_choice_is_remembered() -> None:
-    network = Network()
-    with pytest.raises(InvalidValue, match="least-resulting-load, nearest, random, round-robin"):
-        network.handle(PolicyChosen("best"))
-    network.handle(PolicyChosen("random"))
-    network.restart()
-    assert network.state.policy == "random"
-
-
-def test_a_strangers_policy_that_fails_keeps_nobody_from_being_placed() -> None:
-    """What raises, or chooses who is not there, is told, and the least loaded is taken."""
-
-    def raises(view: NetworkView, _newcomer: object, _chance: object) -> str:
-        raise KeyError(len(view.brokers))
-
-    network = Network("raises", raises=raises, lies=lambda *_: "nobody")
-    network.register("a")
-    assert network.place().reason == "least-resulting-load"
-    network.handle(PolicyChosen("lies"))
-    assert network.place().broker == "a"
-    assert network.notes == ["placement policy failed"] * 2
 
 
 def test_a_broker_is_removed_only_when_it_is_not_in_use() -> None:
@@ -311,17 +143,6 @@ def test_where_subscribers_are_is_known_while_a_session_is_kept_for_them() -> No
     assert network.state.location_of("ann/phone") == (1.0, 2.0), "a move changes nothing"
     network.heartbeat("b", ended=("ann/phone",))
     assert network.state.location_of("ann/phone") is None
-
-
-def test_who_is_moved_goes_to_what_is_near_them_now() -> None:
-    network = Network(policy="nearest")
-    for name, x in (("a", 0.0), ("b", 100.0), ("c", 200.0)):
-        network.register(name, location=(x, 0.0))
-    network.claim("a", "ann/phone", "bob/phone")
-    network.heartbeat("a", locations={"ann/phone": (190.0, 0.0)})
-    placed = network.move_away("a", "ann/phone", "bob/phone")
-    assert placed["ann/phone"].broker == "c"
-    assert placed["bob/phone"].broker == "b", "as near as the broker that was chosen for bob"
 
 
 def _register(network: Network, identity: str, start: str = "x") -> int:

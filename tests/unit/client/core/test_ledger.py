@@ -1,0 +1,129 @@
+"""A client's subscriptions: requests, answers, notifications, gaps and acknowledgements."""
+
+from __future__ import annotations
+
+from tocsin.client.core import events as ev
+from tocsin.client.core.ledger import MAX_HELLO_BYTES
+from tocsin.errors import NotFound, SubscriptionFailed
+from tocsin.model.position import Position
+from tocsin.protocol import messages
+from unit.client.core.playing import Play, failure, play_at, sent
+
+
+def test_a_subscription_that_fails_is_told_once_and_left() -> None:
+    """Its failure comes after its notifications and ends it; a repeat is dropped. It is let go of when the application
+    has taken it."""
+    play = play_at()
+    failed = messages.Failed(7, "C", "7-12", 0, "no such zone")
+    assert [type(one) for one in play.notified(1, 11)] == [ev.Deliver]
+    (refused,) = play.hear(1, failed)
+    assert isinstance(refused, ev.TellRefused)
+    assert isinstance(refused.error, SubscriptionFailed)
+    assert "no such zone" in refused.error.message
+    assert play.hear(1, failed) == []
+    assert sent(play.tell(ev.UnsubscribeAsked(1))) == [messages.Unsubscribe(7, 1)]
+
+
+def test_a_subscription_whose_channel_is_dropped_ends_with_not_found() -> None:
+    """It is over at once: the session lets go of it by itself, and the same can be asked for anew."""
+    play = play_at()
+    instructions = play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
+    (refused,) = [one for one in instructions if isinstance(one, ev.TellRefused)]
+    assert isinstance(refused.error, NotFound)
+    assert refused.error.message == "channel C was dropped"
+    assert sent(instructions) == [messages.Unsubscribe(7, 1)]
+    assert sent(play.tell(ev.SubscribeAsked(2, "C", {}))) == [messages.Subscribe("C", {}, "", 2)]
+
+
+def test_what_was_acknowledged_of_a_dropped_channel_holds_nothing_up() -> None:
+    """An acknowledgement that has not been sent yet ends with its subscription; closing works as ever."""
+    play = play_at()
+    play.notified(1, 11)
+    play.tell(ev.Acknowledged(1, Position(7, 11)))
+    play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
+    assert sent(play.after(10.0)) == []
+    assert failure(play.tell(ev.CloseAsked())) is None
+
+
+def test_acknowledgements_are_gathered() -> None:
+    """One message a second at most, each subscription's last position, and the rest on leaving."""
+    play = play_at()
+    said: list[messages.FromSubscriber] = []
+    for sequence in range(11, 111):
+        play.notified(1, sequence)
+        play.tell(ev.Acknowledged(1, Position(7, sequence)))
+        said += sent(play.after(0.04))
+    assert 3 <= len(said) <= 5
+    assert all(isinstance(one, messages.Ack) and len(one.positions) == 1 for one in said)
+    assert sent(play.tell(ev.CloseAsked())) == [messages.Ack(["7-110"])]
+
+
+def test_an_acknowledgement_is_told_again_after_a_repeat() -> None:
+    """A broker believes no acknowledgement of what it has not sent; it hears it again when it has."""
+    play = play_at()
+    play.notified(1, 11)
+    play.tell(ev.Closed(1, 1006))
+    play.after(0.1)
+    play.welcome(2)
+    play.subscribed(2, 1)
+    play.tell(ev.Acknowledged(1, Position(7, 11)))
+    assert sent(play.after(1)) == [messages.Ack(["7-11"])]
+    assert play.notified(2, 11) == []
+    assert sent(play.after(1)) == [messages.Ack(["7-11"])]
+
+
+def test_a_hello_stays_within_bounds() -> None:
+    """What does not fit is asked for after the welcome, at a pace that the broker takes."""
+    play = Play(brokers=("http://b1",))
+    play.tell(ev.Started())
+    for request in range(1, 2001):
+        play.tell(ev.SubscribeAsked(request, "SomeChannelWithAName", {"number": request}))
+    hello = sent(play.tell(ev.Opened(1)))[0]
+    assert isinstance(hello, messages.Hello)
+    assert MAX_HELLO_BYTES - 1000 < len(messages.encode(hello)) < 64 << 10
+    asked = len(hello.subscriptions)
+    asked += len(sent(play.hear(1, messages.Welcome("ann/phone", "phone", "b1"))))
+    assert asked < 1000
+    seconds = 0
+    while asked < 2000:
+        seconds += 1
+        more = len(sent(play.after(1)))
+        assert more <= 50
+        asked += more
+    assert seconds > 20
+
+
+def test_two_ways_to_write_the_same() -> None:
+    """Only the cluster knows that they are the same; the second is refused then."""
+    play = play_at()
+    play.tell(ev.SubscribeAsked(2, "C", {"x": "2025-01-01T00:00:00Z"}))
+    (refused,) = play.subscribed(1, 2, number=7)
+    assert isinstance(refused, ev.TellRefused)
+    assert len(play.notified(1, 11)) == 1
+
+
+def test_what_was_kept_is_not_handed_on_before_it_is_asked_for() -> None:
+    """Then it begins where it was acknowledged, not where the broker happens to be."""
+    play = Play(brokers=("http://b1",))
+    play.tell(ev.Started())
+    kept = messages.Subscribed(7, "C", {"Etype": "x"}, "7-10")
+    play.welcome(1, kept=[kept])
+    assert play.session.kept() == [kept]
+    assert play.notified(1, 11) == []
+    asked = sent(play.tell(ev.SubscribeAsked(1, "C", {"etype": "x"})))
+    assert asked == [messages.Subscribe("C", {"etype": "x"}, "7-10", 1)]
+    play.subscribed(1, 1)
+    assert len(play.notified(1, 11)) == 1
+    assert play.session.kept() == []
+
+
+def test_what_was_left_before_its_answer_came_begins_anew_when_it_is_asked_for_again() -> None:
+    """The broker named it in `welcome`, but what it kept then has ended since: there is no gap to tell of."""
+    play = play_at()
+    play.tell(ev.Closed(1, 0))
+    play.after(1)
+    play.welcome(2, kept=[messages.Subscribed(7, "C", {}, "7-10")])
+    play.tell(ev.UnsubscribeAsked(1))
+    play.subscribed(2, 1)
+    play.hear(2, messages.Unsubscribed(7, 1))
+    assert play.subscribe(2) == [ev.Send(2, messages.Subscribe("C", {}, "", 2))]
