@@ -3,12 +3,12 @@ says what became of everybody."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tocsin.coordinator.moves.execution import Execution, MoveLimits, Progress
 from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
@@ -21,6 +21,9 @@ _LIMITS = MoveLimits(in_flight=3, per_s=4)
 _HELD = (SessionSubscription(KeyText("fire"), "1-0"),)
 #: Longer than all steps of a move may last together.
 _LONG_S = 200.0
+
+BROKERS = st.sampled_from(_BROKERS)
+SUBSCRIBERS = st.runner().flatmap(lambda plan: st.sampled_from(sorted(plan.network.sessions)))
 
 
 class _Journal:
@@ -47,63 +50,93 @@ class _Journal:
         return Execution(now_s, _LIMITS, [] if self.ended else [self.counted()], left)
 
 
-@given(st.integers(0, 2**32))
-def test_a_plan_ends_whatever_happens(seed: int) -> None:
-    rng = random.Random(seed)
-    sessions = [SessionRecord(f"s{number}", rng.choice(_BROKERS), 1, rng.random() < 0.7, _HELD) for number in range(12)]
-    world = FakeNetwork.of(_BROKERS, sessions)
-    moves = [
-        MoveRecord("p", number, session.subscriber, session.owner, destination, 1.0, "because")
-        for number, session in enumerate(world.sessions.values())
-        if (destination := rng.choice(_BROKERS)) != session.owner
-    ]
-    run = PlanRun("p", "migration", "ldm", "", "me", len(moves))
-    journal = _Journal(run, moves)
-    execution = Execution(0.0, _LIMITS)
-    execution.begin(run, moves)
-    now_s = 0.0
-    for _ in range(rng.randrange(60)):
-        now_s += rng.choice((0.0, 0.1, 1.0, 10.0))
-        execution = _happen(rng, now_s, world, execution, journal)
-        _check_limits(journal, execution)
-    world.taking, world.dead, world.unheard = set(_BROKERS), set(), set()
-    for _ in range(len(moves) + 5):
-        now_s += _LONG_S
-        journal.write(execution.advance(now_s, world))
-    assert not execution.runs
-    assert execution.under_way == 0
-    assert all(execution.reserved(broker) == 0 for broker in _BROKERS)
-    assert all(move.step.is_final for move in journal.moves.values())
-    assert not journal.ended or replace(journal.ended[-1], is_stopped=False) == journal.counted()
+class PlanEnds(RuleBasedStateMachine):
+    """One plan, from its beginning until everything works and it has to end."""
+
+    @initialize(sessions=st.lists(st.tuples(BROKERS, st.booleans(), BROKERS), min_size=4, max_size=12))
+    def begin(self, sessions: list[tuple[str, bool, str]]) -> None:
+        """Of each subscriber: its broker, whether it is connected, and the broker it is to go to."""
+        records = [
+            SessionRecord(f"s{number}", owner, 1, connected, _HELD)
+            for number, (owner, connected, _) in enumerate(sessions)
+        ]
+        self.network = FakeNetwork.of(_BROKERS, records)
+        moves = [
+            MoveRecord("p", number, f"s{number}", owner, destination, 1.0, "because")
+            for number, (owner, _, destination) in enumerate(sessions)
+            if destination != owner
+        ]
+        run = PlanRun("p", "migration", "ldm", "", "me", len(moves))
+        self.journal = _Journal(run, moves)
+        self.execution = Execution(0.0, _LIMITS)
+        self.execution.begin(run, moves)
+        self.now_s = 0.0
+
+    @rule(seconds=st.sampled_from((0.1, 1.0, 10.0)))
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    @rule(broker=BROKERS)
+    def report(self, broker: str) -> None:
+        """The broker has prepared everything that it was told to prepare."""
+        self.network.unheard.discard(broker)
+        self.execution.prepared(broker, self.execution.orders(broker, self.now_s).prepare)
+        self.journal.write(self.execution.advance(self.now_s, self.network, broker))
+
+    @rule()
+    def advance(self) -> None:
+        self.journal.write(self.execution.advance(self.now_s, self.network))
+
+    @rule(subscriber=SUBSCRIBERS, broker=BROKERS)
+    def go(self, subscriber: str, broker: str) -> None:
+        """A subscriber that was told to move comes; any other goes somewhere by itself."""
+        to = self.execution.destination_of(subscriber) or broker
+        session = self.network.sessions[subscriber]
+        self.network.sessions[subscriber] = replace(session, owner=to, connected=True)
+
+    @rule(subscriber=SUBSCRIBERS)
+    def come_or_leave(self, subscriber: str) -> None:
+        session = self.network.sessions[subscriber]
+        self.network.sessions[subscriber] = replace(session, connected=not session.connected)
+
+    @rule(broker=BROKERS)
+    def die_or_live(self, broker: str) -> None:
+        self.network.dead ^= {broker}
+
+    @rule(broker=BROKERS)
+    def close_or_open(self, broker: str) -> None:
+        self.network.taking ^= {broker}
+
+    @rule()
+    def kill(self) -> None:
+        """kill -9: only what was written is left."""
+        self.network.unheard = set(_BROKERS)
+        self.execution = self.journal.restart(self.now_s)
+
+    @invariant()
+    def within_limits(self) -> None:
+        if not hasattr(self, "journal"):
+            return
+        under_way = [move for move in self.journal.moves.values() if move.step.is_under_way]
+        assert len(under_way) == self.execution.under_way
+        for sides in (Counter(move.source for move in under_way), Counter(move.destination for move in under_way)):
+            assert all(count <= _LIMITS.in_flight for count in sides.values())
+
+    def teardown(self) -> None:
+        """With everything working, the plan ends, and its journal agrees."""
+        if not hasattr(self, "journal"):
+            return
+        self.network.taking, self.network.dead, self.network.unheard = set(_BROKERS), set(), set()
+        for _ in range(len(self.journal.moves) + 5):
+            self.now_s += _LONG_S
+            self.journal.write(self.execution.advance(self.now_s, self.network))
+        assert not self.execution.runs
+        assert self.execution.under_way == 0
+        assert all(self.execution.reserved(broker) == 0 for broker in _BROKERS)
+        assert all(move.step.is_final for move in self.journal.moves.values())
+        ended = self.journal.ended
+        assert not ended or replace(ended[-1], is_stopped=False) == self.journal.counted()
 
 
-def _happen(rng: random.Random, now_s: float, world: FakeNetwork, execution: Execution, journal: _Journal) -> Execution:
-    broker, subscriber = rng.choice(_BROKERS), rng.choice(sorted(world.sessions))
-    session = world.sessions[subscriber]
-    match rng.randrange(10):
-        case 0 | 1 | 2:
-            world.unheard.discard(broker)
-            execution.prepared(broker, execution.orders(broker, now_s).prepare)
-            journal.write(execution.advance(now_s, world, broker))
-        case 3 | 4:
-            journal.write(execution.advance(now_s, world))
-        case 5:  # Told to move, it comes; or it goes somewhere by itself.
-            to = execution.destination_of(subscriber) or broker
-            world.sessions[subscriber] = replace(session, owner=to, connected=True)
-        case 6:
-            world.sessions[subscriber] = replace(session, connected=not session.connected)
-        case 7:
-            (world.dead.discard if broker in world.dead else world.dead.add)(broker)
-        case 8:
-            (world.taking.discard if broker in world.taking else world.taking.add)(broker)
-        case _:  # kill -9: only what was written is left.
-            world.unheard = set(_BROKERS)
-            return journal.restart(now_s)
-    return execution
-
-
-def _check_limits(journal: _Journal, execution: Execution) -> None:
-    under_way = [move for move in journal.moves.values() if move.step.is_under_way]
-    assert len(under_way) == execution.under_way
-    for sides in (Counter(move.source for move in under_way), Counter(move.destination for move in under_way)):
-        assert all(count <= _LIMITS.in_flight for count in sides.values())
+TestPlanEnds = PlanEnds.TestCase
+TestPlanEnds.settings = settings(stateful_step_count=60, deadline=None)
