@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from tocsin.balancing.placement import POLICIES, Newcomer
-from tocsin.balancing.plugins import with_plugins
 from tocsin.balancing.views import BrokerView, Load, NetworkView
 from tocsin.protocol.subscription_keys import KeyText
 
@@ -76,24 +75,3 @@ def test_least_resulting_load_without_subscriptions_counts_connections() -> None
     crowded = BrokerView("crowded", capacity=2.0, connections=10, load=Load(0, 0))
     quiet = BrokerView("quiet", connections=4, load=Load(50, 50))
     assert choose("least-resulting-load", crowded, quiet) == "quiet"
-
-
-def test_plugins_join_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under their own names: ours can't be replaced, and what can't be loaded is left out."""
-
-    class Entry:
-        def __init__(self, name: str, policy: object) -> None:
-            self.name, self.policy = name, policy
-
-        def load(self) -> object:
-            if isinstance(self.policy, Exception):
-                raise self.policy
-            return self.policy
-
-    entries = [Entry("mine", min), Entry("random", max), Entry("broken", ImportError("no"))]
-    where = "tocsin.balancing.plugins.entry_points"
-    monkeypatch.setattr(where, lambda group: entries if group == "tocsin.placement" else [])
-    policies = with_plugins("placement", POLICIES)
-    assert policies["mine"] is min  # type: ignore[comparison-overlap]
-    assert policies["random"] is POLICIES["random"]
-    assert "broken" not in policies

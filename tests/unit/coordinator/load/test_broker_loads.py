@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tocsin.balancing.views import BrokerView, Load
+from tocsin.balancing.views import Load
 from tocsin.coordinator.load.broker_loads import Loads
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.registry.records import SessionRecord
@@ -64,10 +64,3 @@ def test_loads_are_what_counting_anew_gives() -> None:
         assert loads.of(broker).incoming == pytest.approx(sum(map(rates.of, fetched)))
         assert loads.of(broker).outgoing == pytest.approx(sum(map(rates.of, sent)))
         assert loads.subscribers(broker) == len(mine)
-
-
-def test_what_a_newcomer_adds_depends_on_what_is_shared() -> None:
-    keys = [one.key for one in held("fire", "flood")]
-    view = BrokerView("a", capacity=2.0, load=Load(1, 5), held={keys[0]: 5})
-    assert view.added(keys) == 3
-    assert view.resulting_score(keys) == (6 + 3) / 2

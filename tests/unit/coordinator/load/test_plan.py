@@ -40,14 +40,6 @@ def test_a_plan_says_who_moves_where_why_and_what_it_brings() -> None:
     assert verify(VIEW, one) == []
 
 
-def test_balance_is_the_scores_spread_over_their_mean() -> None:
-    balance = Balance.of(["a", "b"], [30.0, 40.0], [1.0, 4.0])
-    assert balance.scores == (30.0, 10.0)
-    assert (balance.mean, balance.max, balance.cov) == (20.0, 30.0, 0.5)
-    assert Balance.of(["a"], [0.0], [1.0]).cov == 0
-    assert Balance.of([], [], []).cov == 0
-
-
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
