@@ -246,6 +246,7 @@ def test_what_is_for_operators_is_refused_to_others(guarded: Coordinator) -> Non
 
 
 def test_registration_can_be_closed(tmp_path: Path) -> None:
+    """Then strangers are refused, and operators register users."""
     with serving(tmp_path, api_token=_OPERATOR, open_registration=False) as url:
         with CoordinatorClient(url) as stranger:
             _refused(stranger.register, "ann", _PASSWORD, status=401)
@@ -276,6 +277,7 @@ def test_attacks_with_tokens_are_refused(guarded: Coordinator) -> None:
 
 
 def test_an_expired_token_is_refused(tmp_path: Path) -> None:
+    """The answer says that it has expired."""
     with serving(tmp_path, token_lifetime_s=1e-6) as url, CoordinatorClient(url) as client:
         token = client.register("ann", _PASSWORD)["token"]
         with pytest.raises(ServerError, match="expired"):

@@ -61,6 +61,7 @@ def test_times_are_taken_in_listed_forms_only(spark: SparkSession) -> None:
 
 
 def test_no_view_is_left_behind(spark: SparkSession) -> None:
+    """Parsing leaves nothing in the session that a later run could meet."""
     parse_frames(_frames(spark, [(0, "Readings", b'{"id": "a"}')]), _READINGS, _MAX_RECORD_BYTES, ordered=False)
     assert not [table for table in spark.catalog.listTables() if "frames" in table.name]
 

@@ -97,6 +97,7 @@ def test_sharing_never_raises_the_highest_score_and_keeps_to_its_budget(view: As
 
 @given(view=networks())
 def test_sharing_is_never_worse_than_greed(view: AssignmentView) -> None:
+    """Its highest score is no higher than that of the greedy shuffle, or than before."""
     greedy = make_plan(view, Stage.SHUFFLE, "gsh", SHUFFLES["gsh"](view, Goal()))
     sharing = make_plan(view, Stage.SHUFFLE, "sharing", SHUFFLES["sharing"](view, Goal()))
     assert sharing.after.max <= min(greedy.after.max, sharing.before.max) * (1 + 1e-9)

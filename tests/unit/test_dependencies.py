@@ -30,6 +30,7 @@ _PARTS = {
 
 
 def test_every_part_belongs_to_an_extra() -> None:
+    """Each package of ours is installed whole with the SDK or one of the extras."""
     there = {path.name for path in _SOURCES.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert there - {"__init__.py", "__main__.py"} == {part for parts in _PARTS.values() for part in parts}
 

@@ -20,6 +20,7 @@ def test_everything_must_be_sent_and_fetched_once() -> None:
 
 
 def test_somebody_must_take_the_heaviest() -> None:
+    """No assignment has a lower score than the heaviest subscriber alone makes, however many brokers there are."""
     who = {"ann": ("a", "fire flood smoke"), "bob": ("a", "fire")}
     assert lower_bound(assignment(who, RATES, ["b", "c", "d"])) == pytest.approx(2 * 10)
 
@@ -48,6 +49,7 @@ def test_larger_brokers_carry_more_for_the_same_score() -> None:
 
 
 def test_nobody_there_needs_nothing() -> None:
+    """Without subscribers the bound is zero."""
     assert lower_bound(assignment({}, {}, ["a", "b"])) == 0
 
 

@@ -31,6 +31,7 @@ def test_everybody_goes_also_who_is_away_and_nobody_else_does() -> None:
 
 
 def test_capacities_count() -> None:
+    """A broker of twice the capacity takes twice as many of those who leave."""
     crowd = [SessionRecord(f"s{number}", "a", 1, True, held(f"k{number}")) for number in range(30)]
     view = _view(*crowd)
     plan = make_plan(view, Stage.EVACUATION, NAME, evacuate(view))
@@ -39,6 +40,7 @@ def test_capacities_count() -> None:
 
 
 def test_with_nowhere_to_go_they_stay() -> None:
+    """If no broker takes anybody, the plan is empty."""
     view = AssignmentView.of(
         [AssignedBroker("a", takes=False)],
         [SessionRecord("s", "a", 1, True, held("fire"))],

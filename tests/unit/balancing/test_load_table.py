@@ -33,6 +33,7 @@ def test_a_move_takes_along_what_is_not_shared() -> None:
 
 
 def test_some_may_be_nowhere() -> None:
+    """A table without some subscribers counts nothing for them, and everything for the others."""
     view = assignment({"ann": ("a", "fire"), "bob": ("b", "flood")}, RATES, resting=["bob"])
     table = LoadTable.without(view, view.movable)
     assert table.owners.tolist() == [-1, 1]

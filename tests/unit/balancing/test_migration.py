@@ -61,6 +61,7 @@ def test_a_group_leaves_together() -> None:
 
 @pytest.mark.parametrize("policy", ALL)
 def test_an_even_network_is_left_alone(policy: str) -> None:
+    """No policy moves anybody where all scores are equal."""
     view = assignment({"ann": ("a", "fire"), "bob": ("b", "fire")}, RATES)
     assert moved(view, POLICIES[policy](view, Goal())) == {}
 
@@ -98,6 +99,7 @@ def test_closed_brokers_get_nobody_and_the_resting_stay(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ALL)
 def test_larger_brokers_get_more(policy: str) -> None:
+    """Loads come out in proportion to capacities, as far as the goal asks for it."""
     view = random_assignment(2, subscribers=500, subscriptions=40, brokers=3, each=4, capacities=[1, 1, 4])
     loads = LoadTable.of(view, POLICIES[policy](view, Goal(cov_at_most=0.05)).owners).loads
     assert loads[2] > 3 * max(loads[0], loads[1])

@@ -21,6 +21,7 @@ def choose(policy: str, *brokers: BrokerView, last_placed: str = "", newcomer: N
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_the_only_broker_is_chosen(policy: str) -> None:
+    """Every policy sends everybody there, whatever they bring."""
     assert choose(policy, BrokerView("a")) == "a"
     assert choose(policy, BrokerView("a"), newcomer=Newcomer((1.0, 2.0), (FIRE,))) == "a"
 

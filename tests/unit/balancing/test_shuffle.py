@@ -56,6 +56,7 @@ def test_sharing_brings_together_who_hold_the_same() -> None:
 
 @pytest.mark.parametrize("policy", ALL)
 def test_loads_come_out_even(policy: str) -> None:
+    """A shuffle leaves scores that differ by less than two per cent of their mean."""
     view = random_assignment(3, subscribers=600, subscriptions=90, brokers=6, each=8)
     scores = LoadTable.of(view, POLICIES[policy](view, Goal()).owners).scores
     assert scores.std() / scores.mean() < 0.02
@@ -63,6 +64,7 @@ def test_loads_come_out_even(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ALL)
 def test_in_proportion_to_capacity(policy: str) -> None:
+    """With brokers of different capacities, each carries its share of the load."""
     capacities = np.array([1.0, 2.0, 3.0, 4.0])
     view = random_assignment(4, subscribers=600, subscriptions=90, brokers=4, each=8, capacities=capacities.tolist())
     loads = LoadTable.of(view, POLICIES[policy](view, Goal()).owners).loads

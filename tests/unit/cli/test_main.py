@@ -14,6 +14,7 @@ _HEAVY = ("matplotlib", "numba", "pandas", "pyarrow", "pyspark")
 
 @pytest.mark.parametrize("module", ["tocsin.cli.main", "tocsin.coordinator.server"])
 def test_heavy_libraries_are_left_out(module: str) -> None:
+    """Neither commands nor the coordinator import Spark, numba and the like when they start."""
     program = f"import sys, {module}; print([one for one in {_HEAVY} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

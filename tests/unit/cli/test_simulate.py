@@ -22,6 +22,7 @@ def file(tmp_path: Path) -> str:
 
 
 def test_policies_are_shown_side_by_side(file: str) -> None:
+    """One run for each combination, in one table."""
     ran = CliRunner().invoke(app, ["simulate", file, "--compare", "none,gsh", "--seed", "3", "--set", "duration_s=60"])
     assert ran.exit_code == 0, ran.output
     assert "nearest/none" in ran.output
@@ -30,6 +31,7 @@ def test_policies_are_shown_side_by_side(file: str) -> None:
 
 
 def test_presets_are_listed() -> None:
+    """As JSON for programs, with the paper's among them."""
     ran = CliRunner().invoke(app, ["simulate", "--list", "--json"])
     assert {"paper", "city-million"} <= json.loads(ran.stdout).keys()
 

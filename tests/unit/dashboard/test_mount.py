@@ -229,6 +229,7 @@ async def test_places_are_compact_and_bounded(app: FastAPI, http: httpx.AsyncCli
     ],
 )
 async def test_bad_questions_are_told(http: httpx.AsyncClient, path: str, status: int, reason: str) -> None:
+    """Each with its status and a reason that names what is wrong."""
     answer = await http.get(f"/dashboard/api/{path}")
     assert answer.status_code == status, answer.text
     if path != "nowhere":

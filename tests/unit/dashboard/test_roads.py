@@ -38,5 +38,6 @@ def test_very_many_points_are_thinned_further() -> None:
     ],
 )
 def test_mistakes_are_told(text: str, reason: str) -> None:
+    """The refusal says which line string is wrong, and what in it."""
     with pytest.raises(InvalidValue, match=reason):
         read_roads(text)

@@ -104,6 +104,7 @@ async def test_a_body_that_keeps_coming_may_take_its_time(peer: Peer, received: 
 
 
 async def test_headers_without_end_are_not_gathered(peer: Peer) -> None:
+    """A connection whose headers exceed the limit is closed before they have ended."""
     peer.send(b"GET / HTTP/1.1\r\n")
     peer.send(b"X: " + b"y" * MAX_HEADER_BYTES)
     assert peer.is_closed

@@ -62,6 +62,7 @@ def test_a_key_is_made_once_and_readable_for_its_owner_only(tmp_path: Path) -> N
 
 
 def test_expiry_is_exact() -> None:
+    """A token is good until the microsecond before it expires."""
     token = SIGNER.sign(ANN)
     assert CHECKER.check(token, ANN.expires_at_us - 1) == ANN
     with pytest.raises(Unauthorised, match="expired"):
@@ -142,6 +143,7 @@ def test_attacks_are_refused(attack: str) -> None:
 
 
 def test_keys_of_other_kinds_are_refused() -> None:
+    """Only a public key of the kind that signs our tokens is taken."""
     other = ec.generate_private_key(ec.SECP256R1()).public_key()
     pem = other.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     for text in (pem, "", "no key"):

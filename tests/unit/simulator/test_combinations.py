@@ -27,6 +27,7 @@ def test_what_is_not_named_is_off_but_placement_stays() -> None:
 
 
 def test_the_same_is_run_once() -> None:
+    """Two ways to write one combination are one run."""
     assert chosen("ldm+gsh,gsh+ldm,random/ldm+gsh") == [("random", "ldm", "gsh")]
 
 

@@ -33,6 +33,7 @@ def test_what_happens_may_bring_about_more_even_at_the_same_moment() -> None:
 
 @pytest.mark.parametrize("time_s", [0.5, float("nan")])
 def test_nothing_happens_in_the_past(time_s: float) -> None:
+    """Whatever is to happen earlier than now, or at no time, is refused."""
     kernel = Kernel()
     kernel.run(1.0)
     with pytest.raises(InvalidValue, match="any more"):

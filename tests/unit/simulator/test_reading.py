@@ -133,10 +133,12 @@ def test_elements_of_lists_are_told_by_number_and_line() -> None:
     ],
 )
 def test_impossible_failures_are_refused(failures: str, said: str) -> None:
+    """The refusal says which failure can't be, and why."""
     assert said in refusal_of(f"{SMALL}\n{failures}\n")
 
 
 def test_names_are_taken_once() -> None:
+    """Two brokers of one name are refused, with the place of the first."""
     brokers = '[[brokers]]\nname = "a"\n[[brokers]]\nname = "b"\n[[brokers]]\nname = "a"'
     assert "[[brokers]] (1st) name = 'a' is the name of more than one" in refusal_of(
         changed("[brokers]\ncount = 4", brokers)
@@ -153,6 +155,7 @@ def test_what_was_set_by_hand_is_told_as_it_was_given() -> None:
 
 
 def test_single_values_can_be_set() -> None:
+    """By their path, also inside lists, and without quotes around words."""
     scenario = small(balancing__alpha="0.05", balancing__migration="ldm", subscribers__crowds__0__share="0.1")
     assert scenario.balancing.alpha == 0.05
     assert scenario.balancing.migration == "ldm", "a word needs no quotes"

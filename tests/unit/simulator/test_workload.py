@@ -46,6 +46,7 @@ def test_with_channels_everybody_keeps_to_so_many() -> None:
 
 
 def test_communities_want_their_own() -> None:
+    """With nobody wanting anything from outside, no two communities share a subscription."""
     alone = {"subscribers__popularity": "communities", "subscribers__groups": "8", "subscribers__inside": "1.0"}
     held = rows(draw(small(**alone), 1))
     groups = [set().union(*held[group::8]) for group in range(8)]
@@ -67,6 +68,7 @@ def test_a_change_of_one_knob_redraws_no_other() -> None:
 
 
 def test_another_seed_draws_everything_anew() -> None:
+    """Interests and locations alike."""
     first, second = draw(small(), 1), draw(small(), 2)
     assert not np.array_equal(first.holds[:50], second.holds[:50])
     assert not np.array_equal(first.locations, second.locations)
@@ -85,6 +87,7 @@ def test_rates_rise_and_fall_back_as_told() -> None:
 
 
 def test_walkers_stay_in_the_city() -> None:
+    """However fast they walk, and each has another location at each time."""
     workload = draw(small(subscribers__speed_m_per_s="100"), 1)
     locations = np.array([workload.location(one, now_s) for one in range(20) for now_s in (0.0, 333.0, 9999.0)])
     assert ((locations >= 0) & (locations <= 20_000)).all()
@@ -92,6 +95,7 @@ def test_walkers_stay_in_the_city() -> None:
 
 
 def test_people_come_and_go_in_turns() -> None:
+    """Everybody logs out after each login, except perhaps after the last."""
     workload = draw(small(subscribers__mean_online_s="20", subscribers__mean_offline_s="5"), 1)
     for one in range(20):
         came = workload.logins.times_s[workload.logins.subscribers == one]

@@ -58,6 +58,7 @@ def test_slow_calls_and_broken_neighbours_change_nothing_about_that() -> None:
 
 
 def test_the_order_of_lists_means_nothing() -> None:
+    """Brokers, channels, crowds and failures in another order give an equal run."""
     brokers = [f'[[brokers]]\nname = "{name}"\nlocation = [{x}, 0]\n' for name, x in (("b", 1), ("a", 2), ("c", 9000))]
     rate = "rate = { mean_bytes_per_s = 100, std_bytes_per_s = 30, noise = 0.2 }"
     channels = [f'[[channels]]\nname = "{name}"\nperiod_s = 7\nsubscriptions = 20\n{rate}\n' for name in ("y", "x")]

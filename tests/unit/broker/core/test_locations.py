@@ -49,6 +49,7 @@ def test_one_request_at_a_time_and_nothing_is_forgotten_when_it_fails() -> None:
 
 
 def test_without_a_feed_nothing_is_published() -> None:
+    """A broker whose cluster has no feed of locations sends it none."""
     broker = Broker()
     broker.live("ann")
     broker.tell(LocationTold(1, (1.0, 1.0)))
@@ -69,7 +70,8 @@ def test_the_coordinator_is_told_until_it_knows() -> None:
     assert not _reported(broker)
 
 
-def test_a_stranger_has_no_place() -> None:
+def test_a_stranger_has_no_location() -> None:
+    """A location from a connection without a session is told to nobody."""
     broker = Broker(publishes_locations=True)
     broker.tell(LocationTold(9, (1.0, 1.0)))
     broker.tell(Ticked(10.0))

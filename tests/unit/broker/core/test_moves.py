@@ -76,6 +76,7 @@ def test_if_nobody_comes_it_is_let_go() -> None:
 
 
 def test_one_who_is_away_is_adopted() -> None:
+    """The session is asked for once, and claimed when everything in it is held."""
     broker = Broker()
     broker.tell(Ordered({}, ["ann/d"], {}, 0.0))
     assert broker.all_of(FetchSession) == [FetchSession("ann/d")]

@@ -67,6 +67,7 @@ async def test_a_request_that_is_not_completed_is_cut(port: int) -> None:
 
 
 async def test_headers_without_end_are_cut(port: int) -> None:
+    """The connection is closed without an answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000)
     assert await _ended(reader) == b""

@@ -99,6 +99,8 @@ def test_a_coordinator_that_is_away_is_told_to_all_who_wait_and_asked_again_for_
 
 
 def test_who_loses_patience_takes_nobody_along() -> None:
+    """A question that is given up does not end the call that others wait for."""
+
     async def scenario() -> None:
         coordinator = _Coordinator()
         questions = SessionQuestions(coordinator.ask)

@@ -50,11 +50,13 @@ def test_little_load_is_not_worth_the_trouble() -> None:
 
 
 def test_a_stage_can_be_off() -> None:
+    """A stage without a policy is never due; the other one is all the same."""
     assert controller(migration="").look(0, UNEVEN).stage is None
     assert controller(shuffle="").look(0, EXTREME).stage is Stage.MIGRATION
 
 
 def test_one_look_is_no_evidence() -> None:
+    """A stage is due after so many looks in a row, and one even look begins the count anew."""
     one = controller(hits=3, shuffle_hits=2)
     assert [one.look(now_s, UNEVEN).stage for now_s in range(3)] == [None, None, Stage.MIGRATION]
     one = controller(hits=3)
@@ -65,6 +67,7 @@ def test_one_look_is_no_evidence() -> None:
 
 
 def test_after_a_plan_figures_settle() -> None:
+    """For so long nothing is due, and the reason says for how much longer."""
     one = controller(settle_s=60)
     view = crowd(30, 5, 5)
     one.begun(100, one.plan(view, one.look(100, EXTREME)))
@@ -74,6 +77,7 @@ def test_after_a_plan_figures_settle() -> None:
 
 
 def test_whoever_was_moved_rests() -> None:
+    """They are not moved again for a while, which begins anew with each move."""
     one = controller(rest_s=300, shuffle="")
     view = crowd(30, 5, 5)
     plan = one.plan(view, one.look(0, EXTREME))
@@ -117,12 +121,14 @@ def test_if_a_shuffle_leaves_it_uneven_migration_goes_on_from_there() -> None:
 
 
 def test_budgets_hold_over_both() -> None:
+    """A shuffle and the migration after it keep to one budget together."""
     one = controller(max_moves=6)
     view = crowd(30, 5, 5)
     assert 0 < one.plan(view, one.look(0, EXTREME)).move_count <= 6
 
 
 def test_unknown_policies_are_refused_by_name() -> None:
+    """The refusal lists the policies that there are."""
     with pytest.raises(InvalidValue, match="no migration policy called 'lbm'; there are: group, ldm, sdm"):
         controller(migration="lbm")
     with pytest.raises(InvalidValue, match="no shuffle policy called 'x'"):

@@ -89,6 +89,7 @@ def test_the_forgotten_leave_no_trace_to_whoever_takes_their_place() -> None:
 
 
 def test_many_fit() -> None:
+    """Rates of thousands of subscriptions are told apart."""
     rates = Rates(window_s=10, bucket_s=5)
     rates.advance(0)
     keys = [KeyText(f"k{number}") for number in range(3000)]

@@ -42,6 +42,7 @@ def test_a_policy_that_fails_is_named_with_its_error() -> None:
 
 
 def test_the_last_few_are_kept() -> None:
+    """Twenty plans can be looked up, newest first; of an older one it is said that it is gone."""
     planning = Planning(MIGRATIONS, SHUFFLES)
     wish = planning.wish(Stage.SHUFFLE, "gsh", Goal(), "why not")
     plan = planning.propose(VIEW, wish)

@@ -36,6 +36,7 @@ def begun(world: FakeNetwork, count: int, limits: MoveLimits | None = None) -> E
 
 
 def test_prepare_then_move_then_done() -> None:
+    """The source is told only when the destination is prepared, and the plan ends with its last move."""
     world = crowd(1)
     execution = begun(world, 1)
     assert execution.orders("b", 0.0).prepare == ("s0",)
@@ -80,6 +81,7 @@ def test_a_destination_counts_moves_from_all_sources() -> None:
 
 
 def test_load_on_its_way_is_reserved() -> None:
+    """At the destination, until the subscriber is there."""
     world = crowd(2)
     execution = begun(world, 2)
     assert execution.reserved("b") == 20
@@ -89,6 +91,7 @@ def test_load_on_its_way_is_reserved() -> None:
 
 
 def test_who_is_away_is_adopted() -> None:
+    """Nobody can be told to move, so the destination takes over the session."""
     world = crowd(1)
     world.sessions["s0"] = replace(world.sessions["s0"], connected=False)
     execution = begun(world, 1)
@@ -114,6 +117,7 @@ def test_nobody_is_adopted_before_its_broker_was_heard() -> None:
 
 
 def test_a_dead_brokers_people_are_adopted() -> None:
+    """Their broker can't tell them to move, so the destination takes over their sessions."""
     world = crowd(1)
     world.dead.add("a")
     execution = begun(world, 1)
@@ -133,6 +137,7 @@ def test_a_destination_that_is_cordoned_gets_nobody() -> None:
 
 
 def test_a_destination_that_does_not_answer() -> None:
+    """After fifteen seconds the move has failed."""
     world = crowd(1)
     execution = begun(world, 1)
     assert not execution.advance(15.0, world).moves
@@ -155,6 +160,7 @@ def test_stopping_lets_those_go_on_who_were_told() -> None:
 
 
 def test_one_plan_at_a_time() -> None:
+    """A second plan is refused with the name of the first, and can't be stopped either."""
     execution = begun(crowd(2), 2)
     with pytest.raises(InUse, match="p is being carried out"):
         execution.begin(run(1, "q"), [])

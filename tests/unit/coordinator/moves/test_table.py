@@ -10,6 +10,7 @@ from tocsin.coordinator.moves.table import TRANSITIONS, Fact, Step, next_step, t
 
 
 def test_a_move_that_goes_well() -> None:
+    """It is queued, prepared, under way, and done."""
     steps = [Step.QUEUED]
     for fact in (Fact.TURN, Fact.PREPARED, Fact.ARRIVED):
         steps.append(next_step(steps[-1], {fact})[0])
@@ -29,6 +30,7 @@ def test_who_has_been_told_can_not_be_untold() -> None:
 
 @pytest.mark.parametrize("step", [step for step in Step if step.is_final])
 def test_what_has_ended_stays_so(step: Step) -> None:
+    """No combination of facts changes a final step."""
     for facts in chain.from_iterable(combinations(Fact, size) for size in (1, 2, 3)):
         assert next_step(step, set(facts)) == (step, None)
 
@@ -42,6 +44,7 @@ def test_whatever_is_under_way_has_a_time_and_a_way_back(step: Step) -> None:
 
 
 def test_having_arrived_counts_before_anything_else() -> None:
+    """A subscriber that is at the destination has been moved, whatever else is the case."""
     for step in Step:
         if not step.is_final:
             assert next_step(step, set(Fact))[0] is Step.DONE

@@ -28,6 +28,7 @@ def network() -> Network:
 
 
 def test_a_move_from_order_to_claim(network: Network) -> None:
+    """Brokers get their orders with heartbeats, in order, and each step is stored."""
     begun = network.handle(PlanBegun(_RUN, [_MOVE]))
     assert StorePlanRun(_RUN) in begun
     assert StoreMove(_MOVE) in begun
@@ -48,6 +49,7 @@ def test_a_move_from_order_to_claim(network: Network) -> None:
 
 
 def test_a_cordoned_destination_ends_it(network: Network) -> None:
+    """The move has failed, and the subscriber stays where it is."""
     network.handle(PlanBegun(_RUN, [_MOVE]))
     network.heartbeat("b")
     network.handle(BrokerModeSet("b", BrokerState.CORDONED))

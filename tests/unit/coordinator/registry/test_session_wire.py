@@ -60,6 +60,7 @@ def test_values_that_no_channel_takes_are_refused(value: float) -> None:
 
 
 def test_figures_are_finite() -> None:
+    """A heartbeat with an infinite figure is refused."""
     assert traffic(Heartbeat(connections=3, cpu_cores=0.5)).connections == 3
     with pytest.raises(InvalidValue):
         traffic(Heartbeat(bytes_in_per_s=float("inf")))

@@ -49,11 +49,13 @@ def test_what_has_ended_is_kept_to_be_looked_at(store: Store) -> None:
 
 
 def test_stopping_is_remembered(store: Store) -> None:
+    """A plan that was stopped is stopped after a restart too."""
     store.apply([StorePlanRun(replace(_RUN, is_stopped=True))])
     assert store.load().runs[0].is_stopped
 
 
 def test_the_audit_log_page_by_page(store: Store) -> None:
+    """Newest first, and the next page goes on before the last number of this one."""
     store.apply([Audit("ann", "state", "a", {"state": "cordoned"}), Audit("ann", "state", "a", {"state": "active"})])
     newest, older = store.plans.audit(None, 2)
     assert (newest.who, newest.details) == ("ann", {"state": "active"})

@@ -17,6 +17,7 @@ SMALL = {"subscribers": 300, "subscriptions": 100, "brokers": 4, "each": 5}
 
 @pytest.mark.parametrize("network", [zipf, uniform, partial(communities, groups=10)])
 def test_a_network_follows_from_its_seed(network: balance.NetworkMaker) -> None:
+    """The same seed gives the same network, another seed another one; everybody holds something, each thing once."""
     here, there, other = network(1, **SMALL), network(1, **SMALL), network(2, **SMALL)
     for name in here.__dataclass_fields__:
         assert np.array_equal(getattr(here, name), getattr(there, name)), name
@@ -37,6 +38,7 @@ def test_some_subscriptions_are_more_popular_and_circles_keep_to_themselves() ->
 
 
 def test_the_report_has_what_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each network has the quality of every policy, and the large one its times and memory."""
     networks = {name: partial(uniform, **SMALL) for name in ("zipf10", "communities10", "communities40")}
     monkeypatch.setattr(balance, "_NETWORKS", networks)
     monkeypatch.setattr(balance, "_PAPER", SMALL)

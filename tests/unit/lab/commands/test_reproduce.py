@@ -43,6 +43,7 @@ def test_json_is_one_object() -> None:
 
 
 def test_the_table_and_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command prints the claims and writes the page; what is written does not depend on how long it took."""
     monkeypatch.setattr(report, "paper_figures", lambda _: [])
     result = CliRunner().invoke(app, ["reproduce", "debs19", "--out", str(tmp_path / "report")], env={"COLUMNS": "200"})
     assert result.exit_code == 0

@@ -191,6 +191,7 @@ def test_every_variant_is_for_something() -> None:
 
 
 def test_ids_are_kebab_case_and_unique() -> None:
+    """Each claim is called by one name, which can be part of an address."""
     ids = [claim.id for claim in CLAIMS]
     assert len(set(ids)) == len(ids)
     assert all(id_.replace("-", "").isalnum() and id_ == id_.lower() for id_ in ids)

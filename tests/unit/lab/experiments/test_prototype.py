@@ -129,6 +129,7 @@ def test_who_is_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    """The message says which file is no run, and how to have it run again."""
     name, variant = next(iter(VARIANTS.items()))
     (tmp_path / f"{name.replace('/', '-')}.json").write_bytes(msgspec.json.encode({"run": 1}))
     with pytest.raises(InvalidValue, match=r"is not a run: .*; remove it to have it run again"):

@@ -83,6 +83,7 @@ def test_audit_of_what_was_given_up() -> None:
 
 
 def test_what_came_before_we_knew_counts() -> None:
+    """A result that came before the answer to the subscription is neither lost nor unexpected."""
     hold = Hold("ann", "C")
     hold.take(Position(7, 5))
     hold.begin_after(Position(7, 5))
@@ -91,11 +92,13 @@ def test_what_came_before_we_knew_counts() -> None:
 
 
 def test_percentiles() -> None:
+    """One value is every percentile; of no values there are none."""
     assert percentiles_s(array("f")) is None
     assert percentiles_s(array("f", [2.0])) == {"p50": 2.0, "p95": 2.0, "p99": 2.0, "max": 2.0}
 
 
 def test_in_words() -> None:
+    """A notification is one short line, with distances in whole metres."""
     payload = {"message": "Flood in Harbour, severity 2. Keep away.", "shelter": "Mill 3", "shelter_metres": 99.6}
     assert in_words(payload) == "Flood in Harbour, severity 2; shelter: Mill 3, 100 m from you"
 

@@ -23,6 +23,7 @@ def crossing(city: City, x: float, y: float) -> int:
 
 
 def test_the_shortest_way() -> None:
+    """From crossing to crossing along roads; the way to where one is has one crossing."""
     city = City.from_wkt(_SQUARE)
     roads = RoadMap(city)
     way = roads.route(crossing(city, 0, 0), crossing(city, 200, 100))
@@ -31,6 +32,7 @@ def test_the_shortest_way() -> None:
 
 
 def test_nobody_lives_where_no_road_leads() -> None:
+    """The nearest crossing is one that can be reached from the others."""
     city = City.from_wkt(_SQUARE)
     roads = RoadMap(city)
     assert crossing(city, 900, 900) not in roads.reachable
@@ -82,6 +84,7 @@ def test_steps_do_not_matter() -> None:
 
 
 def test_crowded_districts_have_more_people() -> None:
+    """Homes are drawn by the districts' weights."""
     city, rng = City.generate(2), Random(2)
     roads = RoadMap(city)
     homes = Counter(city.district_at(Commuter.settle(roads, rng).location).name for _ in range(600))

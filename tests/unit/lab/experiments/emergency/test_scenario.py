@@ -57,6 +57,7 @@ def test_what_is_drawn_can_be_done_and_follows_from_the_seed(workload: Emergency
 
 
 def test_a_file_holds_them(workload: EmergencyWorkload, tmp_path: Path) -> None:
+    """Interactions that were written are read back as they were."""
     drawn = draw_interactions(_SCENARIO, workload)
     write_interactions(tmp_path / "some.jsonl", drawn)
     assert read_interactions(tmp_path / "some.jsonl", workload) == drawn
@@ -82,6 +83,7 @@ _SUBSCRIBE = '{"at_s": 2, "user": "user-000000", "action": "subscribe", "channel
     ],
 )
 def test_what_cannot_be_is_refused(workload: EmergencyWorkload, tmp_path: Path, text: str, words: str) -> None:
+    """Each refusal says what is wrong with the line."""
     file = tmp_path / "wrong.jsonl"
     file.write_text(text)
     with pytest.raises(InvalidValue) as caught:
