@@ -21,7 +21,6 @@ _EXAMPLES = "the examples in its docstrings state all of it, and are run"
 _NOT_HERE = {
     "balancing.compiled": "it only hands functions to numba",
     "broker.core.events": _DECLARES,
-    "broker.core.sessions": "its parts are stated where they are used: test_session_table, test_arriving, test_claiming",
     "client.core.events": _DECLARES,
     "cluster.channels.compiler.advice": "tests/golden/test_mistakes.py has every piece of advice as authors see it",
     "cluster.channels.compiler.statements": _DECLARES,
@@ -69,8 +68,8 @@ def _tests() -> list[str]:
 
 @pytest.mark.parametrize("test", [one for one in _tests() if "." in one])
 def test_every_unit_test_lies_where_its_module_lies(test: str) -> None:
-    """`unit/broker/core/test_cache.py` is for `broker/core/cache.py`; `test_cache_eviction.py` would be for it too. The
-    tools in `tests` are mirrored like the modules in `src`. Files in `unit` itself are for the repository as a whole."""
+    """`unit/broker/core/test_cache.py` is for `broker/core/cache.py`, and so would be `test_cache_eviction.py`. Tools
+    in `tests` are mirrored like modules in `src`. Files in `unit` itself are for the repository as a whole."""
     assert _stated(test, _modules(_SOURCES)) or _stated(test, _modules(_TESTS))
 
 
