@@ -23,13 +23,13 @@ def test_more_reports_tell_no_more_positions() -> None:
     reporting = Reporting()
     for number in range(1_000):
         reporting.moved_on(_session(number))
-    told: list[str] = []
+    reported: list[str] = []
     for tenth in range(30):
         report = reporting.next_report(100 + tenth / 10, {})
-        told += report.changed
-        reporting.reported({subscriber: 0 for subscriber in report.changed}, [])
-    assert len(set(told)) == len(told)
-    assert 700 <= len(told) <= 800
+        reported += report.changed
+        reporting.reported(dict.fromkeys(report.changed, 0), [])
+    assert len(set(reported)) == len(reported)
+    assert 700 <= len(reported) <= 800
 
 
 def test_changes_go_with_the_next_report_however_many_positions_wait() -> None:
