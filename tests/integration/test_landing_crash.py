@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tocsin.cluster.feeds.landing import LandingLog, Span
+from tocsin.cluster.feeds.reader import LandingReader
 
 ROUNDS = 8
 SEGMENT_BYTES = 64 << 10
@@ -69,7 +70,7 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
     log = LandingLog.open(tmp_path / "log", SEGMENT_BYTES)
     found: dict[str, Span] = {}
     position = 0
-    while frames := log.read_frames(position):
+    while frames := LandingReader(log.directory).read_frames(position):
         for frame in frames:
             assert frame.position == position
             assert frame.body.split(b" ")[0].decode() == frame.key

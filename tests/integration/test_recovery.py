@@ -20,7 +20,7 @@ import pytest
 
 from integration.conftest import settings_for
 from integration.live import Live, serving, wait_until
-from tocsin.cluster.datasets import tables
+from tocsin.cluster.datasets import delta
 from tocsin.cluster.feeds import ingestion
 from tocsin.cluster.feeds.ingestion import Ingestion
 
@@ -267,7 +267,7 @@ def test_a_full_disk_is_waited_out(
 ) -> None:
     """While tables can't be written, records are accepted and wait; when there is room, each is there once."""
     attempted = threading.Event()
-    write = tables.pq.write_table
+    write = delta.pq.write_table
 
     def full(*_: Any, **__: Any) -> None:
         attempted.set()
@@ -278,12 +278,12 @@ def test_a_full_disk_is_waited_out(
         live.sql(_SCHEMA)
         seat = live.broker("b")
         seat.subscribe("Wake", k=1)
-        monkeypatch.setattr(tables.pq, "write_table", full)
+        monkeypatch.setattr(delta.pq, "write_table", full)
         live.client.publish("records", [{"id": 1, "k": 1}])
         assert attempted.wait(30)
         live.client.publish("records", [{"id": 2, "k": 1}])
         wait_until(lambda: not live.cluster.ingestion._query.isActive, "the stream ends")
-        monkeypatch.setattr(tables.pq, "write_table", write)
+        monkeypatch.setattr(delta.pq, "write_table", write)
         assert {one["payload"]["id"] for one in seat.take(2)} == {1, 2}
         assert live.rows("SELECT id FROM Records ORDER BY id") == [{"id": 1}, {"id": 2}]
         assert not live.failures

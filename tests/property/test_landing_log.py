@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tocsin.cluster.feeds.core.frames import encode_frame, prepare_frame
-from tocsin.cluster.feeds.landing import LandingLog, LandingReader, Span
-from tocsin.cluster.feeds.reader import DURABLE_FILE, segment_path, segment_starts
+from tocsin.cluster.feeds.core.frames import prepare_frame
+from tocsin.cluster.feeds.landing import LandingLog, Span
+from tocsin.cluster.feeds.reader import DURABLE_FILE, LandingReader, segment_path, segment_starts
 from tocsin.errors import ClusterFailure
 
 pytestmark = pytest.mark.shell
@@ -30,7 +30,7 @@ def write(directory: Path, groups: Sequence[Sequence[bytes]], start: int = 0) ->
         for body in group:
             frame = prepare_frame(feed="f", dataset="D", body=body, count=1, accepted_at_ms=0)
             position = start + len(content)
-            content += encode_frame(frame, position, synced)
+            content += b"".join(frame.parts_at(position, synced))
             written.append((Span(position, start + len(content)), body))
     segment_path(directory, start).write_bytes(content)
     return written
@@ -64,7 +64,7 @@ def test_recovery_gives_a_prefix_with_everything_acknowledged_or_names_the_damag
             return
         log = LandingLog.open(directory, 1 << 20)
         try:
-            found = [(Span(frame.position, frame.end), frame.body) for frame in log.read_frames(0)]
+            found = [(Span(frame.position, frame.end), frame.body) for frame in LandingReader(directory).read_frames(0)]
         finally:
             log.close()
         assert found == [one for one in written if one[0].end <= hurt.position]
@@ -120,7 +120,7 @@ class LandingLogInUse(RuleBasedStateMachine):
     def crash_while_writing(self, body: bytes, keep: int) -> None:
         self.log.close()
         frame = prepare_frame(feed="f", dataset="D", body=body, count=1, accepted_at_ms=0)
-        torn = encode_frame(frame, self.highest, self.highest)[:-1][:keep]
+        torn = b"".join(frame.parts_at(self.highest, self.highest))[:-1][:keep]
         with segment_path(self.directory, segment_starts(self.directory)[-1]).open("ab") as file:
             file.write(torn)
         self.log = LandingLog.open(self.directory, 300)

@@ -19,7 +19,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tocsin.cluster.channels.compiler.compile import Relation, RelationRole, compile_channel
+from tocsin.cluster.channels.compiler.compile import compile_channel
+from tocsin.cluster.channels.compiler.template import Relation, RelationRole
 from tocsin.cluster.channels.core.radius_classes import count_classes, radius_groups
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema

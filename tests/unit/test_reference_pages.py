@@ -16,10 +16,10 @@ from documentation import ROOT, blocks_of
 from tocsin import errors
 from tocsin.broker.api import router as broker_router
 from tocsin.cluster.channels.compiler import statements as st
-from tocsin.cluster.channels.compiler.parse import parse_script
 from tocsin.coordinator.load.stages import BalancingSettings
 from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource
 from tocsin.simulator.scenario import Scenario
+from unit.cluster.channels.emergency import parse_script
 
 _REFERENCE = ROOT / "docs" / "reference"
 

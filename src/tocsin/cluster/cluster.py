@@ -23,7 +23,6 @@ from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.cluster.datasets.grants import Grants, refusal
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import DatasetStore
-from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.engine import run_max_bytes, start_spark
 from tocsin.cluster.feeds.folder import FolderFeed
 from tocsin.cluster.feeds.ingestion import Ingestion
@@ -180,11 +179,8 @@ class Cluster:
         """Why the cluster can't go on, or None. The caller then ends the process: the next start is the recovery."""
         if self.state is not ClusterState.READY:
             return None
-        return self.ingestion.keep_running() or next((table.failure for table in self.tables() if table.failure), None)
-
-    def tables(self) -> list[Table]:
-        datasets = [table for stored in self.store for table in (stored.rows, stored.dead_letters)]
-        return [*datasets, self.results.table]
+        failures = (table.failure for table in (*self.store.tables(), self.results.table) if table.failure)
+        return self.ingestion.keep_running() or next(failures, None)
 
     def compile(self, channel: Channel) -> CompiledChannel:
         return compile_channel(channel, self.catalogue.datasets)

@@ -6,25 +6,20 @@ A statement changes everything it should or nothing. Statements that change what
 from __future__ import annotations
 
 import json
-import threading
-import uuid
 from concurrent.futures import CancelledError
-from contextlib import ExitStack
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.cluster.channels.compiler import statements as st
-from tocsin.cluster.channels.compiler.compile import RelationRole, compile_channel, compile_select
-from tocsin.cluster.channels.compiler.parse import read_script
+from tocsin.cluster.channels.compiler.compile import compile_channel
 from tocsin.cluster.channels.compiler.review import review_channel, review_query
+from tocsin.cluster.channels.compiler.scripts import read_script
 from tocsin.cluster.channels.spark_verdict import explain
 from tocsin.cluster.cluster import Cluster
-from tocsin.cluster.datasets.arrow import wire_values
 from tocsin.cluster.datasets.core.inserts import records_of
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.reference_keys import key_columns, repeats
@@ -32,8 +27,8 @@ from tocsin.cluster.erasure import forget_person, in_words
 from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.feeds.dead_letters import rejections
 from tocsin.cluster.listings import Answer, describe, show
-from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
-from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, StatementError, TocsinError, Unavailable
+from tocsin.cluster.queries import collect, select
+from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, TocsinError, Unavailable
 from tocsin.model.catalogue import Channel, Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import Schema
@@ -74,7 +69,7 @@ class Interpreter:
     def run(self, statement: st.Statement) -> Answer:
         match statement:
             case st.Select():
-                return self._select(statement)
+                return select(self._cluster, statement)
             case st.Show():
                 return show(self._cluster, statement)
             case st.Describe():
@@ -240,9 +235,9 @@ class Interpreter:
             stored = cluster.store[dataset.name]
             before = len(stored)
             if dataset.kind is DatasetKind.KEYED:
-                stored.delete_keys(self._collect(statement.doomed))
+                stored.delete_keys(collect(cluster, statement.doomed))
             else:
-                stored.replace(self._collect(statement.kept))
+                stored.replace(collect(cluster, statement.kept))
             count = before - len(stored)
         return Answer(f"{count} row{'' if count == 1 else 's'} deleted from {dataset.name}")
 
@@ -367,49 +362,6 @@ class Interpreter:
         cluster.grants.check_publisher(grant.grantee)
         return replace(grant, on=cluster.catalogue.feed(grant.on).name)
 
-    # Queries
-
-    def _select(self, statement: st.Select) -> Answer:
-        most = self._cluster.settings.select_max_rows
-        table = self._collect(statement.sql, most + 1)
-        truncated = table.num_rows > most
-        table = table.slice(0, most)
-        columns = [_values(column) for column in table.columns]
-        rows = list(zip(*columns, strict=True)) if columns else []
-        return Answer(f"{len(rows)} rows", tuple(table.column_names), rows, truncated)
-
-    def _collect(self, sql: str, limit_rows: int | None = None) -> pa.Table:
-        """The rows of a query, within the time limit of a SELECT."""
-        cluster, settings = self._cluster, self._cluster.settings
-        compiled = compile_select(sql, cluster.catalogue.datasets)
-        context = cluster.spark.sparkContext
-        group = f"select-{uuid.uuid4().hex}"
-        context.setJobGroup(group, "SELECT", interruptOnCancel=True)
-        late = threading.Event()
-
-        def end_it() -> None:
-            late.set()
-            # Also the jobs that the query has yet to start; Python's own method ends only the running ones.
-            context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
-
-        timer = threading.Timer(settings.select_timeout_s, end_it)
-        timer.start()
-        try:
-            with ExitStack() as leases:
-                names = {
-                    relation: leases.enter_context(cluster.executor.views.full(relation.dataset))
-                    for relation in compiled.relations
-                    if relation.role is RelationRole.FULL
-                }
-                frame = cluster.spark.sql(compiled.render(names))
-                return (frame if limit_rows is None else frame.limit(limit_rows)).toArrow()
-        except SPARK_ERRORS as exc:
-            reason = f"took longer than {settings.select_timeout_s:g} s" if late.is_set() else reason_of(exc)
-            raise StatementError(reason, text=sql) from exc
-        finally:
-            timer.cancel()
-            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-
     def _explain(self, statement: st.ExplainChannel) -> Answer:
         cluster = self._cluster
         channel = cluster.catalogue.channel(statement.name)
@@ -430,14 +382,3 @@ def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:
     if repeated.num_rows:
         first = {name: repeated.column(name)[0].as_py() for name in keys}
         raise InvalidValue(f"{path.name}: the key {first} comes more than once; nothing was loaded")
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """A column as values that JSON can carry. All values of a column have one form, even beside one that Python can't
-    represent, such as the year 10000."""
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        return wire_values(column)
-    try:
-        return [float(value) if isinstance(value, Decimal) else value for value in column.to_pylist()]
-    except (ValueError, OverflowError):
-        return list(column.cast(pa.string()).to_pylist())

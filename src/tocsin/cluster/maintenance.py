@@ -105,8 +105,7 @@ class Maintenance:
             table.erase_past()
 
     def _tables(self) -> list[Table]:
-        datasets = [table for stored in self._store for table in (stored.rows, stored.dead_letters)]
-        return [*datasets, self._results.table]
+        return [*self._store.tables(), self._results.table]
 
     def _compact(self) -> None:
         every = self._settings.compact_every_commits

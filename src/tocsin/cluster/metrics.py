@@ -7,6 +7,7 @@ import time
 from collections import Counter as Tally
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -18,40 +19,20 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._records = Counter(
-            "tocsin_feed_records", "Records by feed and outcome", ["feed", "outcome"], registry=self.registry
-        )
-        self._runs = Counter(
-            "tocsin_channel_runs", "Channel runs by outcome", ["channel", "outcome"], registry=self.registry
-        )
-        self._results = Counter("tocsin_channel_results", "Results produced", ["channel"], registry=self.registry)
-        self._overruns = Counter(
-            "tocsin_channel_overruns", "Runs that outlasted their period", ["channel"], registry=self.registry
-        )
-        self._run_seconds = Histogram(
-            "tocsin_channel_run_seconds", "Time of a run", ["channel"], buckets=_SECONDS, registry=self.registry
-        )
-        self._window_lag = Gauge(
-            "tocsin_channel_window_lag_commits",
-            "Commits that the channel has not run over yet",
-            ["channel"],
-            registry=self.registry,
-        )
-        self._paused = Gauge(
-            "tocsin_channel_paused", "1 while the channel is paused", ["channel"], registry=self.registry
-        )
-        self._set_aside = Counter(
-            "tocsin_channel_set_aside",
-            "Records and subscriptions that a channel could not be run for",
-            ["channel", "what"],
-            registry=self.registry,
-        )
-        self._pending = Gauge(
-            "tocsin_landing_pending_bytes", "Accepted but not yet committed to tables", registry=self.registry
-        )
-        self._stages = Histogram(
-            "tocsin_stage_seconds", "Time of a stage", ["stage"], buckets=_SECONDS, registry=self.registry
-        )
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        self._records = counter("tocsin_feed_records", "Records by feed and outcome", ["feed", "outcome"])
+        self._runs = counter("tocsin_channel_runs", "Channel runs by outcome", ["channel", "outcome"])
+        self._results = counter("tocsin_channel_results", "Results produced", ["channel"])
+        self._overruns = counter("tocsin_channel_overruns", "Runs that outlasted their period", ["channel"])
+        self._run_seconds = histogram("tocsin_channel_run_seconds", "Time of a run", ["channel"])
+        lag = "Commits that the channel has not run over yet"
+        self._window_lag = gauge("tocsin_channel_window_lag_commits", lag, ["channel"])
+        self._paused = gauge("tocsin_channel_paused", "1 while the channel is paused", ["channel"])
+        set_aside = "Records and subscriptions that a channel could not be run for"
+        self._set_aside = counter("tocsin_channel_set_aside", set_aside, ["channel", "what"])
+        self._pending = gauge("tocsin_landing_pending_bytes", "Accepted but not yet committed to tables")
+        self._stages = histogram("tocsin_stage_seconds", "Time of a stage", ["stage"])
         #: The values of the counter of records, since Prometheus' counters can't be read one by one.
         self._records_so_far: Tally[tuple[str, str]] = Tally()
         self._lock = threading.Lock()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import structlog
 import uvicorn
@@ -17,6 +17,7 @@ from tocsin.cluster.api import brokers, catalogue, dead_letters, feeds, statemen
 from tocsin.cluster.api.access import Access, CheckAccess
 from tocsin.cluster.api.dependencies import MAX_BODY_BYTES, Receiving
 from tocsin.cluster.cluster import Cluster, ClusterState
+from tocsin.cluster.spark_jobs import time_limit
 from tocsin.cluster.warmup import warm_up
 from tocsin.errors import InvalidValue
 from tocsin.runtime import exits
@@ -40,18 +41,6 @@ def end_process(reason: str) -> None:
     """End the process: half a cluster that still answers helps nobody, and the next start is the recovery."""
     log.error("the cluster can't go on", reason=reason)
     os._exit(exits.FAILED)
-
-
-@contextmanager
-def limited(within_s: float, on_late: Callable[[], None]) -> Iterator[None]:
-    """Call `on_late`, in a thread of its own, if the block takes longer than that."""
-    timer = threading.Timer(within_s, on_late)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def end_late() -> None:
@@ -81,7 +70,7 @@ def make_app(
             yield
         finally:
             watching.cancel()
-            with limited(stop_within_s, on_late):
+            with time_limit(stop_within_s, on_late):
                 await asyncio.to_thread(starting.join)
                 await asyncio.to_thread(cluster.stop)
 

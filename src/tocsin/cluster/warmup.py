@@ -11,8 +11,8 @@ from contextlib import ExitStack
 import pyarrow as pa
 import structlog
 
-from tocsin.cluster.channels.compiler.compile import CompiledChannel, Relation, RelationRole, compile_channel
-from tocsin.cluster.channels.subscription_relation import subscription_rows
+from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
+from tocsin.cluster.channels.spark_verdict import schema_of
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.cluster.datasets.arrow import arrow_schema
 from tocsin.cluster.feeds.core.frames import prepare_frame
@@ -30,6 +30,7 @@ _FRAMES, _LINES_PER_FRAME = 4, 250
 
 #: One column of each type, and a channel over it, for clusters that have none yet.
 _DATASET = Dataset("MadeUp", DatasetKind.ACTIVE, Schema(tuple(Column(kind.lower(), kind) for kind in ColumnType)))
+_MADE_UP = arrow_schema(_DATASET.schema).append(pa.field(SEQUENCE_COLUMN, pa.int64()))
 _CHANNEL = Channel(
     "WarmUp",
     ChannelKind.CONTINUOUS,
@@ -71,17 +72,8 @@ def _run(cluster: Cluster, channel: Channel, compiled: CompiledChannel) -> None:
     with ExitStack() as leases:
         names = {}
         for relation in compiled.relations:
-            schema = _shape(cluster, channel, relation)
+            schema = _MADE_UP if relation.dataset == _DATASET.name else schema_of(relation, cluster.store, channel)
             row_of_nulls = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
             names[relation] = leases.enter_context(cluster.executor.views.of_arrow(row_of_nulls))
         sizes = dict.fromkeys(compiled.radius_parameters, 256.0)
         cluster.spark.sql(cluster.executor.within_limits(compiled.render(names, sizes))).toArrow()
-
-
-def _shape(cluster: Cluster, channel: Channel, relation: Relation) -> pa.Schema:
-    if relation.role is RelationRole.SUBSCRIPTIONS:
-        return subscription_rows(channel, []).schema
-    if relation.dataset == _DATASET.name:
-        return arrow_schema(_DATASET.schema).append(pa.field(SEQUENCE_COLUMN, pa.int64()))
-    schema = cluster.store[relation.dataset].rows.schema
-    return schema.append(pa.field("_is_new", pa.bool_())) if relation.role is RelationRole.FULL_MARKED else schema

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from fastapi import Depends, Header, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tocsin.cluster.api.dependencies import AnyCluster
+from tocsin.cluster.datasets.grants import Grants
 from tocsin.errors import Forbidden, InvalidValue, TocsinError, Unauthorised
 from tocsin.protocol.incarnations import IDENTITY_HEADER
 from tocsin.runtime.http import reply_error
@@ -46,12 +47,6 @@ RECORDS = "/v1/feeds/%s/records"
 _ROLE = "tocsin.role"
 
 
-class Publishers(Protocol):
-    def publisher_of(self, token: bytes) -> str | None: ...
-
-    def may_publish(self, publisher: str, feed: str) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
     """Decides by a request's token, method and path."""
@@ -61,10 +56,10 @@ class Access:
     #: The one feed that brokers publish to.
     locations_feed: str = ""
     #: Publishers and their grants, once the catalogue is open.
-    grants: Publishers | None = None
+    grants: Grants | None = None
 
     @staticmethod
-    def of(settings: ClusterSettings, grants: Publishers | None = None) -> Access:
+    def of(settings: ClusterSettings, grants: Grants | None = None) -> Access:
         """Raises InvalidValue for tokens that can't be told apart."""
         if settings.broker_token and settings.broker_token == settings.api_token:
             raise InvalidValue("setting broker_token: it must differ from api_token, else every broker is an operator")

@@ -9,13 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Generic, Protocol, TypeVar
 
 import structlog
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
-from tocsin.model.catalogue import Channel
+from tocsin.cluster.channels.state import ChannelState
 from tocsin.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -26,28 +24,15 @@ _RETRY_AFTER_S = 60.0
 _POOL = "merging"
 
 
-class MergingChannel(Protocol):
-    """What merging needs of a channel at work."""
-
-    @property
-    def channel(self) -> Channel: ...
-
-    @property
-    def subscriptions(self) -> ChannelSubscriptions: ...
-
-
-_Channel = TypeVar("_Channel", bound=MergingChannel)
-
-
-class SubscriptionMerging(Generic[_Channel]):
+class SubscriptionMerging:
     """`between_runs` keeps runs of a channel from beginning, and raises if one under way does not end."""
 
     def __init__(
         self,
         spark: SparkSession,
         clock: Clock,
-        channels: Callable[[], Iterable[_Channel]],
-        between_runs: Callable[[_Channel], AbstractContextManager[object]],
+        channels: Callable[[], Iterable[ChannelState]],
+        between_runs: Callable[[ChannelState], AbstractContextManager[object]],
     ) -> None:
         self._spark = spark
         self._clock = clock
@@ -76,7 +61,7 @@ class SubscriptionMerging(Generic[_Channel]):
             for channel in list(self._channels()):
                 self._merge_all(channel)
 
-    def _merge_all(self, channel: _Channel) -> None:
+    def _merge_all(self, channel: ChannelState) -> None:
         name = channel.channel.name
         if self._clock.monotonic_s() < self._retry_at_s.get(name, 0.0):
             return

@@ -28,7 +28,7 @@ from tocsin.cluster.channels.core.splitting import (
     TooMuch,
     Window,
 )
-from tocsin.cluster.channels.runs import ChannelRuns, Part, RunFailed, RunTooLarge
+from tocsin.cluster.channels.runs import OUTPUT, ChannelRuns, Part, RunFailed, RunTooLarge
 from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.datasets.store import DEAD_LETTERS, DatasetStore, StoredDataset
 from tocsin.cluster.metrics import Metrics
@@ -136,8 +136,7 @@ class CommitRecovery:
 
     def _taken(self, commit: _Commit) -> pa.Table:
         kept, commit.kept = commit.kept, []
-        empty = pa.table({"subscription": pa.array([], pa.int64()), "payload": pa.array([], pa.string())})
-        return pa.concat_tables([empty, *(one.cast(empty.schema) for one in kept)])
+        return pa.concat_tables([OUTPUT.empty_table(), *(one.cast(OUTPUT) for one in kept)])
 
     def _set_aside(self, commit: _Commit, what: SetAside) -> None:
         state = commit.state

@@ -7,17 +7,17 @@ everything else, which is trouble of Spark or of the machine and proves nothing.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.compiler.compile import Relation, RelationRole
 from tocsin.cluster.channels.compiler.dialect import quote_name, quote_string
+from tocsin.cluster.channels.compiler.template import Relation, RelationRole
 from tocsin.cluster.channels.compiler.windows import IS_NEW_COLUMN
 from tocsin.cluster.channels.core.radius_classes import radius_groups
 from tocsin.cluster.channels.core.splitting import Window
@@ -26,9 +26,11 @@ from tocsin.cluster.channels.subscription_relation import SUBSCRIPTION_COLUMN
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import MAX_INLINE_ROWS, DatasetViews
 from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
+from tocsin.cluster.spark_jobs import cancel_jobs, job_group, time_limit
 from tocsin.model.schema import SEQUENCE_COLUMN
 
-_EMPTY_OUTPUT = pa.table({"subscription": pa.array([], pa.int64()), "payload": pa.array([], pa.string())})
+#: The results of a run.
+OUTPUT = pa.schema([("subscription", pa.int64()), ("payload", pa.string())])
 
 _TOO_MUCH = "more results than one run may hand over at once"
 #: Texts of Spark's errors for a run that is too large, rather than wrong.
@@ -94,7 +96,7 @@ class ChannelRuns:
         """The results: `subscription` and `payload`. Raises RunFailed, RunTooLarge, RunCancelled or other errors."""
         subscriptions = state.subscriptions
         if not len(subscriptions) and part is None:
-            return _EMPTY_OUTPUT
+            return OUTPUT.empty_table()
         if state.is_stopping or (part is not None and state.is_paused):
             raise RunCancelled
         compiled = state.compiled
@@ -110,7 +112,10 @@ class ChannelRuns:
             # After the view was made, so that no class of its subscriptions is missing.
             groups = radius_groups(compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
             sql = self.within_limits(compiled.render_groups(names, groups, broadcast=broadcast))
-            with self._group(state) as group, self._time_limit(group) as is_late:
+            with (
+                self._group(state) as group,
+                time_limit(self._limits.timeout_s, partial(cancel_jobs, self._spark, group)) as is_late,
+            ):
                 try:
                     output = self._spark.sql(sql).toArrow()
                 except SPARK_ERRORS as exc:
@@ -140,41 +145,18 @@ class ChannelRuns:
         """End the run under way, if there is one."""
         if group := state.job_group:
             self._cancelled.add(group)
-            self._cancel(group)
+            cancel_jobs(self._spark, group)
 
     @contextmanager
     def _group(self, state: ChannelState) -> Iterator[str]:
-        context = self._spark.sparkContext
         group = f"channel-{state.channel.name}-{next(self._numbers)}"
-        context.setJobGroup(group, f"channel {state.channel.name}", interruptOnCancel=True)
-        state.job_group = group
-        try:
-            yield group
-        finally:
-            state.job_group = ""
-            self._cancelled.discard(group)
-            # Otherwise the next request of this thread to Spark would be cancelled together with the run.
-            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-
-    @contextmanager
-    def _time_limit(self, group: str) -> Iterator[threading.Event]:
-        is_late = threading.Event()
-
-        def end_it() -> None:
-            is_late.set()
-            self._cancel(group)
-
-        timer = threading.Timer(self._limits.timeout_s, end_it)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield is_late
-        finally:
-            timer.cancel()
-
-    def _cancel(self, group: str) -> None:
-        # Also the jobs that the query has yet to start; Python's own method ends only the running ones.
-        self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+        with job_group(self._spark, group, f"channel {state.channel.name}"):
+            state.job_group = group
+            try:
+                yield group
+            finally:
+                state.job_group = ""
+                self._cancelled.discard(group)
 
     def within_limits(self, sql: str) -> str:
         """Makes a task with too many results fail early: otherwise Spark would run out of memory for them, and end its

@@ -8,7 +8,10 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tocsin.cluster.channels.compiler.compile import CompiledChannel, Relation, RelationRole, cell_size_for
+from tocsin.cluster.channels.compiler.compile import CompiledChannel
+from tocsin.cluster.channels.compiler.near import cell_size_for
+from tocsin.cluster.channels.compiler.template import Relation, RelationRole
+from tocsin.cluster.channels.compiler.windows import IS_NEW_COLUMN
 from tocsin.cluster.channels.subscription_relation import subscription_rows
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
@@ -29,7 +32,8 @@ def explain(
     with ExitStack() as leases:
         names = {}
         for relation in compiled.relations:
-            names[relation] = leases.enter_context(views.of_arrow(_empty(relation, store, channel)))
+            nothing = schema_of(relation, store, channel).empty_table()
+            names[relation] = leases.enter_context(views.of_arrow(nothing))
         sizes = {name: cell_size_for(_EXAMPLE_RADIUS_M) for name in compiled.radius_parameters}
         sql = compiled.render(names, sizes)
         try:
@@ -41,13 +45,12 @@ def explain(
     return compiled.render({relation: _shown(relation) for relation in compiled.relations}, sizes), str(plan)
 
 
-def _empty(relation: Relation, store: DatasetStore, channel: Channel) -> pa.Table:
+def schema_of(relation: Relation, store: DatasetStore, channel: Channel) -> pa.Schema:
     if relation.role is RelationRole.SUBSCRIPTIONS:
-        return subscription_rows(channel, [])
-    table = store[relation.dataset].rows.schema.empty_table()
-    if relation.role is RelationRole.FULL_MARKED:
-        table = table.append_column("_is_new", pa.array([], pa.bool_()))
-    return table
+        return subscription_rows(channel, []).schema
+    schema = store[relation.dataset].rows.schema
+    is_marked = relation.role is RelationRole.FULL_MARKED
+    return schema.append(pa.field(IS_NEW_COLUMN, pa.bool_())) if is_marked else schema
 
 
 def _shown(relation: Relation) -> str:

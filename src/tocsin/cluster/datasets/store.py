@@ -169,6 +169,10 @@ class DatasetStore:
     def get(self, name: str) -> StoredDataset | None:
         return self._stored.get(name.lower())
 
+    def tables(self) -> list[Table]:
+        """The tables of all datasets."""
+        return [table for stored in self for table in (stored.rows, stored.dead_letters)]
+
     def open(self, dataset: Dataset) -> StoredDataset:
         path = self._folder / dataset.name.lower()
         stored = StoredDataset(dataset, path, recent_max_bytes=self._recent_max_bytes)

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from zlib import crc32
 
 import structlog
 
+from tocsin.cluster.datasets.checksummed_files import check_of, size_of, sync_file
 from tocsin.cluster.datasets.core.sync_log import (
     LINES_START,
     FileCheck,
@@ -49,40 +49,9 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
 _REWRITE_AFTER_BYTES: Final = 1 << 20
 #: Reading the Delta log may take this long.
 _ENTRIES_KEPT_S: Final = 600
-_READ_BYTES: Final = 1 << 20
 _WHAT_TO_DO: Final = (
     "restore it from a backup; if there is none, docs/guides/operate.md says how to go on with what is there"
 )
-
-
-class ChecksummedFile:
-    """A new file, as pyarrow writes one, that knows the checksum of its content."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("xb")
-        self._size = self._checksum = 0
-
-    @property
-    def check(self) -> FileCheck:
-        return FileCheck(self._size, self._checksum)
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def write(self, data: bytes) -> int:
-        self._checksum = crc32(data, self._checksum)
-        self._size += len(data)
-        return self._file.write(data)
-
-    def tell(self) -> int:
-        return self._size
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class TableFiles:
@@ -153,7 +122,7 @@ class TableFiles:
                 f"{(missing or unknown)[0]}; {_WHAT_TO_DO}"
             )
         for name, check in self._state.files.items():
-            size_bytes = _size_of(self._path / name)
+            size_bytes = size_of(self._path / name)
             if size_bytes != check.size_bytes:
                 found = "is missing" if size_bytes is None else f"has {size_bytes} bytes, not {check.size_bytes}"
                 raise ClusterFailure(f"{self._path / name} is damaged: it {found}; {_WHAT_TO_DO}")
@@ -386,30 +355,5 @@ class TableFiles:
             self.close()
 
 
-def check_of(path: Path) -> FileCheck:
-    """Size and checksum of a file now: 4 GB/s if the file is in memory."""
-    size_bytes = checksum = 0
-    with path.open("rb", buffering=0) as file:
-        while chunk := file.read(_READ_BYTES):
-            checksum = crc32(chunk, checksum)
-            size_bytes += len(chunk)
-    return FileCheck(size_bytes, checksum)
-
-
 def _is_as_written(path: Path, check: FileCheck) -> bool:
-    return _size_of(path) == check.size_bytes and check_of(path) == check
-
-
-def _size_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None
-
-
-def sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return size_of(path) == check.size_bytes and check_of(path) == check

@@ -17,26 +17,22 @@ that.
 
 from __future__ import annotations
 
-import json
 import threading
-import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import structlog
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
+from tocsin.cluster.datasets import delta
 from tocsin.cluster.datasets.recent import RecentRows
-from tocsin.cluster.datasets.table_files import ChecksummedFile, TableFiles
+from tocsin.cluster.datasets.table_files import TableFiles
 from tocsin.errors import ClusterFailure
 from tocsin.model.schema import SEQUENCE_COLUMN
 
@@ -44,24 +40,10 @@ log = structlog.get_logger(__name__)
 
 _SEQUENCE_APP = "tocsin.sequence"
 
-#: Ten commits a second leave 6,000 log files in ten minutes; readers need only those since the last checkpoint.
-_CONFIGURATION = {
-    "delta.logRetentionDuration": "interval 10 minutes",
-    "delta.deletedFileRetentionDuration": "interval 10 minutes",
-}
 #: A commit costs 0.1 ms more for each commit since the last checkpoint, and a checkpoint costs about 10 ms, so one
 #: every 32 commits is close to the cheapest. delta-rs's own hook would not reload the handle.
 _CHECKPOINT_EVERY = 32
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-
-#: Arrow verifies the checksum of each page that it reads.
-_CHECKED_PARQUET = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-)
-
-#: A reader may still have a removed file open for this long.
-_VACUUM_AFTER_HOURS = 1
-_COMPACT_TARGET_BYTES = 128 << 20
+_ALL_FILES = ds.scalar(True)
 
 
 class Table:
@@ -78,55 +60,47 @@ class Table:
         #: Held by slow upkeep, which does not hold the other lock; taken before that one.
         self._upkeep = threading.Lock()
         self._has_upkeep, self._is_dropped = True, False
-        self._schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
+        #: The columns of a row, including `_seq`.
+        self.schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
         self._files = TableFiles(path)
         self._delta = self._open_or_create()
         #: A change failed, and the handle may not know whether it happened.
         self._is_unclear = False
-        self._sequence = self._delta.transaction_version(_SEQUENCE_APP) or 0
+        #: The number of the last commit; 0 before the first.
+        self.sequence = self._delta.transaction_version(_SEQUENCE_APP) or 0
         self._transactions: dict[str, int | None] = {}
         self._commits_since_compaction = len(self._delta.file_uris())
         self._commits_since_checkpoint = 0
-        self._durable = self._sequence
-        self.recent = RecentRows(recent_max_bytes, since=self._sequence)
+        #: The number of the last commit that a power cut can't take away.
+        self.durable = self.sequence
+        self.recent = RecentRows(recent_max_bytes, since=self.sequence)
 
     def _open_or_create(self) -> DeltaTable:
-        uri = str(self.path)
         if self._files.has_log:
             if self._files.restore():
                 return self._open()
-        elif DeltaTable.is_deltatable(uri):
+        elif DeltaTable.is_deltatable(str(self.path)):
             return self._adopt()
         else:
             self._files.create()
-        created = DeltaTable.create(uri, schema=_delta_schema(self._schema), configuration=_CONFIGURATION)
+        created = delta.create(self.path, self.schema)
         self._files.sync(int(created.version()))
         return created
 
     def _open(self) -> DeltaTable:
         try:
-            delta = DeltaTable(str(self.path))
+            found = DeltaTable(str(self.path))
         except Exception as exc:
             raise ClusterFailure(f"table {self.path} can't be opened: {exc}") from exc
-        self._files.check_present(_live_files(delta))
-        return delta
+        self._files.check_present(delta.live_files(found))
+        return found
 
     def _adopt(self) -> DeltaTable:
         """A table from before there were sync logs: its current content is taken as correct."""
-        delta = DeltaTable(str(self.path))
-        delta.create_checkpoint()
-        self._files.adopt(int(delta.version()), _live_files(delta))
-        return delta
-
-    @property
-    def sequence(self) -> int:
-        """The number of the last commit; 0 before the first."""
-        return self._sequence
-
-    @property
-    def durable(self) -> int:
-        """The number of the last commit that a power cut can't take away."""
-        return self._durable
+        found = DeltaTable(str(self.path))
+        found.create_checkpoint()
+        self._files.adopt(int(found.version()), delta.live_files(found))
+        return found
 
     @property
     def failure(self) -> str:
@@ -143,11 +117,6 @@ class Table:
         """Changes with every change to the table's files: commits, compactions, deletions, new columns."""
         return int(self._delta.version())
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of a row, including `_seq`."""
-        return self._schema
-
     def transaction(self, app: str) -> int | None:
         """The version last committed for the application `app`, or None."""
         with self._lock:
@@ -160,13 +129,13 @@ class Table:
         """The number that the next commit takes, whether or not a failed one happened."""
         with self._lock:
             self._settle()
-            return self._sequence + 1
+            return self.sequence + 1
 
     def skip_to(self, number: int) -> None:
         """Never use a number up to `number` again; the next commit takes one above it."""
         with self._lock:
             self.sync()
-            self._sequence = self._durable = max(self._sequence, number)
+            self.sequence = self.durable = max(self.sequence, number)
 
     def append(
         self, rows: pa.Table, transactions: Mapping[str, int] | None = None, *, rows_per_number: int | None = None
@@ -177,24 +146,24 @@ class Table:
         """
         return self._append(rows, transactions or {}, "append", rows_per_number or max(1, rows.num_rows))
 
-    def replace(self, rows: pa.Table, transactions: Mapping[str, int] | None = None) -> int:
+    def replace(self, rows: pa.Table) -> int:
         """Commit `rows` as a replacement of everything in the table."""
-        return self._append(rows, transactions or {}, "overwrite", max(1, rows.num_rows))
+        return self._append(rows, {}, "overwrite", max(1, rows.num_rows))
 
     def _append(self, rows: pa.Table, transactions: Mapping[str, int], mode: str, rows_per_number: int) -> int:
         with self._changing():
-            before = self._sequence
+            before = self.sequence
             last: int = before + max(1, -(-rows.num_rows // rows_per_number))
             stamped = self._stamp(rows, before + 1, rows_per_number)
             is_written = stamped.num_rows or mode == "overwrite"
-            actions = [self._write(stamped, before + 1, last)] if is_written else []
+            actions = [self._write(stamped, (before + 1, last), is_change=True)] if is_written else []
             self._commit(actions, last, transactions, mode)
             if mode == "overwrite":
                 self.recent.clear(since=before)
             for at, number in enumerate(range(before + 1, last + 1)):
                 self.recent.add(number, stamped.slice(at * rows_per_number, rows_per_number))
             # Readers hold no lock: they see the new number last, once its rows can be read from memory.
-            self._sequence = last
+            self.sequence = last
             return last
 
     def _stamp(self, rows: pa.Table, first: int, rows_per_number: int) -> pa.Table:
@@ -203,46 +172,17 @@ class Table:
         else:
             numbers = pa.array(first + np.arange(rows.num_rows) // rows_per_number, pa.int64())
         return (
-            rows.append_column(self._schema.field(SEQUENCE_COLUMN), numbers)
-            .select(self._schema.names)
-            .cast(self._schema)
+            rows.append_column(self.schema.field(SEQUENCE_COLUMN), numbers).select(self.schema.names).cast(self.schema)
         )
 
-    def _write(self, rows: pa.Table, first: int, last: int) -> AddAction:
-        name = f"part-{first:012d}-{uuid.uuid4().hex}.parquet"
-        return self._write_file(name, rows, (first, last), is_change=True)
-
-    def _write_file(self, name: str, rows: pa.Table, commits: tuple[int, int], *, is_change: bool) -> AddAction:
-        """A data file of rows from these commits. Its pages carry checksums that every reader verifies, and the sync
-        log has one of the whole file."""
-        try:
-            with closing(ChecksummedFile(self.path / name)) as target:
-                pq.write_table(rows, target, compression="snappy", row_group_size=1 << 17, write_page_checksum=True)
-        except OSError as exc:
-            (self.path / name).unlink(missing_ok=True)  # Half a file would keep a full disk full.
-            raise ClusterFailure(f"commit {commits[1]} of table {self.path.name} failed: {exc}") from exc
-        self._files.note_written(name, target.check)
-        stats = {
-            "numRecords": rows.num_rows,
-            "minValues": {SEQUENCE_COLUMN: commits[0]},
-            "maxValues": {SEQUENCE_COLUMN: commits[1]},
-            "nullCount": {SEQUENCE_COLUMN: 0},
-        }
-        return AddAction(name, target.check.size_bytes, {}, int(time.time() * 1000), is_change, json.dumps(stats))
+    def _write(self, rows: pa.Table, commits: tuple[int, int], *, is_change: bool) -> AddAction:
+        action, check = delta.write_file(self.path, rows, commits, is_change=is_change)
+        self._files.note_written(action.path, check)
+        return action
 
     def _commit(self, actions: Sequence[AddAction], sequence: int, transactions: Mapping[str, int], mode: str) -> None:
-        versions = {_SEQUENCE_APP: sequence, **transactions}
-        properties = CommitProperties(app_transactions=[Transaction(app, version) for app, version in versions.items()])
         try:
-            self._delta.create_write_transaction(
-                list(actions),
-                mode,
-                _delta_schema(self._schema),
-                commit_properties=properties,
-                post_commithook_properties=_NO_HOOKS,
-            )
-            # The handle does not advance by itself; a stale one takes the next commit for another writer's.
-            self._delta.update_incremental()
+            delta.commit(self._delta, actions, mode, self.schema, {_SEQUENCE_APP: sequence, **transactions})
         except Exception as exc:
             if not self._has_happened(sequence):
                 raise ClusterFailure(f"commit {sequence} of table {self.path.name} failed: {exc}") from exc
@@ -252,17 +192,6 @@ class Table:
         self._commits_since_checkpoint += 1
         if self._commits_since_checkpoint >= _CHECKPOINT_EVERY:
             self._checkpoint()
-
-    def _commit_nothing(self) -> None:
-        properties = CommitProperties(app_transactions=[Transaction(_SEQUENCE_APP, self._sequence)])
-        self._delta.create_write_transaction(
-            [],
-            "append",
-            _delta_schema(self._schema),
-            commit_properties=properties,
-            post_commithook_properties=_NO_HOOKS,
-        )
-        self._delta.update_incremental()
 
     def _checkpoint(self) -> None:
         """A checkpoint that fails is made after one of the next commits: only speed depends on it."""
@@ -281,12 +210,12 @@ class Table:
     def sync(self) -> int:
         """Make all commits so far survive a crash and a power cut; returns the number of the last one."""
         with self._lock:
-            version, sequence = self.version, self._sequence
+            version, sequence = self.version, self.sequence
             if self._is_dropped:
                 return sequence
         self._files.sync(version)
         with self._lock:
-            self._durable = max(self._durable, sequence)
+            self.durable = max(self.durable, sequence)
         return sequence
 
     # When a change fails
@@ -315,8 +244,8 @@ class Table:
         if not self._is_unclear:
             return
         self._read_again()
-        self._sequence = max(self._sequence, self._delta.transaction_version(_SEQUENCE_APP) or 0)
-        self.recent.clear(since=self._sequence)
+        self.sequence = max(self.sequence, self._delta.transaction_version(_SEQUENCE_APP) or 0)
+        self.recent.clear(since=self.sequence)
 
     def _read_again(self) -> None:
         try:
@@ -334,13 +263,13 @@ class Table:
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Rows with `after < _seq <= through`, from memory if it reaches back far enough."""
-        wanted = list(columns or self._schema.names)
-        last = self._sequence if through is None else through
+        wanted = list(columns or self.schema.names)
+        last = self.sequence if through is None else through
         if last <= after:
-            return self._schema.empty_table().select(wanted)
+            return self.schema.empty_table().select(wanted)
         recent = self.recent.window(after, last)
         if recent is not None:
-            rows = pa.concat_tables([self._schema.empty_table(), *recent], promote_options="default")
+            rows = pa.concat_tables([self.schema.empty_table(), *recent], promote_options="default")
             # Arrow takes a millisecond and more to filter even an empty table.
             return (rows.filter(where) if where is not None and rows.num_rows else rows).select(wanted)
         condition = (ds.field(SEQUENCE_COLUMN) > after) & (ds.field(SEQUENCE_COLUMN) <= last)
@@ -357,80 +286,62 @@ class Table:
 
     def dataset(self, after: int = 0) -> ds.Dataset:
         """The files that hold rows with `_seq > after`, for Arrow to scan."""
-        return ds.dataset(self.files(after), schema=self._schema, format=_CHECKED_PARQUET)
+        return ds.dataset(self.files(after), schema=self.schema, format=delta.CHECKED_PARQUET)
 
     def files(self, after: int = 0) -> list[str]:
         """Paths of the Parquet files that hold rows with `_seq > after`. A damaged file is an error. The reader
         verifies the checksums of their pages."""
         with self._lock:
-            actions = pa.table(self._delta.get_add_actions(flatten=True))
-        if actions.num_rows == 0:
-            return []
-        largest = f"max.{SEQUENCE_COLUMN}"
-        if after and largest in actions.column_names:
-            newest = pc.fill_null(actions.column(largest).cast(pa.int64()), after + 1)
-            actions = actions.filter(pc.greater(newest, after))
-        names = actions.column("path").to_pylist()
+            names = delta.files_after(self._delta, after)
         self._files.verify(names)
         return [str(self.path / name) for name in names]
 
     def size_bytes(self) -> int:
         with self._lock:
-            actions = pa.table(self._delta.get_add_actions(flatten=True))
-            return int(pc.sum(actions.column("size_bytes")).as_py() or 0) if actions.num_rows else 0
+            return delta.total(self._delta, "size_bytes")
 
     def count(self) -> int:
         with self._lock:
-            actions = pa.table(self._delta.get_add_actions(flatten=True))
-            return int(pc.sum(actions.column("num_records")).as_py() or 0) if actions.num_rows else 0
+            return delta.total(self._delta, "num_records")
 
     def add_column(self, field: pa.Field) -> None:
         """Additive schema evolution; existing rows read as NULL there."""
         with self._changing():
-            self._delta.alter.add_columns(list(_delta_schema(pa.schema([field])).fields))
-            self._delta.update_incremental()
+            delta.add_column(self._delta, field)
             # The catalogue is changed next, and must not be ahead.
             self.sync()
-            at = len(self._schema) - 1
-            self._schema = self._schema.insert(at, field)
-            self.recent.clear(since=self._sequence)
+            at = len(self.schema) - 1
+            self.schema = self.schema.insert(at, field)
+            self.recent.clear(since=self.sequence)
 
-    def delete(self, predicate: str) -> None:
-        """Remove the rows for which the SQL `predicate` holds; the commit sequence does not change."""
-        self._delete(predicate, ds.scalar(True))
-
-    def _delete(self, predicate: str, is_rewritten: ds.Expression) -> None:
+    def delete(self, predicate: str, is_rewritten: ds.Expression = _ALL_FILES) -> None:
+        """Remove the rows for which the SQL `predicate` holds; the commit sequence does not change. `is_rewritten` says
+        which files may lose some of their rows and keep others."""
         with self._changing():
             self._verify_to_rewrite(self._delta, is_rewritten)
-            self._delta.delete(predicate, post_commithook_properties=_NO_HOOKS)
+            self._delta.delete(predicate, post_commithook_properties=delta.NO_HOOKS)
             self._delta.update_incremental()
-            self.recent.clear(since=self._sequence)
+            self.recent.clear(since=self.sequence)
 
     def delete_through(self, sequence: int) -> None:
         """Retention: remove the rows of all commits up to `sequence`."""
         # Other files lose all their rows, or none.
         first, last = ds.field(f"min.{SEQUENCE_COLUMN}"), ds.field(f"max.{SEQUENCE_COLUMN}")
         is_rewritten = (first <= sequence) & (last > sequence) | first.is_null() | last.is_null()
-        self._delete(f"{SEQUENCE_COLUMN} <= {int(sequence)}", is_rewritten)
+        self.delete(f"{SEQUENCE_COLUMN} <= {int(sequence)}", is_rewritten)
 
-    def _verify_to_rewrite(self, delta: DeltaTable, is_rewritten: ds.Expression) -> None:
+    def _verify_to_rewrite(self, handle: DeltaTable, is_rewritten: ds.Expression) -> None:
         """Check files before a rewrite, because delta-rs verifies nothing: its copy of a damaged file would have a
         valid checksum ever after."""
-        actions = pa.table(delta.get_add_actions(flatten=True))
-        if actions.num_rows:
-            self._files.verify(actions.filter(is_rewritten).column("path").to_pylist(), again=True)
+        self._files.verify(delta.live_files(handle, is_rewritten), again=True)
 
     def replace_files(self, rows: pa.Table) -> None:
         """Rewrite the table as `rows`, which keep their `_seq`: a compaction that knows which rows are dead."""
         with self._changing():
-            name = f"part-{self._sequence:012d}-{uuid.uuid4().hex}.parquet"
             bounds = pc.min_max(rows.column(SEQUENCE_COLUMN)).as_py() if rows.num_rows else {"min": 0, "max": 0}
-            rows = rows.select(self._schema.names).cast(self._schema)
-            action = self._write_file(name, rows, (bounds["min"], bounds["max"]), is_change=False)
-            self._delta.create_write_transaction(
-                [action], "overwrite", _delta_schema(self._schema), post_commithook_properties=_NO_HOOKS
-            )
-            self._delta.update_incremental()
+            rows = rows.select(self.schema.names).cast(self.schema)
+            action = self._write(rows, (bounds["min"], bounds["max"]), is_change=False)
+            delta.commit(self._delta, [action], "overwrite", self.schema, {})
             self._commits_since_compaction = 1
 
     def needs_compaction(self, every_commits: int) -> bool:
@@ -439,28 +350,25 @@ class Table:
     def compact(self) -> None:
         """Merge small files. Runs beside appends: an append never conflicts with a rewrite of older files."""
         with self._upkeep:
-            if self._has_upkeep:
-                self._compact()
-
-    def _compact(self) -> None:
-        self._commits_since_compaction = 0
-        handle = DeltaTable(str(self.path))
-        self._verify_to_rewrite(handle, ds.field("size_bytes") < _COMPACT_TARGET_BYTES)
-        handle.optimize.compact(
-            target_size=_COMPACT_TARGET_BYTES,
-            max_concurrent_tasks=1,
-            writer_properties=WriterProperties(compression="SNAPPY"),
-            post_commithook_properties=_NO_HOOKS,
-        )
-        with self._changing():
-            self._delta.update_incremental()
+            if not self._has_upkeep:
+                return
             self._commits_since_compaction = 0
+            handle = DeltaTable(str(self.path))
+            self._verify_to_rewrite(handle, delta.IS_SMALL)
+            delta.compact(handle)
+            with self._changing():
+                self._delta.update_incremental()
+                self._commits_since_compaction = 0
 
     def tidy(self) -> None:
         """Remove log files that a checkpoint makes unnecessary, and data files that nothing refers to."""
         with self._upkeep:
-            if self._has_upkeep:
-                self._tidy()
+            if not self._has_upkeep:
+                return
+            # The state that a restart falls back to must not refer to anything that is removed here.
+            self.sync()
+            self._files.tidy()
+            delta.vacuum(DeltaTable(str(self.path)))
 
     def erase_past(self) -> None:
         """Remove from all files everything that the table no longer holds: rows that were deleted or replaced, and the
@@ -470,13 +378,14 @@ class Table:
                 return
             try:
                 self._make_checkpoint()
-                self._commit_nothing()  # Between the two, because each checkpoint needs a version of its own.
+                # Nothing is committed between the two, because each checkpoint needs a version of its own.
+                delta.commit(self._delta, [], "append", self.schema, {_SEQUENCE_APP: self.sequence})
                 self._make_checkpoint()
             except Exception as exc:
                 raise ClusterFailure(f"no checkpoint of table {self.path.name} can be made: {exc}") from exc
             self._commits_since_checkpoint = 0
             self.sync()
-            self._files.erase_past(_live_files(self._delta))
+            self._files.erase_past(delta.live_files(self._delta))
 
     def end_upkeep(self) -> None:
         """The table is about to be dropped: wait for upkeep under way, and let none begin."""
@@ -488,27 +397,3 @@ class Table:
         self.end_upkeep()
         with self._lock:
             self._is_dropped = True
-
-    def _tidy(self) -> None:
-        # The state that a restart falls back to must not refer to anything that is removed here.
-        self.sync()
-        self._files.tidy()
-        handle = DeltaTable(str(self.path))
-        handle.vacuum(
-            retention_hours=_VACUUM_AFTER_HOURS,
-            dry_run=False,
-            enforce_retention_duration=False,
-            full=True,
-            post_commithook_properties=_NO_HOOKS,
-        )
-
-
-def _live_files(delta: DeltaTable) -> list[str]:
-    actions = pa.table(delta.get_add_actions(flatten=True))
-    return [str(path) for path in actions.column("path").to_pylist()] if actions.num_rows else []
-
-
-def _delta_schema(schema: pa.Schema) -> Any:
-    from deltalake import Schema as DeltaSchema
-
-    return DeltaSchema.from_arrow(schema)

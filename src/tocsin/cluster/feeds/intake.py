@@ -57,6 +57,7 @@ class FeedIntake:
         self._lock = threading.Lock()
         self._in_flight_bytes = 0
         self._ingested = landing.read_mark()
+        #: How fast the ingestion takes bytes while it has any; 0 before it has taken any.
         self._drain_bytes_per_s = 0.0
         #: When the ingestion last had a reason to work: its latest commit, or the end of an idle time.
         self._busy_since_s = clock.monotonic_s()
@@ -89,11 +90,6 @@ class FeedIntake:
     def pending_bytes(self) -> int:
         """Bytes accepted, or being written, that are not yet in tables."""
         return self.landing.end + self._in_flight_bytes - self._ingested
-
-    @property
-    def drain_bytes_per_s(self) -> float:
-        """How fast the ingestion takes bytes while it has any; 0 before it has taken any."""
-        return self._drain_bytes_per_s
 
     @property
     def ingested_position(self) -> int:

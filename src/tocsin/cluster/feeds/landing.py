@@ -13,18 +13,18 @@ The log knows nothing of feeds or records; it refuses to open if it is damaged.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from tocsin.cluster.feeds.core.frames import Frame, FrameHeader, PreparedFrame, recovered_end
+from tocsin.cluster.feeds.core.frames import FrameHeader, PreparedFrame, recovered_end
 from tocsin.cluster.feeds.reader import (
     DURABLE_FILE,
     DURABLE_VALUE,
@@ -34,9 +34,8 @@ from tocsin.cluster.feeds.reader import (
     segment_starts,
 )
 from tocsin.errors import ClusterFailure, Overloaded
+from tocsin.runtime.durable_folders import sync_folder
 from tocsin.runtime.folders import lock_folder
-
-__all__ = ["LandingLog", "LandingReader", "Span"]
 
 #: A group holds at most this much, so that one sync never takes long and the first request doesn't wait for the last.
 _GROUP_BYTES = 16 << 20
@@ -56,7 +55,7 @@ class Span(NamedTuple):
 
 
 class LandingLog:
-    """The writer's end of the log, and a reader for the same process. Any thread may call any method."""
+    """The writer's end of the log. Any thread may call any method."""
 
     def __init__(self, directory: Path, segment_bytes: int, lock: int, durable: int, end: int) -> None:
         """Use `open()`."""
@@ -67,8 +66,6 @@ class LandingLog:
         self._end = end
         self._segment: int | None = None
         self._segment_start = 0
-        self._reader = LandingReader(directory)
-        self._reading = threading.Lock()
         self._waiting: deque[tuple[PreparedFrame, Future[Span]]] = deque()
         #: Requests for a new segment.
         self._segment_futures: list[Future[int]] = []
@@ -111,11 +108,7 @@ class LandingLog:
     @property
     def first_position(self) -> int:
         """Where the oldest remaining segment begins."""
-        return self._reader.first_position
-
-    def pending_bytes(self, since: int) -> int:
-        """Durable bytes after position `since`."""
-        return max(0, self._end - since)
+        return LandingReader(self._directory).first_position
 
     def append(self, frame: PreparedFrame) -> Future[Span]:
         """Resolves to the frame's range once it is on disk; fails with `Overloaded` if it could not be written."""
@@ -140,18 +133,10 @@ class LandingLog:
             self._something_waits.notify()
         return future.result()
 
-    def read_frames(self, start: int, end_limit: int | None = None, max_bytes: int = 16 << 20) -> list[Frame]:
-        """Like `LandingReader.read_frames`."""
-        with self._reading:
-            return self._reader.read_frames(start, end_limit, max_bytes)
-
     def headers_between(self, start: int, end: int) -> Iterator[FrameHeader]:
         """Like `LandingReader.headers_between`."""
-        reader = LandingReader(self._directory)  # A separate one: the caller may take its time.
-        try:
+        with closing(LandingReader(self._directory)) as reader:
             yield from reader.headers_between(start, end)
-        finally:
-            reader.close()
 
     def write_mark(self, position: int) -> None:
         """Stores durably that everything below `position` is in tables."""
@@ -161,7 +146,7 @@ class LandingLog:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._directory / "mark")
-        _sync_directory(self._directory)
+        sync_folder(self._directory)
 
     def read_mark(self) -> int:
         """The position last given to `write_mark`, or an earlier one: the log's start, if the mark is damaged or was
@@ -190,8 +175,6 @@ class LandingLog:
             self._closing = True
             self._something_waits.notify()
         self._writer.join()
-        with self._reading:
-            self._reader.close()
         if self._segment is not None:
             os.close(self._segment)
         os.close(self._durable_file)
@@ -276,9 +259,9 @@ class LandingLog:
         done, because a segment ends where the next one begins."""
         if self._segment is None:
             return
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.ftruncate(self._segment, self._end - self._segment_start)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.close(self._segment)
         self._segment = None
 
@@ -307,7 +290,7 @@ def _recover(directory: Path, durable_end: int) -> int:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    _sync_directory(directory)
+    sync_folder(directory)
     return end
 
 
@@ -317,7 +300,7 @@ def _create_segment(directory: Path, start: int) -> int:
     path.unlink(missing_ok=True)
     segment = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
-        _sync_directory(directory)
+        sync_folder(directory)
     except OSError:
         os.close(segment)
         raise
@@ -337,11 +320,3 @@ def _write_fully(descriptor: int, buffers: list[bytes], offset: int) -> None:
 def _marked(position: int) -> str:
     """A mark's text: the position and its checksum."""
     return f"{position} {crc32(str(position).encode()):08x}"
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

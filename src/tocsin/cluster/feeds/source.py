@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from tocsin.cluster.feeds.landing import LandingReader
+from tocsin.cluster.feeds.reader import LandingReader
 from tocsin.errors import ClusterFailure
 
 _Row = tuple[int, str, bytes]

@@ -78,41 +78,37 @@ class ResultStore:
         self._removals = removals
         self._numbering = numbering
         self._sync_datasets = sync_datasets
-        self._table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
+        self.table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
         self._ahead: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
         self._latest = LatestResults(self.last_sequence, self._read_kept)
-        begin, self._gaps = numbering.begin(self._table.sequence)
-        self._table.skip_to(begin)
-
-    @property
-    def table(self) -> Table:
-        return self._table
+        begin, self._gaps = numbering.begin(self.table.sequence)
+        self.table.skip_to(begin)
 
     @property
     def last_sequence(self) -> int:
         """The highest sequence that an announced result can have."""
-        return end_of(self._table.durable)
+        return end_of(self.table.durable)
 
     @property
     def earliest_sequence(self) -> int:
         """Retention has removed all results up to and including this sequence."""
-        retained = self._table.transaction(_RETAINED_APP) or 0
+        retained = self.table.transaction(_RETAINED_APP) or 0
         return end_of(retained) if retained else 0
 
     def bound(self, channel: str, dataset: str) -> int | None:
         """How far `channel` has run over `dataset`; None if it never did."""
         with self._lock:
             ahead = self._ahead.get((channel, dataset))
-        committed = self._table.transaction(_window_app(channel, dataset))
+        committed = self.table.transaction(_window_app(channel, dataset))
         # A commit that seemed to fail may have moved it further than the bound in memory.
         return committed if ahead is None else max(ahead, committed or 0)
 
     def part_done(self, channel: str, dataset: str, commit: int) -> int:
         """The subscription up to which the results of this commit of the dataset are there already; 0 if none are."""
-        if self._table.transaction(_part_app(channel, dataset, "commit")) != commit:
+        if self.table.transaction(_part_app(channel, dataset, "commit")) != commit:
             return 0
-        return self._table.transaction(_part_app(channel, dataset, "subscription")) or 0
+        return self.table.transaction(_part_app(channel, dataset, "subscription")) or 0
 
     def commit_part(self, channel: str, output: pa.Table, part: tuple[str, int, int], now_us: int) -> int | None:
         """Make the results of a part durable: `part` names the dataset, its commit, and the last subscription."""
@@ -121,31 +117,26 @@ class ResultStore:
             _part_app(channel, dataset, "commit"): commit,
             _part_app(channel, dataset, "subscription"): subscription,
         }
-        return self._commit([(channel, output)], {}, now_us, marks, [dataset])
+        return self.commit([(channel, output)], {}, now_us, marks, [dataset])
 
     def tell_failed(self, channel: str, reasons: Mapping[int, str], now_us: int) -> int | None:
         """Put into the history of each subscription, once, why it has failed: the reason replaces the payload, as a
         JSON string, which no payload is."""
-        unwritten = {one: reason for one, reason in reasons.items() if not self._table.transaction(_failed_app(one))}
-        output = pa.table(
-            {
-                "subscription": pa.array(list(unwritten), pa.int64()),
-                "payload": pa.array([json.dumps(reason) for reason in unwritten.values()], pa.string()),
-            }
-        )
-        return self._commit([(channel, output)], {}, now_us, {_failed_app(one): 1 for one in unwritten})
+        unwritten = {one: reason for one, reason in reasons.items() if not self.table.transaction(_failed_app(one))}
+        payloads = {one: json.dumps(reason) for one, reason in unwritten.items()}
+        return self._tell(channel, payloads, now_us, {_failed_app(one): 1 for one in unwritten})
 
     def forget(self, ids: Sequence[int], text: str) -> int:
         """Remove all results of these subscriptions, and those whose payload holds `text`; returns how many."""
         with self._lock:
             is_named = pc.match_substring(ds.field("payload").cast(pa.string()), text)
             where = is_named | ds.field("subscription").isin(pa.array(ids, pa.int64()))
-            found = self._table.read(where=where, columns=["sequence"]).column("sequence").to_pylist()
+            found = self.table.read(where=where, columns=["sequence"]).column("sequence").to_pylist()
             for start in range(0, len(found), _FORGOTTEN_AT_ONCE):
                 listed = ", ".join(map(str, found[start : start + _FORGOTTEN_AT_ONCE]))
-                self._table.delete(f"sequence IN ({listed})")
+                self.table.delete(f"sequence IN ({listed})")
             if found:
-                self._table.sync()
+                self.table.sync()
             return len(found)
 
     def tell_ended(self, channel: str, ids: Sequence[int], reason: str, now_us: int) -> int | None:
@@ -153,48 +144,47 @@ class ResultStore:
         payload, as a JSON list of one string, which no payload is."""
         # An ended subscription never begins again, so the last id tells this end from all others.
         transaction = f"ended-{max(ids)}"
-        if self._table.transaction(transaction):
+        if self.table.transaction(transaction):
             return None
-        payload = json.dumps([reason])
-        output = pa.table(
-            {"subscription": pa.array(ids, pa.int64()), "payload": pa.array([payload] * len(ids), pa.string())}
-        )
-        return self._commit([(channel, output)], {}, now_us, {transaction: 1})
+        return self._tell(channel, dict.fromkeys(ids, json.dumps([reason])), now_us, {transaction: 1})
+
+    def _tell(self, channel: str, payloads: Mapping[int, str], now_us: int, marks: Mapping[str, int]) -> int | None:
+        columns = [pa.array(list(payloads), pa.int64()), pa.array(list(payloads.values()), pa.string())]
+        output = pa.table(columns, names=["subscription", "payload"])
+        return self.commit([(channel, output)], {}, now_us, marks)
 
     def has_results(self, subscription: int) -> bool:
         """Whether a subscription ever had a result."""
         behind = self._latest.behind({subscription: self.earliest_sequence})
         return bool(behind or self._removals.find([subscription]))
 
-    def commit(self, outputs: Iterable[tuple[str, pa.Table]], bounds: Bounds, now_us: int) -> int | None:
-        """Make the results of one or several channels durable, together with their windows' bounds.
-
-        `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many there
-        are. Returns the (last) number of the commit, or None if there was nothing to write.
-        """
-        return self._commit(outputs, bounds, now_us)
-
-    def _commit(
+    def commit(
         self,
         outputs: Iterable[tuple[str, pa.Table]],
         bounds: Bounds,
         now_us: int,
-        marks: dict[str, int] | None = None,
+        marks: Mapping[str, int] | None = None,
         datasets: Iterable[str] = (),
     ) -> int | None:
+        """Make the results of one or several channels durable, together with their windows' bounds and with `marks`,
+        other application transactions, which refer to these `datasets`.
+
+        `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many there
+        are. Returns the (last) number of the commit, or None if there was nothing to write.
+        """
         rows = pa.concat_tables([SCHEMA.empty_table(), *(_labelled(channel, output) for channel, output in outputs)])
         with self._lock:
             if rows.num_rows == 0:
                 self._ahead.update(bounds)
                 return None
-            first = sequence_of(self._table.next_number(), 0)
+            first = sequence_of(self.table.next_number(), 0)
             rows = rows.set_column(0, "sequence", pa.array(np.arange(first, first + rows.num_rows)))
             rows = rows.set_column(
                 4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
             )
             number = self._append(rows, bounds, marks, datasets)
         # Without the lock, so that commits at the same time share a sync.
-        self._table.sync()
+        self.table.sync()
         self.committed.announce()
         return number
 
@@ -202,7 +192,7 @@ class ResultStore:
         """Make bounds durable without results: where a new channel begins."""
         with self._lock:
             self._append(SCHEMA.empty_table(), bounds)
-        self._table.sync()
+        self.table.sync()
 
     def flush(self) -> None:
         """Make the bounds of windows without results durable."""
@@ -210,28 +200,27 @@ class ResultStore:
             if not self._ahead:
                 return
             self._append(SCHEMA.empty_table(), {})
-        self._table.sync()
+        self.table.sync()
 
     def _append(
-        self, rows: pa.Table, bounds: Bounds, marks: dict[str, int] | None = None, datasets: Iterable[str] = ()
+        self, rows: pa.Table, bounds: Bounds, marks: Mapping[str, int] | None = None, datasets: Iterable[str] = ()
     ) -> int:
-        """Commit rows with bounds and other application transactions, `marks`, which refer to these `datasets`."""
         everything = {**self._ahead, **bounds}
         # Bounds must never be ahead of the commits they refer to: rows that come again would count as run over.
         self._sync_datasets({dataset for _, dataset in everything} | set(datasets))
         self._latest.note(rows)
         transactions = {_window_app(*key): through for key, through in everything.items()}
-        number = self._append_to_table(rows, transactions | (marks or {}))
+        number = self._append_to_table(rows, {**transactions, **(marks or {})})
         self._ahead.clear()
         return number
 
     def _append_to_table(self, rows: pa.Table, transactions: Mapping[str, int]) -> int:
-        self._numbering.reserve(self._table.next_number() + rows.num_rows // ROWS_PER_NUMBER)
-        return self._table.append(rows, transactions, rows_per_number=ROWS_PER_NUMBER)
+        self._numbering.reserve(self.table.next_number() + rows.num_rows // ROWS_PER_NUMBER)
+        return self.table.append(rows, transactions, rows_per_number=ROWS_PER_NUMBER)
 
     def _read_kept(self) -> tuple[int, pa.Table]:
         earliest = self.earliest_sequence
-        return earliest, self._table.read(commit_of(earliest), columns=_WHOSE)
+        return earliest, self.table.read(commit_of(earliest), columns=_WHOSE)
 
     def pull_subscriptions(self, positions: Mapping[int, int], *, limit_rows: int) -> Pulled:
         """Results of these subscriptions, each after its own position, oldest first, until about `limit_rows`.
@@ -274,14 +263,14 @@ class ResultStore:
         """
         self.check_not_rewound(after)
         self.check_history(after)
-        last = self._table.durable
+        last = self.table.durable
         position = max(after, self.earliest_sequence)
         stride = _FIRST_STRIDE
         pulled: list[pa.Table] = []
         count = size_bytes = 0
         while (begin := commit_of(position + 1)) <= last and count < limit_rows:
             through = self._gaps.beyond(min(last, begin + stride))
-            rows = self._table.read(begin - 1, through)
+            rows = self.table.read(begin - 1, through)
             if position < self.earliest_sequence:  # Retention ran meanwhile, so some may be missing.
                 if pulled:
                     break
@@ -302,8 +291,7 @@ class ResultStore:
             size_bytes += rows.nbytes
             position = end_of(through)
             stride *= 2
-        columns = ["sequence", "subscription", "channel", "payload", "committed_at"]
-        rows = pa.concat_tables([SCHEMA.empty_table(), *(part.select(columns) for part in pulled)])
+        rows = pa.concat_tables([SCHEMA.empty_table(), *(part.select(SCHEMA.names) for part in pulled)])
         return Pulled(rows, max(position, after))
 
     def check_not_rewound(self, after: int) -> None:
@@ -326,23 +314,23 @@ class ResultStore:
         """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many numbers."""
         with self._lock:
             through = self._commits_to_remove(oldest_us, max_bytes)
-            already = self._table.transaction(_RETAINED_APP) or 0
+            already = self.table.transaction(_RETAINED_APP) or 0
             if through <= already:
                 return 0
-            self._removals.note(newest_of(self._table.read(already, through, columns=_WHOSE)))
+            self._removals.note(newest_of(self.table.read(already, through, columns=_WHOSE)))
             self._append_to_table(SCHEMA.empty_table(), {_RETAINED_APP: through})
             self._latest.forget(self.earliest_sequence)
-            self._table.delete_through(through)
+            self.table.delete_through(through)
             return through - already
 
     def _commits_to_remove(self, oldest_us: int, max_bytes: int) -> int:
         old = ds.field("committed_at") < pa.scalar(oldest_us, SCHEMA.field("committed_at").type)
         through = 0
-        if self._table.size_bytes():
-            stored = self._table.dataset()
+        if self.table.size_bytes():
+            stored = self.table.dataset()
             rows = stored.to_table(columns=["_seq"], filter=old)
             through = int(pc.max(rows.column("_seq")).as_py() or 0)
-            excess = self._table.size_bytes() - max_bytes
+            excess = self.table.size_bytes() - max_bytes
             if excess > 0:
                 through = max(through, self._oldest_commits_holding(stored, excess))
         return through
@@ -350,7 +338,7 @@ class ResultStore:
     def _oldest_commits_holding(self, stored: ds.Dataset, excess_bytes: int) -> int:
         """The last of the oldest commits that together hold about `excess_bytes` of the table."""
         commits = stored.to_table(columns=["_seq"]).column("_seq").to_numpy()
-        share = min(1.0, excess_bytes / max(1, self._table.size_bytes()))
+        share = min(1.0, excess_bytes / max(1, self.table.size_bytes()))
         return int(np.quantile(commits, share, method="higher"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
-from tocsin.cluster.channels.compiler.parse import parse_script
+from tocsin.cluster.channels.compiler.scripts import read_script
 from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset, Statement
 from tocsin.cluster.channels.compiler.template import Relation, RelationRole
 from tocsin.model.catalogue import Channel
@@ -18,6 +18,12 @@ CREATE REFERENCE DATASET Shelters (id STRING, name STRING, x DOUBLE, y DOUBLE, P
 NEW_REPORTS = Relation(RelationRole.NEW, "EmergencyReports")
 FULL_REPORTS = Relation(RelationRole.FULL, "EmergencyReports")
 MARKED_REPORTS = Relation(RelationRole.FULL_MARKED, "EmergencyReports")
+
+
+def parse_script(text: str) -> tuple[Statement, ...]:
+    """The statements of a script, without their positions."""
+    return tuple(one.statement for one in read_script(text).statements)
+
 
 DATASETS = {
     statement.dataset.name.lower(): statement.dataset

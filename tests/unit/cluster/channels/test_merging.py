@@ -46,13 +46,13 @@ class Clock:
 
 
 @contextmanager
-def merging(clock: Clock, *channels: Subscriptions) -> Iterator[SubscriptionMerging[Any]]:
+def merging(clock: Clock, *channels: Subscriptions) -> Iterator[SubscriptionMerging]:
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None))
     states: Any = [
         SimpleNamespace(channel=SimpleNamespace(name=f"C{at}"), subscriptions=one, lock=threading.Lock())
         for at, one in enumerate(channels)
     ]
-    thread: SubscriptionMerging[Any] = SubscriptionMerging(spark, clock, lambda: states, lambda one: one.lock)  # type: ignore[arg-type]
+    thread: SubscriptionMerging = SubscriptionMerging(spark, clock, lambda: states, lambda one: one.lock)  # type: ignore[arg-type]
     try:
         yield thread
     finally:

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from tocsin.cluster.datasets import tables
-from tocsin.cluster.datasets.table_files import ChecksummedFile
+from tocsin.cluster.datasets import delta
+from tocsin.cluster.datasets.checksummed_files import ChecksummedFile
 from tocsin.cluster.datasets.tables import Table
 from tocsin.errors import ClusterFailure
 
@@ -265,7 +265,7 @@ def test_a_commit_that_finds_no_room_changes_nothing(table: Table, monkeypatch: 
 
     before = sorted(table.path.iterdir())
     with monkeypatch.context() as patch:
-        patch.setattr(tables.pq, "write_table", half_a_file)
+        patch.setattr(delta.pq, "write_table", half_a_file)
         with pytest.raises(ClusterFailure, match="No space left"):
             table.append(rows(2), {"landing": 20})
     assert (sorted(table.path.iterdir()), table.sequence, table.transaction("landing")) == (before, 1, 10)

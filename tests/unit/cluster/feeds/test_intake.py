@@ -15,6 +15,7 @@ from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.feeds.core.receipts import Receipt
 from tocsin.cluster.feeds.idempotency import IdempotencyIndex, hash_body
 from tocsin.cluster.feeds.intake import FeedIntake
+from tocsin.cluster.feeds.reader import LandingReader
 from tocsin.errors import InvalidValue, NotFound, Overloaded
 from tocsin.model.catalogue import Feed, FeedSource
 from tocsin.settings import ClusterSettings
@@ -59,7 +60,7 @@ def body(size: int = 1000, key: str | None = None) -> DecodedBody:
 def test_a_receipt_points_at_the_records(intake: FeedIntake, clock: HandClock) -> None:
     """It is given once they are on disk."""
     receipt = intake.accept(FEED, DecodedBody(b"{}\n{}", 2)).result(5)
-    (frame,) = intake.landing.read_frames(receipt.position)
+    (frame,) = LandingReader(intake.landing.directory).read_frames(receipt.position)
     assert (frame.feed, frame.dataset, frame.body, frame.count) == ("reports", "Reports", b"{}\n{}", 2)
     assert frame.accepted_at_ms == 1_000_000
     assert receipt == Receipt(frame.position, frame.end, 2)
@@ -71,14 +72,14 @@ async def test_it_can_be_awaited(intake: FeedIntake) -> None:
     second = asyncio.wrap_future(intake.accept(FEED, body()))
     first.cancel()
     assert (await second).position > 0
-    assert len(intake.landing.read_frames(0)) == 2
+    assert len(LandingReader(intake.landing.directory).read_frames(0)) == 2
 
 
 def test_a_repeat_is_appended_once(intake: FeedIntake) -> None:
     """Whether the key came with the body or beside it."""
     first = intake.accept(FEED, body(key="k")).result(5)
     assert intake.accept(FEED, body(), "k").result(5) == first
-    assert len(intake.landing.read_frames(0)) == 1
+    assert len(LandingReader(intake.landing.directory).read_frames(0)) == 1
     with pytest.raises(InvalidValue, match="different body"):
         intake.accept(FEED, body(999), "k")
     assert intake.pending_bytes == first.end
@@ -89,7 +90,7 @@ def test_concurrent_repeats_are_appended_once(intake: FeedIntake) -> None:
     with ThreadPoolExecutor(8) as pool:
         receipts = set(pool.map(lambda _: intake.submit(FEED, b"{}", 1, "k"), range(40)))
     assert len(receipts) == 1
-    assert len(intake.landing.read_frames(0)) == 1
+    assert len(LandingReader(intake.landing.directory).read_frames(0)) == 1
 
 
 def test_repeats_are_recognised_after_a_restart(settings: ClusterSettings, clock: HandClock) -> None:
@@ -148,7 +149,7 @@ def test_publishers_are_held_back_until_the_tables_catch_up(intake: FeedIntake, 
     """Pending bytes never pass the limit, and room made is room given."""
     assert fill(intake) == 9
     assert intake.pending_bytes <= 10_000
-    half = intake.landing.read_frames(0)[4].end
+    half = LandingReader(intake.landing.directory).read_frames(0)[4].end
     clock.seconds += 1
     intake.ingested(half)
     assert fill(intake) == 5
@@ -164,7 +165,7 @@ def test_the_wait_is_told_from_the_drain_rate(intake: FeedIntake, clock: HandClo
     assert unknown.value.retry_after_s == 2.0
     clock.seconds += 2
     intake.ingested(4000)
-    assert intake.drain_bytes_per_s == pytest.approx(2000)
+    assert intake._drain_bytes_per_s == pytest.approx(2000)
     fill(intake)
     with pytest.raises(Overloaded) as known:
         intake.accept(FEED, body(9_000))
@@ -205,7 +206,7 @@ def test_a_disk_error_reaches_the_publisher_and_frees_key_and_room(
             intake.submit(FEED, b"{}", 1, "k")
     assert intake.pending_bytes == 0
     assert intake.submit(FEED, b"{}", 1, "k").position == 0
-    assert len(intake.landing.read_frames(0)) == 1
+    assert len(LandingReader(intake.landing.directory).read_frames(0)) == 1
 
 
 def test_waiting_for_ingestion(intake: FeedIntake) -> None:

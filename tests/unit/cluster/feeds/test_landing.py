@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tocsin.cluster.feeds.core.frames import PreparedFrame, prepare_frame
-from tocsin.cluster.feeds.landing import LandingLog, LandingReader
-from tocsin.cluster.feeds.reader import DURABLE_FILE, segment_path, segment_starts
+from tocsin.cluster.feeds.landing import LandingLog
+from tocsin.cluster.feeds.reader import DURABLE_FILE, LandingReader, segment_path, segment_starts
 from tocsin.errors import ClusterFailure, Overloaded
 
 SEGMENT_BYTES = 1000
@@ -29,7 +29,8 @@ def append(log: LandingLog, *bodies: bytes) -> list[int]:
 
 
 def bodies(log: LandingLog | LandingReader, start: int = 0) -> list[bytes]:
-    return [frame.body for frame in log.read_frames(start)]
+    reader = LandingReader(log.directory) if isinstance(log, LandingLog) else log
+    return [frame.body for frame in reader.read_frames(start)]
 
 
 @pytest.fixture
@@ -42,12 +43,11 @@ def log(tmp_path: Path) -> Iterator[LandingLog]:
 def test_appended_frames_are_read_back_in_order(log: LandingLog) -> None:
     """Each frame begins where the one before ends."""
     spans = [log.append(frame(b"%d" % i)).result(5) for i in range(5)]
-    frames = log.read_frames(0)
+    frames = LandingReader(log.directory).read_frames(0)
     assert [(f.position, f.end) for f in frames] == spans
     assert [f.body for f in frames] == [b"0", b"1", b"2", b"3", b"4"]
     assert spans[0].position == 0
     assert spans[-1].end == log.end
-    assert log.pending_bytes(spans[1].end) == log.end - spans[1].end
 
 
 def test_appends_from_many_threads_share_syncs(log: LandingLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,8 @@ def test_a_reader_follows_over_segments(log: LandingLog) -> None:
     assert bodies(reader, position) == written[20:]
     assert bodies(log) == written
     assert len(segment_starts(log.directory)) > 3
-    assert [h.position for h in log.headers_between(0, log.end)] == [f.position for f in log.read_frames(0)]
+    positions = [frame.position for frame in LandingReader(log.directory).read_frames(0)]
+    assert [header.position for header in log.headers_between(0, log.end)] == positions
     reader.close()
 
 
@@ -110,14 +111,14 @@ def test_reading_is_bounded_but_never_stuck(log: LandingLog) -> None:
     """At most `max_bytes` and `end_limit`, whole frames only, and one at least."""
     positions = append(log, b"a" * 300, b"b" * 300, b"c" * 3000)
     size = positions[1]
-    assert len(log.read_frames(0, None, 2 * size)) == 2
-    assert len(log.read_frames(0, None, 2 * size - 1)) == 1
-    assert len(log.read_frames(0, None, 1)) == 1
-    assert [f.body for f in log.read_frames(positions[2], None, 10)] == [b"c" * 3000]
-    assert len(log.read_frames(0, positions[2])) == 2
-    assert len(log.read_frames(0, positions[2] - 1)) == 1
-    assert log.read_frames(0, positions[1] - 1) == []
-    assert log.read_frames(log.end) == []
+    assert len(LandingReader(log.directory).read_frames(0, None, 2 * size)) == 2
+    assert len(LandingReader(log.directory).read_frames(0, None, 2 * size - 1)) == 1
+    assert len(LandingReader(log.directory).read_frames(0, None, 1)) == 1
+    assert [f.body for f in LandingReader(log.directory).read_frames(positions[2], None, 10)] == [b"c" * 3000]
+    assert len(LandingReader(log.directory).read_frames(0, positions[2])) == 2
+    assert len(LandingReader(log.directory).read_frames(0, positions[2] - 1)) == 1
+    assert LandingReader(log.directory).read_frames(0, positions[1] - 1) == []
+    assert LandingReader(log.directory).read_frames(log.end) == []
 
 
 def test_a_log_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_damage_is_refused_with_its_place(tmp_path: Path) -> None:
     flip(0, positions[1])
     log = LandingLog.open(tmp_path, SEGMENT_BYTES)
     with pytest.raises(ClusterFailure, match=rf"0\.log, offset {positions[1]} "):
-        log.read_frames(0)
+        LandingReader(log.directory).read_frames(0)
     log.close()
     flip(positions[2], positions[2])
     with pytest.raises(ClusterFailure, match=rf"{positions[2]}\.log, offset 0 "):
@@ -231,7 +232,7 @@ def test_old_segments_are_removed_whole_and_never_the_last(log: LandingLog) -> N
     assert log.remove_before(log.end + 100) == 1
     assert [body[:1] for body in bodies(log, positions[2])] == [b"c"]
     with pytest.raises(ClusterFailure, match=f"no longer holds position 0: it begins at {positions[2]}"):
-        log.read_frames(0)
+        LandingReader(log.directory).read_frames(0)
     assert append(log, b"d")[0] > positions[2]
 
 

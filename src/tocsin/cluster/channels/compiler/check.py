@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tocsin.cluster.channels.compiler import advice, functions
+from tocsin.cluster.channels.compiler.allowed_nodes import CAST_TYPES, INTERVAL_UNITS, JOINS, NODES, SIDES
 from tocsin.cluster.channels.compiler.dialect import (
     Source,
     function_name,
@@ -25,7 +26,8 @@ from tocsin.cluster.channels.compiler.dialect import (
     tokenize,
 )
 from tocsin.cluster.channels.compiler.patterns import UnsupportedPattern, check_pattern
-from tocsin.cluster.channels.compiler.resolve import Output, resolve
+from tocsin.cluster.channels.compiler.resolve import resolve
+from tocsin.cluster.channels.compiler.scopes import Output
 from tocsin.cluster.channels.compiler.size import MAX_SIZE
 from tocsin.model.catalogue import Dataset, Parameter
 from tocsin.model.schema import SEQUENCE_COLUMN
@@ -41,105 +43,6 @@ MAX_NESTING = 64
 MAX_COUNT = 1_000_000_000
 #: More than a DECIMAL's 38 digits, and any DOUBLE in full.
 MAX_NUMBER_LENGTH = 64
-
-#: Every node class that a query may hold, and which of its arguments may be set.
-NODES: dict[type[exp.Expr], frozenset[str]] = {
-    node: frozenset(parts.split())
-    for node, parts in {
-        # Queries
-        exp.Select: "expressions from_ joins where group having distinct order limit offset with_",
-        exp.Union: "this expression distinct order limit offset with_",
-        exp.Intersect: "this expression distinct order limit offset with_",
-        exp.Except: "this expression distinct order limit offset with_",
-        exp.With: "expressions",
-        exp.CTE: "this alias",
-        exp.Subquery: "this alias",
-        exp.From: "this",
-        exp.Join: "this on side kind",
-        exp.Lateral: "this alias view outer",
-        exp.Table: "this alias",
-        exp.TableAlias: "this columns",
-        exp.Where: "this",
-        exp.Group: "expressions",
-        exp.Having: "this",
-        exp.Distinct: "expressions",
-        exp.Order: "expressions",
-        exp.Ordered: "this desc nulls_first",
-        exp.Limit: "expression",
-        exp.Offset: "expression",
-        # Names and values
-        exp.Star: "",
-        exp.Alias: "this alias",
-        exp.Column: "this table",
-        exp.Identifier: "this quoted",
-        exp.Literal: "this is_string",
-        exp.Boolean: "this",
-        exp.Null: "",
-        exp.Placeholder: "this",
-        exp.Interval: "this unit",
-        exp.Var: "this",
-        exp.DataType: "this expressions nested",
-        exp.DataTypeParam: "this",
-        # Expressions
-        exp.Paren: "this",
-        exp.Tuple: "expressions",
-        exp.And: "this expression",
-        exp.Or: "this expression",
-        exp.Not: "this",
-        exp.EQ: "this expression",
-        exp.NEQ: "this expression",
-        exp.GT: "this expression",
-        exp.GTE: "this expression",
-        exp.LT: "this expression",
-        exp.LTE: "this expression",
-        exp.NullSafeEQ: "this expression",
-        exp.NullSafeNEQ: "this expression",
-        exp.Is: "this expression",
-        exp.In: "this expressions query",
-        exp.Between: "this low high",
-        exp.Like: "this expression negate",
-        exp.ILike: "this expression negate",
-        exp.Add: "this expression",
-        exp.Sub: "this expression",
-        exp.Mul: "this expression",
-        exp.Div: "this expression typed safe",
-        exp.IntDiv: "this expression",
-        exp.Mod: "this expression",
-        exp.Neg: "this",
-        exp.BitwiseAnd: "this expression",
-        exp.BitwiseOr: "this expression",
-        exp.BitwiseXor: "this expression",
-        exp.BitwiseNot: "this",
-        exp.DPipe: "this expression safe",
-        exp.Case: "this ifs default",
-        exp.If: "this true false",
-        exp.Cast: "this to _type",
-        exp.TryCast: "this to _type requires_string",
-        exp.Exists: "this",
-        exp.Anonymous: "this expressions",
-        exp.Filter: "this expression",
-        exp.Window: "this partition_by order spec over",
-        exp.WindowSpec: "kind start start_side end end_side",
-    }.items()
-}
-
-CAST_TYPES = {
-    exp.DType.TEXT: "STRING",
-    exp.DType.BOOLEAN: "BOOLEAN",
-    exp.DType.TINYINT: "TINYINT",
-    exp.DType.SMALLINT: "SMALLINT",
-    exp.DType.INT: "INT",
-    exp.DType.BIGINT: "BIGINT",
-    exp.DType.FLOAT: "FLOAT",
-    exp.DType.DOUBLE: "DOUBLE",
-    exp.DType.DECIMAL: "DECIMAL",
-    exp.DType.DATE: "DATE",
-    exp.DType.TIMESTAMP: "TIMESTAMP",
-    exp.DType.TIMESTAMPTZ: "TIMESTAMP",
-}
-INTERVAL_UNITS = frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
-JOINS = {"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"}
-SIDES = {"", "LEFT", "RIGHT", "FULL"}
 
 
 @dataclass(frozen=True, slots=True)

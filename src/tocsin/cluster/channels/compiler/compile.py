@@ -14,26 +14,13 @@ from sqlglot import exp
 from tocsin.cluster.channels.compiler import template
 from tocsin.cluster.channels.compiler.check import check_query
 from tocsin.cluster.channels.compiler.dialect import Source, sql_of
-from tocsin.cluster.channels.compiler.near import cell_size_for, spell_out
-from tocsin.cluster.channels.compiler.resolve import Output
+from tocsin.cluster.channels.compiler.near import spell_out
+from tocsin.cluster.channels.compiler.scopes import Output
 from tocsin.cluster.channels.compiler.sets import SetOriented, payload_query
-from tocsin.cluster.channels.compiler.template import Broadcast, CellSize, Part, Relation, RelationRole
+from tocsin.cluster.channels.compiler.template import CellSize, Part, Relation
 from tocsin.cluster.channels.compiler.windows import bind_relations
 from tocsin.cluster.channels.core.radius_classes import RadiusGroup
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset
-
-__all__ = [
-    "Broadcast",
-    "CellSize",
-    "CompiledChannel",
-    "CompiledSelect",
-    "Part",
-    "Relation",
-    "RelationRole",
-    "cell_size_for",
-    "compile_channel",
-    "compile_select",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sqlglot import exp
 from tocsin.cluster.channels.compiler.dialect import Source, column_of, offset_of, quote_name, sql_of
 from tocsin.cluster.channels.compiler.near import CELL_COLUMN, Explosion, near_cells, spell_out, spell_out_condition
 from tocsin.cluster.channels.compiler.template import SUBSCRIPTIONS, Broadcast, Relation, RelationRole, mark
-from tocsin.cluster.channels.compiler.windows import conjuncts
+from tocsin.cluster.channels.compiler.windows import conjuncts, from_items
 from tocsin.model.catalogue import Dataset, DatasetKind
 
 SUBSCRIPTION = "_subscription"
@@ -66,7 +66,7 @@ class _Item:
 
 
 def subqueries(select: exp.Select) -> list[exp.Subquery]:
-    return [node for node in _from_nodes(select) if isinstance(node, exp.Subquery)]
+    return [node for node in from_items(select) if isinstance(node, exp.Subquery)]
 
 
 def from_clause(
@@ -104,7 +104,7 @@ class _FromBuilder:
         conditions = conjuncts(where.this) if where is not None else []
         if any(_side(join) in {"RIGHT", "FULL"} for join in joins):
             return self._as_written_first(joins, conditions)
-        if any(isinstance(node, exp.Lateral) for node in _from_nodes(self.select)):
+        if any(isinstance(node, exp.Lateral) for node in from_items(self.select)):
             return self._subscriptions_first(joins, conditions)
         return self._ordered(joins, conditions)
 
@@ -112,7 +112,7 @@ class _FromBuilder:
 
     def _as_written_first(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
         """RIGHT and FULL joins mean the same for every subscription only if none of the joins uses a parameter."""
-        nodes = _from_nodes(self.select)
+        nodes = from_items(self.select)
         if self.keyed or any(SUBSCRIBED in _aliases(join) for join in joins) or any(map(_has_parameters, nodes)):
             message = "beside a RIGHT or FULL JOIN, parameters are allowed in WHERE and SELECT only"
             raise self.source.error(f"{message}; use LEFT JOIN", offset_of(self.select))
@@ -124,7 +124,7 @@ class _FromBuilder:
 
     def _subscriptions_first(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
         """LATERAL subqueries see the relations to their left, and may use parameters."""
-        first, *_ = _from_nodes(self.select)
+        first, *_ = from_items(self.select)
         self.lines.append(f"FROM {_subscriptions().from_sql()}")
         self.joined_aliases.add(SUBSCRIBED)
         self._join_as_written(exp.Join(this=first))
@@ -153,7 +153,7 @@ class _FromBuilder:
 
     def _ordered(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
         free = next((index for index, join in enumerate(joins) if _is_outer(join)), len(joins))
-        items = [self._item(node) for node in _from_nodes(self.select)[: free + 1]] if self._has_from() else []
+        items = [self._item(node) for node in from_items(self.select)[: free + 1]] if self._has_from() else []
         for join in joins[:free]:
             conditions += conjuncts(join.args.get("on"))
         anchor = self._anchor(items)
@@ -300,11 +300,6 @@ class _FromBuilder:
 
 def _subscriptions() -> _Item:
     return _Item(SUBSCRIBED, mark(SUBSCRIPTIONS), SUBSCRIPTIONS)
-
-
-def _from_nodes(select: exp.Select) -> list[exp.Expr]:
-    from_ = select.args.get("from_")
-    return ([from_.this] if from_ is not None else []) + [join.this for join in select.args.get("joins") or []]
 
 
 def _side(join: exp.Join) -> str:

@@ -6,30 +6,26 @@ which know the catalogue, decide whether a dataset exists or a query may run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import PurePath
 from sys import float_info
-from typing import TypeVar
 
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
-from tocsin.cluster.channels.compiler import advice, statements
-from tocsin.cluster.channels.compiler.dialect import NAME_RULE, Source, is_name, read_number, tokenize
+from tocsin.cluster.channels.compiler import statements
+from tocsin.cluster.channels.compiler.dialect import read_number
 from tocsin.cluster.channels.compiler.statements import FileFormat, Kind, Listing, LiteralValue, Statement
-from tocsin.errors import ScriptProgress, StatementError, TocsinError
+from tocsin.cluster.channels.compiler.token_reader import TokenReader
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
 from tocsin.model.grants import Action, Grant, GranteeKind
-from tocsin.model.schema import NUMBERS, RESERVED_PREFIX, Column, ColumnType, Schema
+from tocsin.model.schema import NUMBERS, Column, ColumnType, Schema
 
-MAX_SCRIPT_LENGTH = 1 << 20
 MIN_PERIOD_S = 0.1
 MAX_PERIOD_S = 24 * 3600.0
 #: The coordinator's limit.
 MAX_CLASS_LENGTH = 255
 
-TYPES = {type_.value: type_ for type_ in ColumnType} | {"INTEGER": ColumnType.INT, "LONG": ColumnType.BIGINT}
 _UNITS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60, "HOUR": 3600, "HOURS": 3600}
 _EXTENSIONS = {
     ".csv": FileFormat.CSV,
@@ -39,93 +35,11 @@ _EXTENSIONS = {
     ".parquet": FileFormat.PARQUET,
 }
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptStatement:
-    """A statement, and where in the script it, the query inside it and its parameters begin, as offsets from 0."""
-
-    statement: Statement
-    start: int
-    query_start: int | None
-    declared: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    source: Source
-    statements: tuple[ScriptStatement, ...]
-
-    def locate(self, error: TocsinError, at: int, done: Sequence[str]) -> None:
-        """Add to the error of statement `at` (from 0) its position in the script, and what earlier statements did."""
-        failed = self.statements[at]
-        error.script = _progress(self.source, failed.start, at, len(self.statements), done)
-        if isinstance(error, StatementError) and error.text != self.source.text:
-            offset = failed.declared.get(error.about, failed.start)
-            if error.line and failed.query_start is not None:
-                offset = failed.query_start + _offset(error.text, error.line, error.column)
-            error.text = self.source.text
-            error.line, error.column = self.source.line_and_column(offset)
-
-
-def parse_script(text: str) -> tuple[Statement, ...]:
-    """The statements of a script, in order."""
-    return tuple(one.statement for one in read_script(text).statements)
-
-
-def read_script(text: str) -> Script:
-    """The statements of a script with their positions. `;` separates them, and comments may stand anywhere."""
-    source = Source(text)
-    if len(text.encode("utf-8", "replace")) > MAX_SCRIPT_LENGTH:
-        raise StatementError(f"the script is too long: at most {MAX_SCRIPT_LENGTH:,} bytes are allowed")
-    written: list[list[Token]] = [[]]
-    for token in _words(tokenize(source)):
-        if token.token_type is TokenType.SEMICOLON:
-            written.append([])
-        else:
-            written[-1].append(token)
-    written = [tokens for tokens in written if tokens]
-    found: list[ScriptStatement] = []
-    for at, tokens in enumerate(written):
-        reader = _Reader(source, tokens)
-        try:
-            found.append(ScriptStatement(reader.statement(), tokens[0].start, reader.query_start, reader.declared))
-        except StatementError as error:
-            # No statement has been carried out yet: all are read first.
-            error.script = _progress(source, tokens[0].start, at, len(written), ())
-            raise
-    return Script(source, tuple(found))
-
-
-def _progress(source: Source, start: int, at: int, count: int, done: Sequence[str]) -> ScriptProgress | None:
-    """None for a script of one statement: its errors need no number."""
-    return ScriptProgress(at + 1, count, source.line_and_column(start)[0], tuple(done)) if count > 1 else None
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    return sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
-
-
-def _words(tokens: Iterable[Token]) -> Iterator[Token]:
-    """The tokens, with keywords of several words, such as PRIMARY KEY, split into words."""
-    for token in tokens:
-        words = token.text.split()
-        if len(words) < 2 or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            yield token
-            continue
-        for number, word in enumerate(words):
-            # The last word keeps the end, because a query's text is cut out by offsets.
-            yield Token(TokenType.VAR, word, start=token.start, end=token.end if number else token.start)
-
 
 @dataclass(slots=True)
-class _Reader:
-    """Reads the tokens of one statement, front to back."""
+class StatementReader(TokenReader):
+    """Reads one statement; `statement` may be called once."""
 
-    source: Source
-    tokens: Sequence[Token]
-    index: int = 0
     #: The offset in the source at which the query inside the statement begins.
     query_start: int | None = None
     #: The offsets of the parameters that the statement declares, by name.
@@ -193,12 +107,7 @@ class _Reader:
         """The key's columns, and their positions."""
         self._word("PRIMARY")
         self._word("KEY")
-        self._sign("(")
-        names = [(self._name("column"), self.index - 1)]
-        while self._skip(","):
-            names.append((self._name("column"), self.index - 1))
-        self._sign(")")
-        return names
+        return self._listed(lambda: (self._name("column"), self.index - 1))
 
     def _schema(self, kind: DatasetKind, columns: list[Column], key: list[tuple[str, int]]) -> Schema:
         last = self.index - 1
@@ -355,7 +264,7 @@ class _Reader:
         rows: list[tuple[LiteralValue, ...]] = []
         while True:
             index = self.index
-            rows.append(self._row())
+            rows.append(tuple(self._listed(self._literal)))
             if len(rows[-1]) != len(columns if columns is not None else rows[0]):
                 wanted = len(columns if columns is not None else rows[0])
                 raise self._error(f"this row has {len(rows[-1])} values instead of {wanted}", index)
@@ -384,34 +293,6 @@ class _Reader:
         if token.token_type is not TokenType.STRING or not token.text.strip():
             raise self._error("the name must be given in quotes, such as FORGET PERSON 'ann'", index)
         return statements.ForgetPerson(token.text)
-
-    def _row(self) -> tuple[LiteralValue, ...]:
-        self._sign("(")
-        values = [self._literal()]
-        while self._skip(","):
-            values.append(self._literal())
-        self._sign(")")
-        return tuple(values)
-
-    def _literal(self) -> LiteralValue:
-        index = self.index
-        token = self._take("a value")
-        negative = token.text == "-" and token.token_type is TokenType.DASH
-        if negative:
-            token = self._take("a number")
-        if token.token_type is TokenType.NUMBER:
-            try:
-                return read_number(token.text) * (-1 if negative else 1)
-            except ValueError:
-                raise self._error(f"{token.text} is not a number that can be stored", index) from None
-        if not negative:
-            if token.token_type is TokenType.STRING:
-                return token.text
-            words: dict[str, LiteralValue] = {"TRUE": True, "FALSE": False, "NULL": None}
-            if token.text.upper() in words:
-                return words[token.text.upper()]
-        allowed = "a value must be a string, a number, TRUE, FALSE or NULL"
-        raise self._error(f"{allowed}; a time is written as '2026-01-02T03:04:05Z'", index)
 
     def _show(self) -> Statement:
         listing = self._choice(Listing)
@@ -457,54 +338,6 @@ class _Reader:
             return statements.DropPublisher(name, if_exists)
         return statements.Drop(Kind(kind), name, if_exists)
 
-    # The pieces of statements
-
-    def _choice(self, choices: type[_Choice]) -> _Choice:
-        return choices(self._word(*(choice.value for choice in choices)))
-
-    def _if_not_exists(self) -> bool:
-        if not self._skip("IF"):
-            return False
-        self._word("NOT")
-        self._word("EXISTS")
-        return True
-
-    def _type(self, name: str) -> ColumnType:
-        index = self.index
-        allowed = ", ".join(ColumnType)
-        written = self._take(f"a type: {allowed}").text
-        if (type_ := TYPES.get(written.upper())) is None:
-            if not is_name(written):
-                raise self._error(f"{name} needs a type: {allowed}; such as {name} STRING", index)
-            raise self._error(
-                f"the type {written} is not allowed; allowed are {allowed}{advice.on_type(written)}", index
-            )
-        return type_
-
-    def _name(self, what: str) -> str:
-        index = self.index
-        token = self._take(f"the name of a {what}")
-        if token.token_type is TokenType.STRING or not is_name(token.text):
-            if token.text in ("$", ":", "@", "?"):
-                following = self._text()
-                raise self._error(f"a {what} is declared by its name alone: {following or 'name'}", index)
-            if token.text.startswith(RESERVED_PREFIX):
-                raise self._error(f"{token.text}: names that begin with an underscore are reserved", index)
-            raise self._error(f"{token.text!r} can't name a {what}; names are {NAME_RULE}", index)
-        return token.text
-
-    def _new_name(self, taken: Iterable[str], what: str) -> None:
-        if self._text().lower() in {name.lower() for name in taken}:
-            raise self._error(f"the {what} {self._text()} is given twice")
-
-    def _string(self, what: str) -> str:
-        index = self.index
-        token = self._take(f"{what} in quotes")
-        if token.token_type is not TokenType.STRING or not token.text:
-            written = self.source.text[token.start : self.tokens[-1].end + 1].split()[0]
-            raise self._error(f"{what} must be given in quotes: '{written}'", index)
-        return token.text
-
     def _rest(self) -> str:
         """The text from here to the end of the statement, exactly as written."""
         if self.index >= len(self.tokens):
@@ -515,57 +348,3 @@ class _Reader:
         self.index = len(self.tokens)
         self.query_start = start
         return self.source.text[start : end + 1]
-
-    # Tokens
-
-    def _word(self, *allowed: str) -> str:
-        index = self.index
-        listed = f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0]
-        token = self._take(listed)
-        if token.text.upper() not in allowed or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            before = self.tokens[index - 1].text if index else ""
-            instead = advice.on_word(before, token.text, allowed) or self._form(index)
-            raise self._error(f"expected {listed}, not {token.text!r}{instead}", index)
-        return token.text.upper()
-
-    def _sign(self, sign: str) -> None:
-        index = self.index
-        if self._take(repr(sign)).text != sign:
-            found = self._text(index - self.index)
-            rule = f"; names are {NAME_RULE}" if found in ("-", ".") else self._form(index)
-            raise self._error(f"expected {sign!r}, not {found!r}{rule}", index)
-
-    def _skip(self, word: str) -> bool:
-        if not self._next_is(word):
-            return False
-        self.index += 1
-        return True
-
-    def _next_is(self, *words: str) -> bool:
-        if self.index >= len(self.tokens):
-            return False
-        token = self.tokens[self.index]
-        return token.text.upper() in words and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
-
-    def _take(self, wanted: str) -> Token:
-        if self.index >= len(self.tokens):
-            raise self._error(f"the statement ends too soon; expected {wanted}{self._form(self.index)}")
-        self.index += 1
-        return self.tokens[self.index - 1]
-
-    def _form(self, index: int) -> str:
-        """How the statement is written, as far as the words before `index` tell."""
-        return advice.on_form(" ".join(token.text for token in self.tokens[: min(index, 2)]))
-
-    def _text(self, ahead: int = 0) -> str:
-        index = self.index + ahead
-        return self.tokens[index].text if index < len(self.tokens) else ""
-
-    def _shown(self) -> str:
-        return repr(self._text())
-
-    def _error(self, message: str, index: int | None = None) -> StatementError:
-        index = self.index if index is None else index
-        if index < len(self.tokens):
-            return self.source.error(message, self.tokens[index].start)
-        return self.source.error(message, self.tokens[-1].end)

@@ -13,52 +13,12 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tocsin.cluster.channels.compiler import advice, functions
-from tocsin.cluster.channels.compiler.dialect import Source, column_of, function_name, offset_of
+from tocsin.cluster.channels.compiler.dialect import Source, function_name, offset_of
 from tocsin.cluster.channels.compiler.patterns import bounded_levenshtein, copies_of_text, spell_out_pattern
-from tocsin.cluster.channels.compiler.size import SIZE, Budget, size_of
+from tocsin.cluster.channels.compiler.scopes import CommonTable, NamedRelation, Output, Scope
+from tocsin.cluster.channels.compiler.size import Budget, size_of
 from tocsin.model.catalogue import Dataset, DatasetKind
-from tocsin.model.schema import SEQUENCE_COLUMN, ColumnType
-
-NUMBERS = frozenset({ColumnType.INT, ColumnType.BIGINT, ColumnType.DOUBLE})
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One output column of a query. The type is known only for a dataset's column or a parameter. `size` is that of the
-    expression that the column stands for."""
-
-    name: str
-    type: ColumnType | None = None
-    size: int = field(default=1, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Relation:
-    written: str
-    alias: str
-    columns: Mapping[str, Output]
-    dataset: Dataset | None = None
-
-    def find(self, name: str) -> Output | None:
-        if self.dataset is not None and name == SEQUENCE_COLUMN:
-            return Output(SEQUENCE_COLUMN, ColumnType.BIGINT)
-        return self.columns.get(name)
-
-
-@dataclass(frozen=True, slots=True)
-class _CommonTable:
-    query: exp.Expr
-    columns: list[exp.Identifier]
-    visible: Mapping[str, _CommonTable]
-
-
-@dataclass(slots=True)
-class _Scope:
-    """What names mean inside one SELECT."""
-
-    common: Mapping[str, _CommonTable]
-    outer: _Scope | None = None
-    relations: list[_Relation] = field(default_factory=list)
+from tocsin.model.schema import NUMBERS, ColumnType
 
 
 def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]) -> tuple[exp.Expr, tuple[Output, ...]]:
@@ -66,7 +26,7 @@ def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]) -> 
         tree = tree.this
     budget = Budget(source)
     budget.charge(size_of(tree))
-    query, outputs = _Resolver(source, datasets, budget).query(tree, _Scope({}), named=True)
+    query, outputs = _Resolver(source, datasets, budget).query(tree, Scope({}), named=True)
     return query, tuple(outputs)
 
 
@@ -77,13 +37,13 @@ class _Resolver:
     budget: Budget
     aliases: set[str] = field(default_factory=set)
 
-    def query(self, node: exp.Expr, scope: _Scope, *, named: bool) -> tuple[exp.Expr, list[Output]]:
+    def query(self, node: exp.Expr, scope: Scope, *, named: bool) -> tuple[exp.Expr, list[Output]]:
         """Resolve a query inside `scope`; `named` if its outputs must have distinct names."""
         common = scope.common
         if (with_ := node.args.get("with_")) is not None:
             common = self._common_tables(with_, common)
             node.set("with_", None)
-        inner = _Scope(common, scope.outer)
+        inner = Scope(common, scope.outer)
         if isinstance(node, exp.Subquery):
             query, outputs = self.query(node.this, inner, named=named)
             node.set("this", query)
@@ -93,18 +53,18 @@ class _Resolver:
             outputs = self._select(node, inner, named=named)
         return node, outputs
 
-    def _common_tables(self, with_: exp.Expr, visible: Mapping[str, _CommonTable]) -> Mapping[str, _CommonTable]:
+    def _common_tables(self, with_: exp.Expr, visible: Mapping[str, CommonTable]) -> Mapping[str, CommonTable]:
         for table in with_.expressions:
             name = table.alias.lower()
             if name in self.datasets:
                 raise self._error(table.args["alias"], f"{table.alias} is a dataset; choose another name")
             visible = {
                 **visible,
-                name: _CommonTable(table.this, table.args["alias"].args.get("columns") or [], visible),
+                name: CommonTable(table.this, table.args["alias"].args.get("columns") or [], visible),
             }
         return visible
 
-    def _set_operation(self, node: exp.Expr, scope: _Scope, *, named: bool) -> list[Output]:
+    def _set_operation(self, node: exp.Expr, scope: Scope, *, named: bool) -> list[Output]:
         left, outputs = self.query(node.this, scope, named=named)
         right, others = self.query(node.expression, scope, named=False)
         node.set("this", left)
@@ -132,7 +92,7 @@ class _Resolver:
 
     # One SELECT
 
-    def _select(self, select: exp.Expr, scope: _Scope, *, named: bool) -> list[Output]:
+    def _select(self, select: exp.Expr, scope: Scope, *, named: bool) -> list[Output]:
         if (from_ := select.args.get("from_")) is not None:
             from_.set("this", self._relation(from_.this, scope))
         for join in select.args.get("joins") or []:
@@ -154,9 +114,7 @@ class _Resolver:
         self.budget.check(size_of(select))
         return outputs
 
-    def _grouping(
-        self, key: exp.Expr, items: list[exp.Alias], scope: _Scope, named: Mapping[str, exp.Expr]
-    ) -> exp.Expr:
+    def _grouping(self, key: exp.Expr, items: list[exp.Alias], scope: Scope, named: Mapping[str, exp.Expr]) -> exp.Expr:
         if isinstance(key, exp.Literal) and key.is_int:
             if not 1 <= int(key.this) <= len(items):
                 raise self._error(key, f"GROUP BY {key.this}: the SELECT list has {len(items)} items")
@@ -168,7 +126,7 @@ class _Resolver:
             raise self._error(key, "GROUP BY a constant is not allowed")
         return key
 
-    def _ordering(self, key: exp.Expr, outputs: list[Output], scope: _Scope, named: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _ordering(self, key: exp.Expr, outputs: list[Output], scope: Scope, named: Mapping[str, exp.Expr]) -> exp.Expr:
         bare_output = isinstance(key, exp.Column) and not key.table and key.name.lower() in named
         if bare_output or (isinstance(key, exp.Literal) and key.is_int):
             reference = self._output_reference(key, outputs)
@@ -177,7 +135,7 @@ class _Resolver:
             return reference
         return self._expression(key, scope, named, strict=True)
 
-    def _select_list(self, select: exp.Expr, scope: _Scope, *, named: bool) -> tuple[list[exp.Alias], list[Output]]:
+    def _select_list(self, select: exp.Expr, scope: Scope, *, named: bool) -> tuple[list[exp.Alias], list[Output]]:
         items: list[exp.Alias] = []
         outputs: list[Output] = []
         seen: dict[str, exp.Expr] = {}
@@ -194,7 +152,7 @@ class _Resolver:
         return items, outputs
 
     def _outputs_of(
-        self, written: exp.Expr, scope: _Scope, seen: Mapping[str, exp.Expr], number: int
+        self, written: exp.Expr, scope: Scope, seen: Mapping[str, exp.Expr], number: int
     ) -> list[tuple[exp.Expr, str]]:
         if isinstance(written, exp.Star):
             if not scope.relations:
@@ -210,7 +168,7 @@ class _Resolver:
 
     # Relations
 
-    def _relation(self, node: exp.Expr, scope: _Scope) -> exp.Expr:
+    def _relation(self, node: exp.Expr, scope: Scope) -> exp.Expr:
         """Add the relations of FROM or JOIN to the scope; a name from WITH becomes the subquery it stands for."""
         self.budget.charge_relation(node)
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
@@ -222,14 +180,14 @@ class _Resolver:
         unique = self._unique(alias)
         if isinstance(node, exp.Table):
             if (table := scope.common.get(node.name.lower())) is not None:
-                inner = _Scope(table.visible)
+                inner = Scope(table.visible)
                 node, columns = exp.Subquery(this=self._copied(table.query)), table.columns
             else:
                 return self._dataset(node, alias, unique, scope)
         elif isinstance(node, exp.Lateral):
-            inner = _Scope(scope.common, scope)
+            inner = Scope(scope.common, scope)
         else:
-            inner = _Scope(scope.common)
+            inner = Scope(scope.common)
         subquery = node.this if isinstance(node, exp.Lateral) else node
         query, outputs = self.query(subquery.this, inner, named=not columns)
         if columns:
@@ -237,17 +195,17 @@ class _Resolver:
         subquery.set("this", query)
         node.set("alias", exp.TableAlias(this=exp.to_identifier(unique, quoted=True)))
         named = {output.name.lower(): output for output in outputs}
-        scope.relations.append(_Relation(alias.lower(), unique, named))
+        scope.relations.append(NamedRelation(alias.lower(), unique, named))
         return node
 
-    def _dataset(self, node: exp.Table, alias: str, unique: str, scope: _Scope) -> exp.Table:
+    def _dataset(self, node: exp.Table, alias: str, unique: str, scope: Scope) -> exp.Table:
         dataset = self.datasets.get(node.name.lower())
         if dataset is None:
             known = ", ".join(sorted(known.name for known in self.datasets.values())) or "none"
             close = advice.did_you_mean(node.name, (dataset.name for dataset in self.datasets.values()))
             raise self._error(node, f"unknown dataset {node.name}; known are {known}{close}")
         columns = {column.name.lower(): Output(column.name, column.type) for column in dataset.schema}
-        scope.relations.append(_Relation(alias.lower(), unique, columns, dataset))
+        scope.relations.append(NamedRelation(alias.lower(), unique, columns, dataset))
         return exp.Table(
             this=exp.to_identifier(dataset.name, quoted=True),
             alias=exp.TableAlias(this=exp.to_identifier(unique, quoted=True)),
@@ -281,14 +239,14 @@ class _Resolver:
         self.budget.charge(size_of(node))
         return node.copy()
 
-    def _all_columns(self, relation: _Relation) -> list[tuple[exp.Expr, str]]:
+    def _all_columns(self, relation: NamedRelation) -> list[tuple[exp.Expr, str]]:
         self.budget.charge(len(relation.columns))
-        return [(_qualified(output, relation), output.name) for output in relation.columns.values()]
+        return [(relation.column(output), output.name) for output in relation.columns.values()]
 
     # Expressions
 
     def _expression(
-        self, node: exp.Expr, scope: _Scope, named: Mapping[str, exp.Expr], *, strict: bool = False
+        self, node: exp.Expr, scope: Scope, named: Mapping[str, exp.Expr], *, strict: bool = False
     ) -> exp.Expr:
         """`named` are the outputs that a bare name may also mean; `strict` refuses a name that could mean both."""
         if isinstance(node, exp.Column):
@@ -296,7 +254,7 @@ class _Resolver:
         if function_name(node) == functions.IS_NEW:
             return self._is_new(node, scope)
         if isinstance(node, exp.Query):
-            query, outputs = self.query(node, _Scope(scope.common, scope), named=False)
+            query, outputs = self.query(node, Scope(scope.common, scope), named=False)
             if isinstance(node, exp.Subquery) and len(outputs) != 1:
                 raise self._error(node, f"this subquery must give one column; it gives {len(outputs)}")
             return query
@@ -319,7 +277,7 @@ class _Resolver:
             return bounded_levenshtein(node)
         return node
 
-    def _column(self, node: exp.Column, scope: _Scope, named: Mapping[str, exp.Expr], *, strict: bool) -> exp.Expr:
+    def _column(self, node: exp.Column, scope: Scope, named: Mapping[str, exp.Expr], *, strict: bool) -> exp.Expr:
         name = node.name.lower()
         if node.table:
             relation = self._find_relation(node, node.table, scope)
@@ -327,8 +285,8 @@ class _Resolver:
                 known = ", ".join(column.name for column in relation.columns.values())
                 close = advice.did_you_mean(node.name, (column.name for column in relation.columns.values()))
                 raise self._error(node, f"{node.table} has no column {node.name}; it has {known}{close}")
-            return _qualified(output, relation, offset_of(node))
-        found = _owners(name, scope)
+            return relation.column(output, offset_of(node))
+        found = scope.owners(name)
         if len(found) > 1:
             owners = " and ".join(relation.written for relation in found)
             raise self._error(
@@ -336,7 +294,7 @@ class _Resolver:
             )
         meaning = named.get(name)
         if found:
-            column = _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
+            column = found[0].column(found[0].find(name) or Output(name), offset_of(node))
             if strict and meaning is not None and meaning != column:
                 message = f"{node.name} is both a column and an output; write {found[0].written}.{node.name}"
                 raise self._error(node, f"{message} or rename the output")
@@ -344,29 +302,25 @@ class _Resolver:
         if meaning is not None:
             copy = self._copied(meaning)
             return copy if isinstance(copy, exp.Column | exp.Literal | exp.Anonymous) else exp.Paren(this=copy)
-        outer = scope.outer
-        while outer is not None:
-            if found := _owners(name, outer):
-                return _qualified(found[0].find(name) or Output(name), found[0], offset_of(node))
-            outer = outer.outer
+        for level in scope.outward():
+            if found := level.owners(name):
+                return found[0].column(found[0].find(name) or Output(name), offset_of(node))
         names = [column.name for relation in scope.relations for column in relation.columns.values()]
         if not scope.relations:
             raise self._error(node, f"there is no column {node.name} here: FROM is missing")
         more = advice.on_unknown_column(node.name, names)
         raise self._error(node, f"unknown column {node.name}; known are {', '.join(names) or 'none'}{more}")
 
-    def _find_relation(self, node: exp.Expr, written: str, scope: _Scope) -> _Relation:
-        level: _Scope | None = scope
-        while level is not None:
+    def _find_relation(self, node: exp.Expr, written: str, scope: Scope) -> NamedRelation:
+        for level in scope.outward():
             for relation in level.relations:
                 if relation.written == written.lower():
                     return relation
-            level = level.outer
         known = ", ".join(relation.written for relation in scope.relations)
         close = advice.did_you_mean(written, (relation.written for relation in scope.relations))
         raise self._error(node, f"unknown relation {written}; known here are {known or 'none'}{close}")
 
-    def _is_new(self, node: exp.Expr, scope: _Scope) -> exp.Expr:
+    def _is_new(self, node: exp.Expr, scope: Scope) -> exp.Expr:
         (argument,) = node.expressions
         written = argument.name if isinstance(argument, exp.Column) and not argument.table else ""
         relation = next((found for found in scope.relations if found.written == written.lower()), None)
@@ -391,19 +345,6 @@ class _Resolver:
 
     def _error(self, node: exp.Expr, message: str) -> Exception:
         return self.source.error(message, offset_of(node))
-
-
-def _owners(name: str, scope: _Scope) -> list[_Relation]:
-    return [relation for relation in scope.relations if relation.find(name) is not None]
-
-
-def _qualified(output: Output, relation: _Relation, offset: int = -1) -> exp.Column:
-    column = column_of(output.name, relation.alias)
-    if offset >= 0:
-        column.meta["start"] = offset
-    column.meta["type"] = output.type
-    column.meta[SIZE] = output.size
-    return column
 
 
 def _output_column(name: str) -> exp.Column:

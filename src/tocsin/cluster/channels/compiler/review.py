@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from tocsin.cluster.channels.compiler.check import CAST_TYPES, check_query
+from tocsin.cluster.channels.compiler.allowed_nodes import CAST_TYPES
+from tocsin.cluster.channels.compiler.check import check_query
 from tocsin.cluster.channels.compiler.dialect import Source, function_name, offset_of
 from tocsin.errors import StatementError
 from tocsin.model.catalogue import Channel, Dataset, Parameter

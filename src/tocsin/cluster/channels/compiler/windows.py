@@ -38,7 +38,7 @@ def bind_relations(tree: exp.Expr) -> tuple[str, ...]:
 
 
 def _bind_select(select: exp.Select) -> set[str]:
-    tables = {item.alias: item for item in _from_items(select) if isinstance(item, exp.Table)}
+    tables = {item.alias: item for item in from_items(select) if isinstance(item, exp.Table)}
     datasets = {alias: table.name for alias, table in tables.items()}
     new = _filter_to_new(select)
     watched = {datasets[alias] for alias in new}
@@ -93,7 +93,7 @@ def _filter_to_new(select: exp.Select) -> set[str]:
     return new
 
 
-def _from_items(select: exp.Select) -> list[exp.Expr]:
+def from_items(select: exp.Select) -> list[exp.Expr]:
     from_ = select.args.get("from_")
     items = [from_.this] if from_ is not None else []
     return items + [join.this for join in select.args.get("joins") or []]

@@ -62,16 +62,9 @@ class FrameHeader(msgspec.Struct, frozen=True, gc=False):
     body_checksum: int
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class Frame(FrameHeader, frozen=True, gc=False):
     """One accepted request, or part of one."""
 
-    position: int
-    end: int
-    feed: str
-    dataset: str
-    key: str
-    count: int
-    accepted_at_ms: int
     body: bytes
 
 
@@ -110,16 +103,6 @@ def prepare_frame(
     """A frame of `count` records. This is the costly part of encoding, done before the writer's turn comes."""
     meta = _encode_meta(_Meta(feed, dataset, key, body_hash))
     return PreparedFrame(meta, body, crc32(body), count, accepted_at_ms)
-
-
-def encode_frame(frame: PreparedFrame, position: int, synced: int) -> bytes:
-    """The frame's bytes at `position`.
-
-    >>> prepared = prepare_frame(feed="f", dataset="D", body=b"{}", count=1, accepted_at_ms=0)
-    >>> [frame.body for frame in scan_frames(encode_frame(prepared, 7, 0), 7)]
-    [b'{}']
-    """
-    return b"".join(frame.parts_at(position, synced))
 
 
 def frame_length(buffer: bytes, offset: int) -> int | None:
@@ -166,6 +149,10 @@ def scan_frames(
 
     Raises `ClusterFailure` at a damaged frame. The error names `source` and the offset within it. `source` starts at
     position `source_start` (by default where the buffer does).
+
+    >>> prepared = prepare_frame(feed="f", dataset="D", body=b"{}", count=1, accepted_at_ms=0)
+    >>> [frame.body for frame in scan_frames(b"".join(prepared.parts_at(7, synced=0)), 7)]
+    [b'{}']
     """
     source_start = base_position if source_start is None else source_start
     offset = 0
@@ -180,16 +167,7 @@ def scan_frames(
         body = buffer[offset + length - header.body_length : offset + length]
         if crc32(body) != header.body_checksum:
             raise damaged(source, source_start, header.position)
-        yield Frame(
-            header.position,
-            header.end,
-            header.feed,
-            header.dataset,
-            header.key,
-            header.count,
-            header.accepted_at_ms,
-            body,
-        )
+        yield Frame(**msgspec.structs.asdict(header), body=body)
         offset += length
 
 

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from tocsin.cluster.channels.compiler.parse import parse_script
 from tocsin.cluster.channels.compiler.statements import (
     AlterDatasetAddColumn,
     CreateChannel,
@@ -32,7 +31,7 @@ from tocsin.errors import StatementError
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
 from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import Column, ColumnType, Schema
-from unit.cluster.channels.emergency import parse_statement
+from unit.cluster.channels.emergency import parse_script, parse_statement
 
 BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; too\n  AND r.p = :p"
 

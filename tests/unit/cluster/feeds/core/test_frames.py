@@ -8,7 +8,6 @@ from tocsin.cluster.feeds.core.frames import (
     HEADER_BYTES,
     MAGIC,
     PreparedFrame,
-    encode_frame,
     frame_length,
     prepare_frame,
     read_header,
@@ -16,6 +15,10 @@ from tocsin.cluster.feeds.core.frames import (
     scan_frames,
 )
 from tocsin.errors import ClusterFailure
+
+
+def encode_frame(frame: PreparedFrame, position: int, synced: int) -> bytes:
+    return b"".join(frame.parts_at(position, synced))
 
 
 def prepared(body: bytes = b'{"id":1}\n', key: str = "") -> PreparedFrame:

@@ -1,4 +1,4 @@
-"""The cluster's process ends when it is told to, whatever is under way."""
+"""Limits of time: something stuck is noticed, and what ends in time is left alone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from tocsin.cluster.server import limited
+from tocsin.cluster.spark_jobs import time_limit
 
 
 def test_an_end_that_waits_for_something_stuck_is_cut_short() -> None:
     """Whoever has to act hears of it while the wait goes on."""
     late = threading.Event()
-    with limited(0.01, late.set):
+    with time_limit(0.01, late.set):
         assert late.wait(10)
 
 
@@ -22,7 +22,7 @@ def test_an_end_in_time_is_left_alone(fails: bool) -> None:
     late = threading.Event()
     before = threading.active_count()
     try:
-        with limited(60, late.set):
+        with time_limit(60, late.set):
             if fails:
                 raise ValueError
     except ValueError:

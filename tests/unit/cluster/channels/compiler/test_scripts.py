@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tocsin.cluster.channels.compiler.compile import compile_channel
-from tocsin.cluster.channels.compiler.parse import read_script
+from tocsin.cluster.channels.compiler.scripts import read_script
 from tocsin.cluster.channels.compiler.statements import CreateChannel
 from tocsin.errors import NotFound, ScriptProgress, StatementError
 from unit.cluster.channels.emergency import DATASETS
