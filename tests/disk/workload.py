@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from chaos.substitution import substitute
 from disk.recording import Op, Record, Witness
-from tocsin.broker.core.events import StorePositions, StoreSession, StoreSubscription
+from tocsin.broker.core.instructions import StorePositions, StoreSession, StoreSubscription
 from tocsin.broker.shell.store import SessionStore
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets import store

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tocsin.balancing.placement import POLICIES
-from tocsin.broker.core.events import Report
+from tocsin.broker.core.instructions import Report
 from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,

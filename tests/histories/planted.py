@@ -99,7 +99,7 @@ class _Nothing(dict[Any, Any]):
 
 def _claim_in_part(substitute: Substitute) -> None:
     from tocsin.broker.core import claiming
-    from tocsin.broker.core.events import StoreSubscription
+    from tocsin.broker.core.instructions import StoreSubscription
     from tocsin.broker.core.sessions import Session
     from tocsin.broker.core.subscribing import Subscribing
 

@@ -21,20 +21,8 @@ from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.load.stages import BalancingSettings
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.moves.execution import Execution, MoveLimits
+from tocsin.coordinator.registry import instructions as ins
 from tocsin.coordinator.registry.events import Event, PersonForgotten, TimePassed
-from tocsin.coordinator.registry.instructions import (
-    Answer,
-    AnswerBroker,
-    AnswerClaim,
-    AnswerHeartbeat,
-    AnswerMoves,
-    AnswerPlacement,
-    Audit,
-    Instruction,
-    MoveEnded,
-    Note,
-    Storing,
-)
 from tocsin.coordinator.registry.machine import CoordinatorState, Limits
 from tocsin.coordinator.registry.records import user_of
 from tocsin.coordinator.stage_runner import Balancer
@@ -61,7 +49,9 @@ _LOOKS = 10
 #: Rates are updated so many times in a window.
 _BUCKETS = 12
 
-_Answer = TypeVar("_Answer", AnswerBroker, AnswerHeartbeat, AnswerClaim, AnswerPlacement, AnswerMoves)
+_Answer = TypeVar(
+    "_Answer", ins.AnswerBroker, ins.AnswerHeartbeat, ins.AnswerClaim, ins.AnswerPlacement, ins.AnswerMoves
+)
 
 
 class CoordinatorNode:
@@ -97,21 +87,21 @@ class CoordinatorNode:
         await self._commits.close()
         self._store.close()
 
-    async def happened(self, event: Event) -> list[Instruction]:
+    async def happened(self, event: Event) -> list[ins.Instruction]:
         """Let the state handle `event`. Returns when the resulting changes are on disk."""
         instructions = self.state.handle(event)
-        changes: list[Storing] = []
+        changes: list[ins.Storing] = []
         for one in instructions:
-            if isinstance(one, Storing):
+            if isinstance(one, ins.Storing):
                 changes.append(one)
-            elif isinstance(one, Note):
+            elif isinstance(one, ins.Note):
                 log.warning(one.text, **one.details)
-            elif isinstance(one, MoveEnded):
+            elif isinstance(one, ins.MoveEnded):
                 self.metrics.moved(one.step, one.took_s)
-            elif not isinstance(one, Answer):  # The caller takes answers.
+            elif not isinstance(one, ins.Answer):  # The caller takes answers.
                 assert_never(one)
         await self._commits.store(changes)
-        self.audited += sum(isinstance(one, Audit) for one in instructions)
+        self.audited += sum(isinstance(one, ins.Audit) for one in instructions)
         return instructions
 
     async def ask(self, event: Event, kind: type[_Answer]) -> _Answer:
@@ -125,7 +115,7 @@ class CoordinatorNode:
         changes = {name: value for name, value in settings.listed().items() if before[name] != value}
         if changes:
             await asyncio.to_thread(self._store.choose, _BALANCING, settings.to_text())
-            await self.audit(Audit(by, "balancing", "settings", changes))
+            await self.audit(ins.Audit(by, "balancing", "settings", changes))
 
     async def forget(self, name: str, by: str, wait_s: float) -> Forgotten:
         """Remove all data that names this person, here and at all live brokers. Returns when that is done, or after
@@ -137,13 +127,13 @@ class CoordinatorNode:
         silent = {one.record.name for one in reports if one.state is BrokerState.DEAD}
         asked = [one.record.name for one in reports if one.record.name not in silent]
         late = await self.acknowledgements.wait(asked, version, wait_s)
-        await self.audit(Audit(by, "forget", FORGOTTEN))
+        await self.audit(ins.Audit(by, "forget", FORGOTTEN))
         await asyncio.to_thread(self._store.erase_traces, name)
         return Forgotten(
             was_user, sessions, tuple(one for one in asked if one not in late), tuple(sorted(silent | set(late)))
         )
 
-    async def audit(self, done: Audit) -> None:
+    async def audit(self, done: ins.Audit) -> None:
         """Add an entry to the audit log. Returns when it is on disk."""
         await self._commits.store([done])
         self.audited += 1

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from tocsin.balancing.placement import PlacementPolicy
-from tocsin.broker.core.events import Report
+from tocsin.broker.core.instructions import Report
 from tocsin.coordinator.load.controller import StageController
 from tocsin.coordinator.load.plan import Plan, to_run
 from tocsin.coordinator.load.rates import Rates

@@ -10,34 +10,36 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocsin.broker.core.events import (
-    Acquire,
     BackendsAcquired,
     BackendsReleased,
     Claimed,
-    Close,
     ConnectionFlushed,
-    Deliver,
     Event,
+    HistoryPulled,
+    Ordered,
+    ReportDue,
+    Reported,
+    ResultsPulled,
+    SessionFetched,
+    Started,
+    Ticked,
+)
+from tocsin.broker.core.instructions import (
+    Acquire,
+    Close,
+    Deliver,
     FetchHistory,
     FetchSession,
     ForgetSession,
     ForgetSubscription,
-    HistoryPulled,
     NoteFailure,
-    Ordered,
     Release,
     Report,
-    ReportDue,
-    Reported,
-    ResultsPulled,
     Send,
-    SessionFetched,
-    Started,
     StorePositions,
     StorePresence,
     StoreSession,
     StoreSubscription,
-    Ticked,
 )
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from tocsin.broker.core.events import Change, Started
+from tocsin.broker.core.events import Started
+from tocsin.broker.core.instructions import Change
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
 from tocsin.broker.shell.coordination import Coordination

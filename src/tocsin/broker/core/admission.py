@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import Close, ConnectionId, FetchSession, Instruction, Send, SubscriberArrived
+from tocsin.broker.core.events import ConnectionId, SubscriberArrived
+from tocsin.broker.core.instructions import Close, FetchSession, Instruction, Send
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.sessions import NAMELESS
 from tocsin.errors import TocsinError, Unavailable

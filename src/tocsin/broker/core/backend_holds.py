@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tocsin.broker.core.events import Acquire, Instruction, Release
+from tocsin.broker.core.instructions import Acquire, Instruction, Release
 from tocsin.broker.core.sessions import Backend, Session
 from tocsin.model.position import Position
 from tocsin.protocol.ports import BackendHold

@@ -8,17 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as ins
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.delivery import Delivering
-from tocsin.broker.core.events import (
-    Claimed,
-    FetchSession,
-    ForgetSession,
-    Instruction,
-    SessionFetched,
-    StorePresence,
-    StoreSession,
-)
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.locations import LocationReports
 from tocsin.broker.core.reports import Reporting
@@ -48,7 +41,7 @@ class Claims:
         locations: LocationReports,
         quotas: Quotas,
         story: Story,
-        out: list[Instruction],
+        out: list[ins.Instruction],
     ) -> None:
         self._holdings = holdings
         self._subscriptions = subscriptions
@@ -85,14 +78,14 @@ class Claims:
         session = self._begin(kept.subscriber, kept.generation, is_confirmed=is_ours, left_at_s=left_at_s)
         self._subscriptions.restore(session, kept, is_stored=True)
         if not is_ours:
-            self._out.append(FetchSession(session.subscriber))
+            self._out.append(ins.FetchSession(session.subscriber))
         self.claim_when_whole(session)
 
-    def begin(self, event: SessionFetched, generation: int) -> Session:
+    def begin(self, event: ev.SessionFetched, generation: int) -> Session:
         """Carry on a session as the coordinator knows it, or begin one."""
         left_at_s = self._story.now_s
         session = self._begin(event.subscriber, generation, is_confirmed=event.is_certain, left_at_s=left_at_s)
-        self._out.append(StoreSession(session.subscriber, session.generation))
+        self._out.append(ins.StoreSession(session.subscriber, session.generation))
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
         return session
@@ -110,7 +103,7 @@ class Claims:
 
     # Knowledge of other brokers
 
-    def confirm(self, session: Session, event: SessionFetched) -> None:
+    def confirm(self, session: Session, event: ev.SessionFetched) -> None:
         """Take in another broker's report of a session that we had kept, or begun, without knowing the report."""
         if session.state.is_confirmed or not event.is_certain or self._subscriptions.unwritable:
             return  # Asked again with the next report.
@@ -118,7 +111,7 @@ class Claims:
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
         if session.state.is_owned:
-            self._out.append(StoreSession(session.subscriber, session.generation))
+            self._out.append(ins.StoreSession(session.subscriber, session.generation))
         self._deliveries.bring_forward(session)
         self.claim_when_whole(session)
 
@@ -132,23 +125,23 @@ class Claims:
         if self._has_unconfirmed:
             unconfirmed = [one for one in self.sessions.values() if not one.state.is_confirmed]
             self._has_unconfirmed = bool(unconfirmed)
-            self._out.extend(FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
-        self._out.extend(FetchSession(one) for one in list(self._orphans)[:_MAX_CONFIRMED])
+            self._out.extend(ins.FetchSession(one.subscriber) for one in unconfirmed[:_MAX_CONFIRMED])
+        self._out.extend(ins.FetchSession(one) for one in list(self._orphans)[:_MAX_CONFIRMED])
 
     def adopt(self, subscribers: Sequence[SubscriberId]) -> None:
         """Take over the sessions of these subscribers, who are away."""
         for subscriber in subscribers:
             if subscriber not in self.sessions and subscriber not in self._adopting:
                 self._adopting.add(subscriber)
-                self._out.append(FetchSession(subscriber))
+                self._out.append(ins.FetchSession(subscriber))
 
-    def ends_adopting(self, event: SessionFetched) -> bool:
+    def ends_adopting(self, event: ev.SessionFetched) -> bool:
         """Whether this is a session to carry on here; we do not wait for it any longer."""
         is_adopted = event.subscriber in self._adopting and event.is_certain and event.session is not None
         self._adopting.discard(event.subscriber)
         return is_adopted
 
-    def orphaned(self, event: SessionFetched) -> int:
+    def orphaned(self, event: ev.SessionFetched) -> int:
         """The generation with which we own a session that we had dropped; 0 if we do not, or not any more."""
         if not event.is_certain:
             return 0  # Asked again with the next report.
@@ -168,7 +161,7 @@ class Claims:
         elif session.is_whole and not session.waiting and session.state.is_confirmed:
             self._reports.claim(session)
 
-    def claimed(self, event: Claimed) -> None:
+    def claimed(self, event: ev.Claimed) -> None:
         for subscriber, generation in event.generations.items():
             if (session := self.sessions.get(subscriber)) is not None:
                 # Its former owner may have reported more since we asked; from now on it can't. We report nothing
@@ -191,7 +184,7 @@ class Claims:
         if self._presence:
             present, self._presence = self._presence, {}
             now_s = self._story.now_s
-            self._out.append(StorePresence({one: self.sessions[one].away_s(now_s) for one in present}))
+            self._out.append(ins.StorePresence({one: self.sessions[one].away_s(now_s) for one in present}))
 
     def violations(self) -> Iterator[tuple[SubscriberId, str]]:
         for subscriber, session in self.sessions.items():
@@ -229,7 +222,7 @@ class Claims:
                     until_s = self._story.now_s + _UNTOLD_LINGER_S
                     frontend.backend.keep_until_s = max(frontend.backend.keep_until_s, until_s)
         self.drop(session, lingers=lingers)
-        self._out.append(ForgetSession(session.subscriber))
+        self._out.append(ins.ForgetSession(session.subscriber))
 
     def drop(self, session: Session, *, lingers: bool) -> None:
         """The same, but the store keeps what it has."""

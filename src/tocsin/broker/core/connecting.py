@@ -6,21 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from tocsin.broker.core import events as ev
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.delivery import Delivering
-from tocsin.broker.core.events import (
-    Acknowledged,
-    Close,
-    ConnectionCongested,
-    ConnectionFlushed,
-    ConnectionId,
-    Instruction,
-    LocationTold,
-    Send,
-    SubscribeAsked,
-    SubscriberArrived,
-    UnsubscribeAsked,
-)
+from tocsin.broker.core.instructions import Close, Instruction, Send
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.locations import LocationReports
 from tocsin.broker.core.moves import Moves
@@ -31,17 +20,7 @@ from tocsin.errors import InvalidValue, Unauthorised
 from tocsin.model.chance import Chance
 from tocsin.model.people import fingerprint
 from tocsin.model.story import Story
-from tocsin.protocol.messages import (
-    CLOSE_DRAINING,
-    CLOSE_EXPIRED,
-    CLOSE_MOVED,
-    CLOSE_REFUSED,
-    CLOSE_REPLACED,
-    CLOSE_SLOW,
-    Move,
-    Welcome,
-    error_message,
-)
+from tocsin.protocol import messages
 from tocsin.protocol.ports import SubscriberId
 
 
@@ -70,14 +49,14 @@ class Connections:
         self._acked = acked
         self._story = story
         self._out = out
-        self._connections: dict[ConnectionId, Session] = {}
+        self._connections: dict[ev.ConnectionId, Session] = {}
         #: Since when.
         self._congested: dict[Session, float] = {}
 
     def __len__(self) -> int:
         return len(self._connections)
 
-    def get(self, connection: ConnectionId) -> Session | None:
+    def get(self, connection: ev.ConnectionId) -> Session | None:
         return self._connections.get(connection)
 
     def subscribers(self) -> list[SubscriberId]:
@@ -85,9 +64,9 @@ class Connections:
 
     # Coming
 
-    def connect(self, session: Session, arrival: SubscriberArrived, *, is_doubtful: bool = False) -> None:
+    def connect(self, session: Session, arrival: ev.SubscriberArrived, *, is_doubtful: bool = False) -> None:
         if session.connection is not None:
-            self._out.append(Close(session.connection, CLOSE_REPLACED, "connected again elsewhere"))
+            self._out.append(Close(session.connection, messages.CLOSE_REPLACED, "connected again elsewhere"))
             self.disconnect(session)
         self._claims.came_or_went(session)
         if is_doubtful:
@@ -109,7 +88,7 @@ class Connections:
         assert session.connection is not None
         assert session.arrival is not None
         session.learn(SessionFact.WELCOMED)
-        welcome = Welcome(session.subscriber, session.device, self._broker, session.described())
+        welcome = messages.Welcome(session.subscriber, session.device, self._broker, session.described())
         self._out.append(Send(session.connection, welcome))
         for frontend in session.frontends.values():
             frontend.recovered = True  # told once
@@ -152,13 +131,13 @@ class Connections:
 
     def refuse(self, session: Session, code: int, reason: str) -> None:
         assert session.connection is not None
-        self._out.append(Send(session.connection, error_message(Unauthorised(reason))))
+        self._out.append(Send(session.connection, messages.error_message(Unauthorised(reason))))
         self.close(session, code, reason)
 
     def give_up(self, session: Session) -> None:
         """Another broker has claimed its session."""
         if session.connection is not None:
-            self.close(session, CLOSE_MOVED, "carried on at another broker")
+            self.close(session, messages.CLOSE_MOVED, "carried on at another broker")
         self._claims.end(session, lingers=True)
 
     def close_revoked(self, revoked: Mapping[str, int]) -> None:
@@ -167,22 +146,24 @@ class Connections:
             for session in list(self._connections.values()):
                 before_us = max(revoked.get(one, 0) for one in (session.user, fingerprint(session.user)))
                 if session.arrival is not None and session.arrival.issued_at_us < before_us:
-                    self.refuse(session, CLOSE_REFUSED, "the token has been revoked")
+                    self.refuse(session, messages.CLOSE_REFUSED, "the token has been revoked")
 
     def close_expired(self, now_s: float) -> None:
         for session in list(self._connections.values()):
             if session.arrival is not None and session.arrival.expires_at_s <= now_s:
-                self.refuse(session, CLOSE_EXPIRED, "the token has expired; come back with a new one")
+                self.refuse(session, messages.CLOSE_EXPIRED, "the token has expired; come back with a new one")
 
     def close_slow(self, now_s: float, slow_after_s: float) -> None:
         for session, since_s in list(self._congested.items()):
             if now_s - since_s >= slow_after_s:
-                self.close(session, CLOSE_SLOW, "you read too slowly; come back and carry on from your position")
+                self.close(
+                    session, messages.CLOSE_SLOW, "you read too slowly; come back and carry on from your position"
+                )
 
     def close_overdue(self, now_s: float) -> None:
         """Close those who were told to move, and have not."""
         for session, url in self._moves.overdue(now_s).items():
-            self.close(session, CLOSE_MOVED, f"carry on at {url}")
+            self.close(session, messages.CLOSE_MOVED, f"carry on at {url}")
 
     def send_elsewhere(
         self, placements: Mapping[SubscriberId, tuple[str, str]], chance: Chance, within_ms: int, *, is_ending: bool
@@ -194,33 +175,33 @@ class Connections:
             if placement is None:
                 # There is no other broker. If it has to go all the same, it carries on when there is one.
                 if is_ending:
-                    self.close(session, CLOSE_DRAINING, "this broker is shutting down; come back at another")
+                    self.close(session, messages.CLOSE_DRAINING, "this broker is shutting down; come back at another")
                 continue
             broker, url = placement
             after_ms = chance.randrange(within_ms + 1)
-            self._out.append(Send(session.connection, Move(to=url, broker=broker, after_ms=after_ms)))
+            self._out.append(Send(session.connection, messages.Move(to=url, broker=broker, after_ms=after_ms)))
 
     # Messages of subscribers
 
-    def subscribe_asked(self, event: SubscribeAsked) -> None:
+    def subscribe_asked(self, event: ev.SubscribeAsked) -> None:
         if (session := self._welcomed(event.connection, event.message.request)) is not None:
             self._subscriptions.subscribe(session, event.message)
             self._deliveries.bring_forward(session)
 
-    def unsubscribe_asked(self, event: UnsubscribeAsked) -> None:
+    def unsubscribe_asked(self, event: ev.UnsubscribeAsked) -> None:
         if (session := self._welcomed(event.connection, event.request)) is not None:
             self._subscriptions.unsubscribe(session, event.subscription, event.request, event.now_s)
 
-    def _welcomed(self, connection: ConnectionId, request: int) -> Session | None:
+    def _welcomed(self, connection: ev.ConnectionId, request: int) -> Session | None:
         """The session of a connection. A subscriber who asks for something before `welcome` has to wait for it."""
         session = self._connections.get(connection)
         if session is not None and session.is_welcomed:
             return session
         early = InvalidValue("wait for `welcome` before you subscribe or unsubscribe, or subscribe in `hello`")
-        self._out.append(Send(connection, error_message(early, request)))
+        self._out.append(Send(connection, messages.error_message(early, request)))
         return None
 
-    def acknowledged(self, event: Acknowledged) -> None:
+    def acknowledged(self, event: ev.Acknowledged) -> None:
         session = self._connections.get(event.connection)
         if session is None:
             return
@@ -235,20 +216,20 @@ class Connections:
                 frontend.acked = acked
                 self._acked[frontend] = None
 
-    def location_told(self, event: LocationTold) -> None:
+    def location_told(self, event: ev.LocationTold) -> None:
         if (session := self._connections.get(event.connection)) is not None:
             self._locations.tell(session, event.location)
 
     # Congestion
 
-    def congested(self, event: ConnectionCongested) -> None:
+    def congested(self, event: ev.ConnectionCongested) -> None:
         session = self._connections.get(event.connection)
         if session is not None and session not in self._congested:
             session.learn(SessionFact.FILLED)
             self._congested[session] = event.now_s
             self._deliveries.park(session)
 
-    def flushed(self, event: ConnectionFlushed) -> None:
+    def flushed(self, event: ev.ConnectionFlushed) -> None:
         session = self._connections.get(event.connection)
         if session is not None:
             session.learn(SessionFact.FLUSHED)

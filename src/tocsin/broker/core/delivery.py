@@ -12,19 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tocsin.broker.core import events as ev
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.cache import ResultCache
-from tocsin.broker.core.events import (
-    CursorLost,
-    Deliver,
-    FetchHistory,
-    HistoryLost,
-    HistoryPulled,
-    Instruction,
-    NoteDelivered,
-    ResultsPulled,
-    Send,
-)
+from tocsin.broker.core.instructions import Deliver, FetchHistory, Instruction, NoteDelivered, Send
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session
 from tocsin.model.position import Position
@@ -74,7 +65,7 @@ class Delivering:
 
     # Live results
 
-    def take(self, event: ResultsPulled) -> None:
+    def take(self, event: ev.ResultsPulled) -> None:
         """Send a pull's results to all live subscriptions."""
         before = self.through
         for backend in [one for one in self._untrusted.values() if one.trusted_from_pull <= event.pull]:
@@ -143,7 +134,7 @@ class Delivering:
         known = ((self._holdings.get(subscription), size) for subscription, size in pulled.items())
         return {key: size for backend, size in known if backend is not None for key in backend.spellings}
 
-    def lose_cursor(self, event: CursorLost) -> list[Frontend]:
+    def lose_cursor(self, event: ev.CursorLost) -> list[Frontend]:
         """Go on from another cursor. Tells, and returns, those who were live and miss results, or got results of a
         history that is gone."""
         self.through = through = event.through
@@ -227,7 +218,7 @@ class Delivering:
             self._out.append(FetchHistory(part))
             after = dict(list(after.items())[_MAX_PER_FETCH:])
 
-    def take_history(self, event: HistoryPulled, now_s: float) -> None:
+    def take_history(self, event: ev.HistoryPulled, now_s: float) -> None:
         """Send fetched history to those who need it, and keep it for others."""
         by_subscription = _by_subscription(event.deliveries)
         sessions: dict[Session, list[bytes]] = {}
@@ -261,7 +252,7 @@ class Delivering:
             else:
                 self.bring_forward(session)
 
-    def lose_history(self, event: HistoryLost) -> list[Frontend]:
+    def lose_history(self, event: ev.HistoryLost) -> list[Frontend]:
         """Tell those who asked that results are gone, and go on with the rest; returns those that were told."""
         concerned = []
         for subscription, after in event.after.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tocsin.broker.core.events import Instruction, PublishLocations
+from tocsin.broker.core.instructions import Instruction, PublishLocations
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location
 from tocsin.protocol.ports import SubscriberId

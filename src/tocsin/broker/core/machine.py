@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as ins
 from tocsin.broker.core.admission import Admission
 from tocsin.broker.core.arriving import Arrivals
 from tocsin.broker.core.backend_holds import Holdings
@@ -63,7 +64,7 @@ class BrokerState:
         self._limits = limits
         self._chance = chance
         self._drain_timeout_s = drain_timeout_s
-        self._out: list[ev.Instruction] = []
+        self._out: list[ins.Instruction] = []
         self._story = Story()
         self.cache = ResultCache(cache_policy, max_bytes=cache_max_bytes, ttl_s=cache_ttl_s, left=self._behind)
         self._holdings = Holdings(self._out)
@@ -135,7 +136,7 @@ class BrokerState:
         }
         self._now_s = 0.0
 
-    def handle(self, event: ev.Event) -> list[ev.Instruction]:
+    def handle(self, event: ev.Event) -> list[ins.Instruction]:
         """Take note of an event; returns what to do about it, in this order."""
         self._now_s = self._story.now_s = getattr(event, "now_s", self._now_s)
         if type(event) not in _UNREMARKABLE:
@@ -166,10 +167,10 @@ class BrokerState:
         """Drop the instructions from `begin` on, and set back their session."""
         # Connections that it replaces are forgotten already, and have to be closed.
         self._out[begin:] = [
-            one for one in self._out[begin:] if isinstance(one, ev.Close) and one.connection != connection
+            one for one in self._out[begin:] if isinstance(one, ins.Close) and one.connection != connection
         ]
-        self._out.append(ev.NoteFailure(connection, error))
-        self._out.append(ev.Close(connection, CLOSE_FAILED, _FAILED))
+        self._out.append(ins.NoteFailure(connection, error))
+        self._out.append(ins.Close(connection, CLOSE_FAILED, _FAILED))
         self._admission.lose(connection)
         if session is not None:
             self._set_back(session, _FAILED)
@@ -177,10 +178,10 @@ class BrokerState:
     def _set_back(self, session: Session, reason: str) -> None:
         """Forget a session as it is in memory, and go on with the stored one."""
         if session.connection is not None:
-            self._out.append(ev.Close(session.connection, CLOSE_FAILED, reason))
+            self._out.append(ins.Close(session.connection, CLOSE_FAILED, reason))
             self._connections.disconnect(session)
         self._claims.drop(session, lingers=True)
-        self._out.append(ev.RecallSession(session.subscriber))
+        self._out.append(ins.RecallSession(session.subscriber))
 
     def validate(self) -> None:
         """Raises InvalidState if the parts disagree. It looks at everything: this is for tests."""
@@ -264,7 +265,7 @@ class BrokerState:
         for subscriber in event.subscribers:
             if (session := self._claims.sessions.get(subscriber)) is not None:
                 if session.connection is not None:
-                    self._out.append(ev.Send(session.connection, error_message(event.error, event.request)))
+                    self._out.append(ins.Send(session.connection, error_message(event.error, event.request)))
                 self._set_back(session, event.error.message)
         for subscriber, key, position in event.positions:
             known = self._claims.sessions.get(subscriber)
@@ -358,7 +359,7 @@ class BrokerState:
         self._admission.drain(is_ending=event.is_ending)
         if self._connections and event.is_ending:
             # When an operator drains a broker, the coordinator does it by a plan.
-            self._out.append(ev.RequestMoves(self._connections.subscribers()))
+            self._out.append(ins.RequestMoves(self._connections.subscribers()))
 
     def _moves_placed(self, event: ev.MovesPlaced) -> None:
         within_ms = int(self._drain_timeout_s * _MOVE_SPREAD * 1000)
@@ -375,7 +376,7 @@ class BrokerState:
             for frontend in acked:
                 self._reports.moved_on(frontend.session)
             self._out.append(
-                ev.StorePositions(
+                ins.StorePositions(
                     [(one.session.subscriber, one.key, Position(one.backend.id, one.acked)) for one in acked]
                 )
             )

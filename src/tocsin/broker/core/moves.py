@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tocsin.broker.core.backend_holds import Holdings
-from tocsin.broker.core.events import BackendsAcquired, Instruction, Send
+from tocsin.broker.core.events import BackendsAcquired
 from tocsin.broker.core.filled_parameters import Filling
+from tocsin.broker.core.instructions import Instruction, Send
 from tocsin.broker.core.sessions import Session
 from tocsin.errors import FilledOtherwise, Forbidden
 from tocsin.protocol.messages import Move

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from types import MappingProxyType
 
-from tocsin.broker.core.events import Report
+from tocsin.broker.core.instructions import Report
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Session
 from tocsin.model.location import Location

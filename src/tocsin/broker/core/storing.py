@@ -11,15 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from tocsin.broker.core.events import (
-    Change,
-    ForgetSession,
-    ForgetSubscription,
-    StorePositions,
-    StorePresence,
-    StoreSession,
-    StoreSubscription,
-)
+from tocsin.broker.core import instructions as ins
 from tocsin.errors import TocsinError, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.ports import KeptSession, SubscriberId
@@ -27,7 +19,7 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
 class Store(Protocol):
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[ins.Change]) -> None:
         """Carry out all or none; raises Unavailable if nothing can be written, anything else if a change is wrong."""
 
     def session(self, subscriber: SubscriberId) -> KeptSession | None: ...
@@ -54,13 +46,13 @@ class Keeper:
     def __init__(self, store: Store) -> None:
         self._store = store
         #: Promised to nobody; stored with the next changes. Bounded: while it is not empty, nothing new is begun.
-        self._owed: list[Change] = []
+        self._owed: list[ins.Change] = []
 
     @property
     def owes(self) -> bool:
         return bool(self._owed)
 
-    def keep(self, changes: Sequence[Change], *, is_asked: bool = False) -> Unkept | None:
+    def keep(self, changes: Sequence[ins.Change], *, is_asked: bool = False) -> Unkept | None:
         """Store these; returns changes that could not be stored. `is_asked`: a subscriber waits for the answer."""
         try:
             self._store.apply([*self._owed, *changes])
@@ -79,18 +71,18 @@ class Keeper:
         session = self._store.session(subscriber)
         for change in self._owed:
             match change:
-                case ForgetSession(whose) if whose == subscriber:
+                case ins.ForgetSession(whose) if whose == subscriber:
                     session = None
-                case StoreSession(whose, generation) if whose == subscriber and session is not None:
+                case ins.StoreSession(whose, generation) if whose == subscriber and session is not None:
                     session = replace(session, generation=generation)
-                case ForgetSubscription(whose, key) if whose == subscriber and session is not None:
+                case ins.ForgetSubscription(whose, key) if whose == subscriber and session is not None:
                     session = replace(
                         session,
                         subscriptions=[one for one in session.subscriptions if one.key.stored() != key.stored()],
                     )
         return session
 
-    def _keep_one_by_one(self, changes: Sequence[Change], unkept: Unkept, *, is_asked: bool) -> Unkept:
+    def _keep_one_by_one(self, changes: Sequence[ins.Change], unkept: Unkept, *, is_asked: bool) -> Unkept:
         owed, self._owed = self._owed, []
         for change in (*owed, *_single(changes)):
             whose = _whose(change)
@@ -105,40 +97,40 @@ class Keeper:
                 unkept.subscribers[whose] = None
         return unkept
 
-    def _set_aside(self, unkept: Unkept, changes: Sequence[Change], *, is_asked: bool) -> None:
+    def _set_aside(self, unkept: Unkept, changes: Sequence[ins.Change], *, is_asked: bool) -> None:
         for change in changes:
             match change:
-                case StorePositions(positions):
+                case ins.StorePositions(positions):
                     unkept.positions.extend(positions)
-                case StorePresence(away_s):
+                case ins.StorePresence(away_s):
                     unkept.presence.extend(away_s)
-                case StoreSubscription(subscriber) | StoreSession(subscriber, 0):
+                case ins.StoreSubscription(subscriber) | ins.StoreSession(subscriber, 0):
                     unkept.subscribers[subscriber] = None
-                case ForgetSubscription(subscriber) if is_asked:
+                case ins.ForgetSubscription(subscriber) if is_asked:
                     unkept.subscribers[subscriber] = None
                 case _:
                     self._owed.append(change)
 
 
-def _single(changes: Sequence[Change]) -> list[Change]:
+def _single(changes: Sequence[ins.Change]) -> list[ins.Change]:
     """The same changes, each about one session."""
-    single: list[Change] = []
+    single: list[ins.Change] = []
     for change in changes:
         match change:
-            case StorePositions(positions):
-                single.extend(StorePositions([one]) for one in positions)
-            case StorePresence(away_s):
-                single.extend(StorePresence({one: for_s}) for one, for_s in away_s.items())
+            case ins.StorePositions(positions):
+                single.extend(ins.StorePositions([one]) for one in positions)
+            case ins.StorePresence(away_s):
+                single.extend(ins.StorePresence({one: for_s}) for one, for_s in away_s.items())
             case _:
                 single.append(change)
     return single
 
 
-def _whose(change: Change) -> SubscriberId:
+def _whose(change: ins.Change) -> SubscriberId:
     match change:
-        case StorePositions(positions):
+        case ins.StorePositions(positions):
             return positions[0][0]
-        case StorePresence(away_s):
+        case ins.StorePresence(away_s):
             return next(iter(away_s))
         case _:
             return change.subscriber

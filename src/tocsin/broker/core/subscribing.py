@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 
 from tocsin.broker.core.backend_holds import Holdings, Waiter
 from tocsin.broker.core.delivery import Delivering
-from tocsin.broker.core.events import BackendsAcquired, ForgetSubscription, Instruction, Send, StoreSubscription
+from tocsin.broker.core.events import BackendsAcquired
 from tocsin.broker.core.filled_parameters import Filling
+from tocsin.broker.core.instructions import ForgetSubscription, Instruction, Send, StoreSubscription
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.session_table import Knowledge
@@ -22,15 +23,7 @@ from tocsin.errors import (
     Unavailable,
 )
 from tocsin.model.position import Position, commit_of
-from tocsin.protocol.messages import (
-    MAX_CHANNEL_LENGTH,
-    Failed,
-    FromBroker,
-    Subscribe,
-    Unsubscribed,
-    error_message,
-    parse_position,
-)
+from tocsin.protocol import messages
 from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
@@ -88,25 +81,25 @@ class Subscribing:
                     # Before the cluster has answered: when we start again, a session that is ours counts as whole.
                     self._out.append(StoreSubscription(session.subscriber, key, one.position))
 
-    def subscribe(self, session: Session, message: Subscribe) -> None:
+    def subscribe(self, session: Session, message: messages.Subscribe) -> None:
         assert session.arrival is not None
         key = SubscriptionKey.of(message.channel, message.parameters, session.arrival.permission)
         try:
             _check_channel(message.channel)
-            position = parse_position(message.position) if message.position else None
+            position = messages.parse_position(message.position) if message.position else None
             self._check_reach(position)
             key = self._filling.fill(key, session.user)
         except (InvalidValue, Forbidden) as exc:
-            self._tell(session, error_message(exc, message.request))
+            self._tell(session, messages.error_message(exc, message.request))
             return
         backend = self._holdings.find(key)
         if backend is not None and (failure := _refusal(backend, position)) is not None:
-            self._tell(session, error_message(failure, message.request))
+            self._tell(session, messages.error_message(failure, message.request))
             return
         is_held = backend is not None and backend.id in session.frontends
         refusal = None if is_held else self._refusal(session, position)
         if refusal is not None:
-            self._tell(session, error_message(refusal, message.request))
+            self._tell(session, messages.error_message(refusal, message.request))
         elif backend is None:
             session.waiting += 1
             self._quotas.count_subscription(session.user, 1)
@@ -117,14 +110,14 @@ class Subscribing:
         else:
             self._subscribed(self._attach(session, backend, key, position), message.request)
 
-    def carry_on_brought(self, session: Session, messages: Sequence[Subscribe], permission: str) -> None:
+    def carry_on_brought(self, session: Session, messages: Sequence[messages.Subscribe], permission: str) -> None:
         """Its subscriber left before `welcome`: carry on the subscriptions that it brought as if they were kept."""
         if self.unwritable:
             return
         brought = []
         for message in messages[: self._quotas.free_subscriptions(session.user)]:
             try:
-                position = parse_position(message.position) if message.position else None
+                position = messages.parse_position(message.position) if message.position else None
                 self._check_reach(position)
             except InvalidValue:
                 continue  # The subscriber would have got this error.
@@ -155,13 +148,13 @@ class Subscribing:
         frontend = session.frontends.get(subscription)
         if frontend is None:
             missing = NotFound(f"you hold no subscription {subscription}")
-            self._tell(session, error_message(missing, request))
+            self._tell(session, messages.error_message(missing, request))
             return
         if (refusal := self.refuse_change()) is not None:
-            self._tell(session, error_message(refusal, request))
+            self._tell(session, messages.error_message(refusal, request))
             return
         self.detach(frontend, now_s)
-        self._tell(session, Unsubscribed(subscription, request))
+        self._tell(session, messages.Unsubscribed(subscription, request))
 
     def acquired(self, event: BackendsAcquired) -> dict[Session, None]:
         """The cluster has answered; returns the sessions that waited."""
@@ -246,7 +239,9 @@ class Subscribing:
                 # The next after everything sent so far, so that it is no repeat.
                 position = str(Position(backend.id, frontend.sent + 1))
                 reason = "the person whom this subscription names was removed"
-                self._tell(session, Failed(backend.id, backend.key.channel, position, 0, reason, NotFound.code))
+                self._tell(
+                    session, messages.Failed(backend.id, backend.key.channel, position, 0, reason, NotFound.code)
+                )
             self.detach(frontend, now_s)
         for positions in (session.restoring, session.brought):
             for key in [one for one in positions if one.names_one_of(people)]:
@@ -293,7 +288,7 @@ class Subscribing:
     def _send_back(self, waiter: Waiter, error: TocsinError) -> None:
         waiter.session.waiting -= 1
         self._quotas.count_subscription(waiter.session.user, -1)
-        self._tell(waiter.session, error_message(error, waiter.request))
+        self._tell(waiter.session, messages.error_message(error, waiter.request))
 
     def _carry_on(
         self, session: Session, backend: Backend, key: SubscriptionKey, position: Position | None, *, is_stored: bool
@@ -350,15 +345,15 @@ class Subscribing:
         self._tell(frontend.session, describe(frontend, request))
         frontend.recovered = True
 
-    def _tell(self, session: Session, message: FromBroker) -> None:
+    def _tell(self, session: Session, message: messages.FromBroker) -> None:
         if session.connection is not None:
             self._out.append(Send(session.connection, message))
 
 
 def _check_channel(name: str) -> None:
     """A subscription that no message could name must not be kept either."""
-    if len(name) > MAX_CHANNEL_LENGTH:
-        raise InvalidValue(f"channel: {len(name)} characters, at most {MAX_CHANNEL_LENGTH} are allowed")
+    if len(name) > messages.MAX_CHANNEL_LENGTH:
+        raise InvalidValue(f"channel: {len(name)} characters, at most {messages.MAX_CHANNEL_LENGTH} are allowed")
 
 
 def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed | None:

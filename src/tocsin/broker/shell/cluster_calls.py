@@ -10,17 +10,7 @@ from typing import TypeVar
 
 import structlog
 
-from tocsin.broker.core.events import (
-    BackendsAcquired,
-    BackendsReleased,
-    CursorLost,
-    Event,
-    HistoryLost,
-    HistoryPulled,
-    LocationsPublished,
-    ResultsPulled,
-    Started,
-)
+from tocsin.broker.core import events as ev
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.refusals import ENDING
 from tocsin.broker.shell.store import SessionStore
@@ -54,7 +44,7 @@ _Answer = TypeVar("_Answer")
 
 class ClusterCalls:
     def __init__(
-        self, link: ClusterPort, clock: Clock, metrics: BrokerMetrics, happened: Callable[[Event], None]
+        self, link: ClusterPort, clock: Clock, metrics: BrokerMetrics, happened: Callable[[ev.Event], None]
     ) -> None:
         self._link = link
         self._clock = clock
@@ -73,7 +63,7 @@ class ClusterCalls:
         cursor = await self._until_answered(self._link.register, "register at the cluster")
         self._run = self._link.run
         held = await self._until_answered(self._link.held, "ask the cluster what we hold")
-        self._happened(Started(store.sessions(), held, cursor, self._now_s()))
+        self._happened(ev.Started(store.sessions(), held, cursor, self._now_s()))
 
     async def follow(self, through: Callable[[], int], held: Callable[[], frozenset[int]]) -> None:
         """Pull results after `through`, for ever. Raises NotFound if the cluster no longer knows us, or something that
@@ -89,7 +79,7 @@ class ClusterCalls:
                 await self._check_held(held)
                 is_rewound = isinstance(exc, HistoryRewound)
                 log.warning("results are gone; going on after them", reason=exc.message)
-                self._happened(CursorLost(int(exc.earliest or 0), self._now_s(), is_rewound))
+                self._happened(ev.CursorLost(int(exc.earliest or 0), self._now_s(), is_rewound))
             except (NotFound, *ENDING):
                 # The cluster knows us no longer, or has lost its memory: our view of it is void.
                 raise
@@ -101,7 +91,7 @@ class ClusterCalls:
                 pauses.reset()
                 self._metrics.pulls.labels("done").inc()
                 self._metrics.bytes_in += size_bytes
-                self._happened(ResultsPulled(number, deliveries, reached, self._now_s()))
+                self._happened(ev.ResultsPulled(number, deliveries, reached, self._now_s()))
 
     async def _check_held(self, held: Callable[[], frozenset[int]]) -> None:
         """A restarted cluster may have been restored from a back-up that lacks some of our newer holds."""
@@ -117,7 +107,7 @@ class ClusterCalls:
 
     async def acquire(self, keys: Sequence[SubscriptionKey]) -> None:
         acquired, refused = await self._acquire_or_split(list(keys), self._now_s() + _ACQUIRE_PATIENCE_S)
-        self._happened(BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
+        self._happened(ev.BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
 
     async def release(self, ids: Sequence[int]) -> None:
         """Release all or none. A hold that ended by itself, because its channel was dropped, counts as released."""
@@ -132,7 +122,7 @@ class ClusterCalls:
                 held = await self._until_answered(self._link.held, "ask the cluster what we hold")
                 still = {one.id for one in held}
                 left = [one for one in left if one in still]
-        self._happened(BackendsReleased(self._now_s()))
+        self._happened(ev.BackendsReleased(self._now_s()))
 
     async def fetch_history(self, after: dict[int, int], through: int) -> None:
         try:
@@ -140,12 +130,12 @@ class ClusterCalls:
         except HistoryGone as exc:
             if len(after) == 1:
                 earliest = int(exc.earliest) if exc.earliest.isdecimal() else through
-                self._happened(HistoryLost(after, earliest, isinstance(exc, HistoryRewound)))
+                self._happened(ev.HistoryLost(after, earliest, isinstance(exc, HistoryRewound)))
             else:
                 for one, at in after.items():
                     await self.fetch_history({one: at}, through)
         else:
-            self._happened(HistoryPulled(after, deliveries, reached))
+            self._happened(ev.HistoryPulled(after, deliveries, reached))
 
     async def publish_locations(self, feed: str, locations: Mapping[str, Location]) -> None:
         records = [{"user_id": user, "x": x, "y": y} for user, (x, y) in locations.items()]
@@ -155,10 +145,10 @@ class ClusterCalls:
             if exc.message != self._locations_refused:
                 log.warning("locations could not be published; trying again", feed=feed, reason=exc.message)
             self._locations_refused = exc.message
-            self._happened(LocationsPublished(is_done=False))
+            self._happened(ev.LocationsPublished(is_done=False))
         else:
             self._locations_refused = ""
-            self._happened(LocationsPublished(is_done=True))
+            self._happened(ev.LocationsPublished(is_done=True))
 
     async def _acquire_or_split(
         self, keys: list[SubscriptionKey], deadline_s: float

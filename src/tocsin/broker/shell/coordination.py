@@ -14,17 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from tocsin.broker.core.events import (
-    Claimed,
-    DrainEnded,
-    DrainStarted,
-    Event,
-    MovesPlaced,
-    Report,
-    ReportDue,
-    Reported,
-    SessionFetched,
-)
+from tocsin.broker.core import events as ev
+from tocsin.broker.core.instructions import Report
 from tocsin.broker.shell.coordinator_link import to_orders, to_wire, to_wire_pulled
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.refusals import ENDING
@@ -66,7 +57,7 @@ class Coordination:
         self._report: Report | None = None
         self._reporting = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._happened: Callable[[Event], None] = lambda _: None
+        self._happened: Callable[[ev.Event], None] = lambda _: None
         self._revocations_seen = 0
         self._every_s = 1.0
         self._state = BrokerState.ACTIVE
@@ -108,7 +99,7 @@ class Coordination:
         name."""
         self._has_name = True
 
-    async def run(self, happened: Callable[[Event], None]) -> None:
+    async def run(self, happened: Callable[[ev.Event], None]) -> None:
         """Register, then report at the interval that the coordinator sets."""
         self._happened = happened
         is_registered = self._is_registered
@@ -161,9 +152,9 @@ class Coordination:
                 return
             if report.claims:
                 generations, sessions = await self._link.claim(report.claims)
-                self._happened(Claimed(generations))
+                self._happened(ev.Claimed(generations))
                 for session in sessions:
-                    self._happened(SessionFetched(session.subscriber, session, True, self._clock.monotonic_s()))
+                    self._happened(ev.SessionFetched(session.subscriber, session, True, self._clock.monotonic_s()))
                 report = self._next_report() or report  # With the sessions that have just become ours.
             counted = self._metrics.counted()
             heartbeat = Heartbeat(
@@ -185,7 +176,7 @@ class Coordination:
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
             self._happened(
-                Reported(
+                ev.Reported(
                     known,
                     report.ended,
                     answer.lost,
@@ -204,7 +195,7 @@ class Coordination:
             self._obey(answer.state, now_s)
 
     def _next_report(self) -> Report | None:
-        self._happened(ReportDue())
+        self._happened(ev.ReportDue())
         return self._report
 
     def _learn(self, answer: HeartbeatAnswer) -> dict[str, int]:
@@ -257,9 +248,9 @@ class Coordination:
         if state == self._state or self.is_draining:
             return
         if state is BrokerState.DRAINING:
-            self._happened(DrainStarted(is_ending=False, now_s=now_s))
+            self._happened(ev.DrainStarted(is_ending=False, now_s=now_s))
         elif self._state is BrokerState.DRAINING:
-            self._happened(DrainEnded())
+            self._happened(ev.DrainEnded())
         log.info("the coordinator has changed our state", state=state)
         self._state = state
 
@@ -281,7 +272,7 @@ class Coordination:
         except TocsinError as exc:
             log.warning("nobody could be placed elsewhere", reason=exc.message)
             placements = {}
-        self._happened(MovesPlaced(placements))
+        self._happened(ev.MovesPlaced(placements))
 
     async def close(self) -> None:
         await self._questions.close()

@@ -13,21 +13,7 @@ from tocsin.broker.shell.credentials import bearing
 from tocsin.broker.shell.refusals import refusal_of
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
-from tocsin.protocol.coordination import (
-    BrokerRegistration,
-    BrokerWelcome,
-    Claim,
-    Claimed,
-    Heartbeat,
-    HeartbeatAnswer,
-    MoveAnswer,
-    MoveRequest,
-    PulledSubscription,
-    ReportedSubscription,
-    Session,
-    SessionsAnswer,
-    SessionsRequest,
-)
+from tocsin.protocol import coordination
 from tocsin.protocol.incarnations import HEADER
 from tocsin.protocol.paths import path_part
 from tocsin.protocol.ports import Kept, KeptSession
@@ -48,29 +34,31 @@ class CoordinatorLink:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def register(self, registration: BrokerRegistration) -> BrokerWelcome:
-        welcome = await self._call("PUT", self._path, BrokerWelcome, registration)
+    async def register(self, registration: coordination.BrokerRegistration) -> coordination.BrokerWelcome:
+        welcome = await self._call("PUT", self._path, coordination.BrokerWelcome, registration)
         self._http.headers[HEADER] = str(welcome.incarnation)
         return welcome
 
-    async def report(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
-        return await self._call("POST", f"{self._path}/heartbeats", HeartbeatAnswer, heartbeat)
+    async def report(self, heartbeat: coordination.Heartbeat) -> coordination.HeartbeatAnswer:
+        return await self._call("POST", f"{self._path}/heartbeats", coordination.HeartbeatAnswer, heartbeat)
 
     async def claim(self, subscribers: Sequence[str]) -> tuple[dict[str, int], list[KeptSession]]:
         """Become the owner of these; returns their new generations, and the known sessions of most of them."""
-        answer = await self._call("POST", f"{self._path}/claims", Claimed, Claim(subscribers=list(subscribers)))
+        answer = await self._call(
+            "POST", f"{self._path}/claims", coordination.Claimed, coordination.Claim(subscribers=list(subscribers))
+        )
         return answer.generations, [from_wire(one) for one in answer.sessions]
 
     async def request_moves(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
         """The brokers that these should go to, with their addresses."""
-        body = MoveRequest(subscribers=list(subscribers))
-        answer = await self._call("POST", f"{self._path}/moves", MoveAnswer, body)
+        body = coordination.MoveRequest(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/moves", coordination.MoveAnswer, body)
         return {subscriber: (one.broker, one.url) for subscriber, one in answer.placements.items()}
 
     async def sessions(self, subscribers: Sequence[str]) -> tuple[dict[str, KeptSession | None], list[str]]:
         """The known sessions of these, wherever they were, and the subscribers to ask about once more."""
-        body = SessionsRequest(subscribers=list(subscribers))
-        answer = await self._call("POST", f"{self._path}/sessions", SessionsAnswer, body)
+        body = coordination.SessionsRequest(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/sessions", coordination.SessionsAnswer, body)
         left_out = set(answer.left_out)
         if left_out.issuperset(subscribers):
             raise Unavailable("the coordinator answers nothing of what it was asked", retry_after_s=1)
@@ -90,7 +78,7 @@ class CoordinatorLink:
             raise Unavailable(f"the coordinator does not answer: {exc!r}", retry_after_s=1) from exc
 
 
-def from_wire(session: Session) -> KeptSession:
+def from_wire(session: coordination.Session) -> KeptSession:
     return KeptSession(
         session.subscriber,
         session.generation,
@@ -101,13 +89,13 @@ def from_wire(session: Session) -> KeptSession:
     )
 
 
-def to_wire(session: KeptSession, *, connected: bool) -> Session:
-    return Session(
+def to_wire(session: KeptSession, *, connected: bool) -> coordination.Session:
+    return coordination.Session(
         subscriber=session.subscriber,
         generation=session.generation,
         connected=connected,
         subscriptions=[
-            ReportedSubscription(
+            coordination.ReportedSubscription(
                 channel=one.key.channel,
                 parameters=one.key.parameter_values(),
                 permission=one.key.permission,
@@ -118,7 +106,7 @@ def to_wire(session: KeptSession, *, connected: bool) -> Session:
     )
 
 
-def to_orders(answer: HeartbeatAnswer, now_s: float) -> Ordered:
+def to_orders(answer: coordination.HeartbeatAnswer, now_s: float) -> Ordered:
     return Ordered(
         {
             one.subscriber: [
@@ -132,7 +120,7 @@ def to_orders(answer: HeartbeatAnswer, now_s: float) -> Ordered:
     )
 
 
-def to_wire_pulled(key: SubscriptionKey, size_bytes: int) -> PulledSubscription:
-    return PulledSubscription(
+def to_wire_pulled(key: SubscriptionKey, size_bytes: int) -> coordination.PulledSubscription:
+    return coordination.PulledSubscription(
         channel=key.channel, parameters=key.parameter_values(), permission=key.permission, size_bytes=size_bytes
     )

@@ -12,19 +12,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from tocsin.broker.core.events import ConnectionId
 from tocsin.broker.shell.connections import Listener
 from tocsin.errors import InvalidValue
+from tocsin.protocol import messages
 from tocsin.protocol.frames import text_of
-from tocsin.protocol.messages import (
-    Failed,
-    FromBroker,
-    HistoryGone,
-    Subscribe,
-    Subscribed,
-    decode_from_broker,
-    decode_result,
-    encode,
-    is_notification,
-    parse_position,
-)
 
 #: A comment this often keeps proxies from giving up on a quiet stream.
 _KEEP_ALIVE_S = 15.0
@@ -66,23 +55,23 @@ class EventStream:
     def greeted(self) -> None:
         """The request is complete by then, so it is no stranger."""
 
-    def send(self, message: FromBroker) -> None:
-        if isinstance(message, Subscribed) and message.request:
+    def send(self, message: messages.FromBroker) -> None:
+        if isinstance(message, messages.Subscribed) and message.request:
             self._index_of[message.subscription] = message.request - 1
             self._positions[message.request - 1] = message.position
-        elif isinstance(message, Failed | HistoryGone) and message.subscription in self._index_of:
+        elif isinstance(message, messages.Failed | messages.HistoryGone) and message.subscription in self._index_of:
             self._positions[self._index_of[message.subscription]] = message.position
         kind = message.__struct_config__.tag
-        self._queue(b"event: %b\n%bdata: %b\n\n" % (str(kind).encode(), self._id_line(), encode(message)))
+        self._queue(b"event: %b\n%bdata: %b\n\n" % (str(kind).encode(), self._id_line(), messages.encode(message)))
 
     def deliver(self, wires: Sequence[bytes]) -> int:
         size = self._pending_bytes
         for wire in wires:
             text = text_of(wire)
-            if not is_notification(text):
-                self.send(decode_from_broker(text))
+            if not messages.is_notification(text):
+                self.send(messages.decode_from_broker(text))
                 continue
-            result = decode_result(text)
+            result = messages.decode_result(text)
             index = self._index_of.get(result.subscription)
             if index is not None:
                 self._positions[index] = result.position
@@ -98,7 +87,7 @@ class EventStream:
 
     def close(self, code: int, reason: str) -> None:
         if self._is_open:
-            text = b'{"type":"close","code":%d,"reason":%b}' % (code, encode(reason))
+            text = b'{"type":"close","code":%d,"reason":%b}' % (code, messages.encode(reason))
             self._queue(b"event: close\ndata: %b\n\n" % text)
             # A client that does not read must not keep the connection and its queue for ever.
             self._cutting = asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT_S, self._cut)
@@ -148,7 +137,7 @@ class EventStream:
             self._listener.congested(self)
 
 
-def with_positions(calls: Sequence[Subscribe], last_event_id: str) -> list[Subscribe]:
+def with_positions(calls: Sequence[messages.Subscribe], last_event_id: str) -> list[messages.Subscribe]:
     """`calls`, numbered, each with its position from a `Last-Event-ID`."""
     positions = last_event_id.split(",") if last_event_id else []
     if positions and len(positions) != len(calls):
@@ -158,8 +147,8 @@ def with_positions(calls: Sequence[Subscribe], last_event_id: str) -> list[Subsc
         )
     for one in positions:
         if one:
-            parse_position(one)
+            messages.parse_position(one)
     return [
-        Subscribe(call.channel, call.parameters, positions[at] if positions else "", request=at + 1)
+        messages.Subscribe(call.channel, call.parameters, positions[at] if positions else "", request=at + 1)
         for at, call in enumerate(calls)
     ]

@@ -13,45 +13,8 @@ from typing import Any, assert_never, cast, get_args
 
 import structlog
 
-from tocsin.broker.core.events import (
-    Acknowledged,
-    Acquire,
-    Call,
-    Change,
-    Close,
-    ConnectionCongested,
-    ConnectionFlushed,
-    ConnectionId,
-    ConnectionLost,
-    Deliver,
-    DrainStarted,
-    Event,
-    FetchHistory,
-    FetchSession,
-    ForgetSession,
-    ForgetSubscription,
-    Instruction,
-    LocationTold,
-    NoteDelivered,
-    NoteFailure,
-    NotStored,
-    PublishLocations,
-    RecallSession,
-    Release,
-    Report,
-    RequestMoves,
-    Send,
-    SessionFetched,
-    SessionRecalled,
-    StorePositions,
-    StorePresence,
-    StoreSession,
-    StoreSubscription,
-    SubscribeAsked,
-    SubscriberArrived,
-    Ticked,
-    UnsubscribeAsked,
-)
+from tocsin.broker.core import events as ev
+from tocsin.broker.core import instructions as ins
 from tocsin.broker.core.machine import BrokerState
 from tocsin.broker.core.sessions import NAMELESS
 from tocsin.broker.core.storing import Keeper
@@ -62,22 +25,7 @@ from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore
 from tocsin.broker.shell.store_watch import StoreWatch
 from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
-from tocsin.protocol.messages import (
-    CLOSE_FAILED,
-    CLOSE_IDLE,
-    CLOSE_REFUSED,
-    Ack,
-    FromBroker,
-    Hello,
-    LocationUpdate,
-    Ping,
-    Pong,
-    Subscribe,
-    Unsubscribe,
-    decode_from_subscriber,
-    error_message,
-    parse_position,
-)
+from tocsin.protocol import messages
 from tocsin.protocol.ports import ClusterPort
 from tocsin.protocol.subscribers import is_name
 from tocsin.runtime.clock import Clock
@@ -86,7 +34,7 @@ from tocsin.settings import BrokerSettings
 log = structlog.get_logger(__name__)
 
 _TICK_EVERY_S = 0.1
-_STORED = frozenset(get_args(Change))
+_STORED = frozenset(get_args(ins.Change))
 
 
 class BrokerNode:
@@ -109,13 +57,13 @@ class BrokerNode:
         self._coordination = coordination
         self._clock = clock
         self._metrics = metrics
-        self._events: deque[Event] = deque()
+        self._events: deque[ev.Event] = deque()
         self._is_busy = False
-        self._connections: dict[ConnectionId, Connection] = {}
+        self._connections: dict[ev.ConnectionId, Connection] = {}
         #: Connections that have not said hello yet, and since when.
-        self._silent: dict[ConnectionId, tuple[Connection, float]] = {}
+        self._silent: dict[ev.ConnectionId, tuple[Connection, float]] = {}
         #: By connection, since when a ping has been unanswered.
-        self._pinged: dict[ConnectionId, float] = {}
+        self._pinged: dict[ev.ConnectionId, float] = {}
         self._last_connection = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
@@ -130,7 +78,7 @@ class BrokerNode:
     def now_s(self) -> float:
         return self._clock.monotonic_s()
 
-    def next_connection(self) -> ConnectionId:
+    def next_connection(self) -> ev.ConnectionId:
         self._last_connection += 1
         return self._last_connection
 
@@ -162,7 +110,7 @@ class BrokerNode:
     async def drain(self) -> None:
         """Move everybody away; returns when nobody is left, or the time is up and the rest has been closed."""
         self._coordination.is_draining = True
-        self.happened(DrainStarted(is_ending=True, now_s=self.now_s()))
+        self.happened(ev.DrainStarted(is_ending=True, now_s=self.now_s()))
         await self._coordination.report_now()
         if self._connections:
             try:
@@ -170,8 +118,8 @@ class BrokerNode:
             except TimeoutError:
                 log.warning("time is up; closing the rest", connections=len(self._connections))
         for connection in list(self._connections.values()):
-            self._drop(connection, CLOSE_IDLE, "the broker ends; come back at another")
-        self.happened(Ticked(self.now_s()))
+            self._drop(connection, messages.CLOSE_IDLE, "the broker ends; come back at another")
+        self.happened(ev.Ticked(self.now_s()))
         await self._coordination.report_now()
 
     async def stop(self) -> None:
@@ -191,8 +139,8 @@ class BrokerNode:
 
     def received(self, connection: Connection, text: bytes) -> None:
         try:
-            message = decode_from_subscriber(text)
-            if isinstance(message, Hello):
+            message = messages.decode_from_subscriber(text)
+            if isinstance(message, messages.Hello):
                 self.greet(connection, message)
             elif connection.id in self._silent:
                 raise Unauthorised("the first message must be `hello` with a token")
@@ -200,25 +148,25 @@ class BrokerNode:
                 self._take(connection, message)
         except Unauthorised as exc:
             self._metrics.refused.inc()
-            connection.send(error_message(exc))
-            self._drop(connection, CLOSE_REFUSED, exc.message)
+            connection.send(messages.error_message(exc))
+            self._drop(connection, messages.CLOSE_REFUSED, exc.message)
         except TocsinError as exc:
-            connection.send(error_message(exc))
+            connection.send(messages.error_message(exc))
         except Exception as exc:  # noqa: BLE001 it is logged
             # An error of the machine has been raised elsewhere too. Any other error concerns only this connection.
             self._failed(connection, exc)
 
     def congested(self, connection: Connection) -> None:
-        self.happened(ConnectionCongested(connection.id, self.now_s()))
+        self.happened(ev.ConnectionCongested(connection.id, self.now_s()))
 
     def flushed(self, connection: Connection) -> None:
-        self.happened(ConnectionFlushed(connection.id))
+        self.happened(ev.ConnectionFlushed(connection.id))
 
     def lost(self, connection: Connection) -> None:
         if self._connections.pop(connection.id, None) is not None:
             self._silent.pop(connection.id, None)
             self._pinged.pop(connection.id, None)
-            self.happened(ConnectionLost(connection.id, self.now_s()))
+            self.happened(ev.ConnectionLost(connection.id, self.now_s()))
         if not self._connections:
             self._empty.set()
 
@@ -226,7 +174,7 @@ class BrokerNode:
         """Raises Unauthorised if the token is not valid."""
         self._coordination.check(token, self._clock.now_us())
 
-    def greet(self, connection: Connection, hello: Hello) -> None:
+    def greet(self, connection: Connection, hello: messages.Hello) -> None:
         """A subscriber said hello; raises Unauthorised."""
         if connection.id not in self._silent:
             raise InvalidValue("`hello` comes once, as the first message")
@@ -238,7 +186,7 @@ class BrokerNode:
         connection.greeted()
         now_s = self.now_s()
         self.happened(
-            SubscriberArrived(
+            ev.SubscriberArrived(
                 connection=connection.id,
                 user=identity.user,
                 device=hello.device or f"{NAMELESS}{secrets.token_hex(8)}",
@@ -250,22 +198,26 @@ class BrokerNode:
             )
         )
 
-    def _take(self, connection: Connection, message: Subscribe | Unsubscribe | Ack | LocationUpdate | Ping) -> None:
+    def _take(
+        self,
+        connection: Connection,
+        message: messages.Subscribe | messages.Unsubscribe | messages.Ack | messages.LocationUpdate | messages.Ping,
+    ) -> None:
         match message:
-            case Subscribe():
-                self.happened(SubscribeAsked(connection.id, message, self.now_s()))
-            case Unsubscribe(subscription, request):
-                self.happened(UnsubscribeAsked(connection.id, subscription, request, self.now_s()))
-            case Ack(positions):
-                self.happened(Acknowledged(connection.id, [parse_position(one) for one in positions]))
-            case LocationUpdate(x, y):
-                self.happened(LocationTold(connection.id, (x, y)))
-            case Ping(request):
-                connection.send(Pong(request))
+            case messages.Subscribe():
+                self.happened(ev.SubscribeAsked(connection.id, message, self.now_s()))
+            case messages.Unsubscribe(subscription, request):
+                self.happened(ev.UnsubscribeAsked(connection.id, subscription, request, self.now_s()))
+            case messages.Ack(positions):
+                self.happened(ev.Acknowledged(connection.id, [messages.parse_position(one) for one in positions]))
+            case messages.LocationUpdate(x, y):
+                self.happened(ev.LocationTold(connection.id, (x, y)))
+            case messages.Ping(request):
+                connection.send(messages.Pong(request))
 
     # The machine
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: ev.Event) -> None:
         """Tell the machine, and carry out its instructions; at once, or after those under way."""
         self._events.append(event)
         if self._is_busy:
@@ -281,51 +233,51 @@ class BrokerNode:
         finally:
             self._is_busy = False
 
-    def _perform(self, instructions: Sequence[Instruction]) -> None:
+    def _perform(self, instructions: Sequence[ins.Instruction]) -> None:
         for one in instructions:
             match one:
-                case Deliver(connection, wires, confirm):
+                case ins.Deliver(connection, wires, confirm):
                     self._deliver(connection, wires, confirm=confirm)
-                case NoteDelivered(receivers):
+                case ins.NoteDelivered(receivers):
                     self._metrics.delivered(receivers, self._clock.now_us())
-                case Send(connection, message):
+                case ins.Send(connection, message):
                     self._send(connection, message)
-                case Close(connection, code, reason):
+                case ins.Close(connection, code, reason):
                     if (known := self._connections.get(connection)) is not None:
                         self._drop(known, code, reason)
-                case Report():
+                case ins.Report():
                     self._coordination.take(one)
-                case NoteFailure(connection, error):
+                case ins.NoteFailure(connection, error):
                     self._note_failure(error, connection=connection)
-                case RecallSession(subscriber):
+                case ins.RecallSession(subscriber):
                     session = self._keeper.recall(subscriber)
-                    self._events.append(SessionRecalled(subscriber, session, self.now_s()))
-                case StoreSession() | ForgetSession() | StoreSubscription() | ForgetSubscription():
+                    self._events.append(ev.SessionRecalled(subscriber, session, self.now_s()))
+                case ins.StoreSession() | ins.ForgetSession() | ins.StoreSubscription() | ins.ForgetSubscription():
                     pass  # It has been stored.
-                case StorePositions() | StorePresence():
+                case ins.StorePositions() | ins.StorePresence():
                     pass  # The same.
                 case _:
                     self._call(one)
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: ins.Call) -> None:
         """Call the cluster or the coordinator; the answers are events."""
         match call:
-            case Acquire(keys):
+            case ins.Acquire(keys):
                 self._spawn(self._cluster.acquire(keys))
-            case Release(ids):
+            case ins.Release(ids):
                 self._spawn(self._cluster.release(ids))
-            case FetchHistory(after):
+            case ins.FetchHistory(after):
                 self._spawn(self._cluster.fetch_history(dict(after), self._state.through))
-            case FetchSession(subscriber):
+            case ins.FetchSession(subscriber):
                 self._spawn(self._fetch_session(subscriber))
-            case PublishLocations(locations):
+            case ins.PublishLocations(locations):
                 self._spawn(self._cluster.publish_locations(self._settings.locations_feed, locations))
-            case RequestMoves(subscribers):
+            case ins.RequestMoves(subscribers):
                 self._spawn(self._coordination.request_moves(subscribers))
             case _:
                 assert_never(call)
 
-    def _keep(self, event: Event, instructions: Sequence[Instruction]) -> Sequence[Instruction]:
+    def _keep(self, event: ev.Event, instructions: Sequence[ins.Instruction]) -> Sequence[ins.Instruction]:
         """Store changes before anything is answered: a promise to a subscriber outlives this process.
 
         Returns the instructions that are left. Subscribers whose changes could not be stored are told nothing of them.
@@ -334,8 +286,8 @@ class BrokerNode:
         changes = [one for one in instructions if type(one) in _STORED]
         if not changes:
             return instructions
-        unkept = self._keeper.keep(cast(list[Change], changes), is_asked=isinstance(event, UnsubscribeAsked))
-        if not all(isinstance(one, StorePositions | StorePresence) for one in changes):
+        unkept = self._keeper.keep(cast(list[ins.Change], changes), is_asked=isinstance(event, ev.UnsubscribeAsked))
+        if not all(isinstance(one, ins.StorePositions | ins.StorePresence) for one in changes):
             self._coordination.report_soon()
         if unkept is None:
             return instructions
@@ -343,14 +295,16 @@ class BrokerNode:
             self._note_failure(unkept.error, unstored=len(unkept.subscribers))
         request = _request_of(event)
         self._events.appendleft(
-            NotStored(
+            ev.NotStored(
                 list(unkept.subscribers), unkept.positions, unkept.presence, unkept.refusal, request, self.now_s()
             )
         )
         if isinstance(unkept.error, Unavailable):
             self.store_watch.note(unkept.error.message)
         withheld = {self._state.connection_of(one) for one in unkept.subscribers}
-        return [one for one in instructions if not (isinstance(one, Send | Deliver) and one.connection in withheld)]
+        return [
+            one for one in instructions if not (isinstance(one, ins.Send | ins.Deliver) and one.connection in withheld)
+        ]
 
     def _note_failure(self, error: Exception, **what: Any) -> None:
         self._metrics.failures.inc()
@@ -359,9 +313,11 @@ class BrokerNode:
     def _failed(self, connection: Connection, error: Exception) -> None:
         """We can't deal with this connection."""
         self._note_failure(error, connection=connection.id)
-        self._drop(connection, CLOSE_FAILED, "something failed here; come back and carry on from your position")
+        self._drop(
+            connection, messages.CLOSE_FAILED, "something failed here; come back and carry on from your position"
+        )
 
-    def _send(self, connection: ConnectionId, message: FromBroker) -> None:
+    def _send(self, connection: ev.ConnectionId, message: messages.FromBroker) -> None:
         known = self._connections.get(connection)
         if known is None:
             return
@@ -370,7 +326,7 @@ class BrokerNode:
         except Exception as exc:  # noqa: BLE001 it is logged
             self._failed(known, exc)
 
-    def _deliver(self, connection: ConnectionId, wires: Sequence[bytes], *, confirm: bool) -> None:
+    def _deliver(self, connection: ev.ConnectionId, wires: Sequence[bytes], *, confirm: bool) -> None:
         known = self._connections.get(connection)
         if known is None:
             return
@@ -380,7 +336,7 @@ class BrokerNode:
             self._failed(known, exc)
             return
         if confirm and not known.is_congested():
-            self._events.append(ConnectionFlushed(connection))
+            self._events.append(ev.ConnectionFlushed(connection))
 
     def _drop(self, connection: Connection, code: int, reason: str) -> None:
         """Close a connection, and tell the machine nothing more of it."""
@@ -392,7 +348,7 @@ class BrokerNode:
 
     async def _fetch_session(self, subscriber: str) -> None:
         session, is_certain = await self._coordination.session(subscriber)
-        self.happened(SessionFetched(subscriber, session, is_certain, self.now_s()))
+        self.happened(ev.SessionFetched(subscriber, session, is_certain, self.now_s()))
 
     # Time
 
@@ -401,7 +357,7 @@ class BrokerNode:
         while True:
             await asyncio.sleep(_TICK_EVERY_S)
             now_s = self.now_s()
-            self.happened(Ticked(now_s))
+            self.happened(ev.Ticked(now_s))
             if now_s - looked_at_s >= 1:
                 looked_at_s = now_s
                 self._close_silent(now_s)
@@ -413,14 +369,14 @@ class BrokerNode:
         for connection, opened_at_s in list(self._silent.values()):
             if now_s - opened_at_s > self._settings.hello_timeout_s:
                 # Its computer may have slept: the next attempt may be quicker.
-                self._drop(connection, CLOSE_IDLE, "no hello within the time allowed")
+                self._drop(connection, messages.CLOSE_IDLE, "no hello within the time allowed")
         for connection in list(self._connections.values()):
             pinged_at_s = self._pinged.get(connection.id)
             if pinged_at_s is not None and connection.heard_at_s >= pinged_at_s:
                 del self._pinged[connection.id]
                 pinged_at_s = None
             if pinged_at_s is not None and now_s - pinged_at_s > patience_s:
-                self._drop(connection, CLOSE_IDLE, "no answer to pings")
+                self._drop(connection, messages.CLOSE_IDLE, "no answer to pings")
             elif pinged_at_s is None and now_s - connection.heard_at_s > patience_s:
                 self._pinged[connection.id] = now_s
                 connection.ping()
@@ -441,11 +397,11 @@ class BrokerNode:
         self._has_failed.set()
 
 
-def _request_of(event: Event) -> int:
+def _request_of(event: ev.Event) -> int:
     """The number under which a subscriber asked for something; 0 if it did not."""
     match event:
-        case SubscribeAsked(_, message):
+        case ev.SubscribeAsked(_, message):
             return message.request
-        case UnsubscribeAsked(_, _, request):
+        case ev.UnsubscribeAsked(_, _, request):
             return request
     return 0

@@ -15,15 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from tocsin.broker.core.events import (
-    Change,
-    ForgetSession,
-    ForgetSubscription,
-    StorePositions,
-    StorePresence,
-    StoreSession,
-    StoreSubscription,
-)
+from tocsin.broker.core import instructions as ins
 from tocsin.errors import Unavailable
 from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
@@ -155,7 +147,7 @@ class SessionStore:
             self.store_fact(_IDENTITY, identity)
         return identity
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[ins.Change]) -> None:
         """Carry out changes in their order, all or none; raises Unavailable if nothing can be written."""
         with self._writing():
             for change in changes:
@@ -176,27 +168,27 @@ class SessionStore:
         except sqlite3.OperationalError as exc:
             raise Unavailable(str(exc), retry_after_s=_RETRY_AFTER_S) from exc
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: ins.Change) -> None:
         match change:
-            case StoreSession(subscriber, generation):
+            case ins.StoreSession(subscriber, generation):
                 self._db.execute(
                     "INSERT INTO session (subscriber, generation) VALUES (?, ?)"
                     " ON CONFLICT (subscriber) DO UPDATE SET generation = excluded.generation",
                     (subscriber, generation),
                 )
-            case ForgetSession(subscriber):
+            case ins.ForgetSession(subscriber):
                 self._db.execute("DELETE FROM session WHERE subscriber = ?", (subscriber,))
                 self._db.execute("DELETE FROM subscription WHERE subscriber = ?", (subscriber,))
-            case StoreSubscription(subscriber, key, position):
+            case ins.StoreSubscription(subscriber, key, position):
                 self._db.execute(
                     "INSERT OR REPLACE INTO subscription "
                     "(subscriber, channel, parameters, permission, epoch, sequence) VALUES (?, ?, ?, ?, ?, ?)",
                     (subscriber, key.channel, key.parameters, key.permission, position.epoch, position.sequence),
                 )
-            case ForgetSubscription(subscriber, key):
+            case ins.ForgetSubscription(subscriber, key):
                 values = (subscriber, key.channel, key.parameters, key.permission)
                 self._db.execute(f"DELETE FROM subscription WHERE {_SAME_ASK}", values)
-            case StorePositions(positions):
+            case ins.StorePositions(positions):
                 self._db.executemany(
                     f"UPDATE subscription SET epoch = ?, sequence = ? WHERE {_SAME_ASK}",
                     [
@@ -204,7 +196,7 @@ class SessionStore:
                         for subscriber, key, at in positions
                     ],
                 )
-            case StorePresence(away_s):
+            case ins.StorePresence(away_s):
                 now_us = self._now_us()
                 self._db.executemany(
                     "UPDATE session SET left_at_us = ? WHERE subscriber = ?",

@@ -10,41 +10,12 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from tocsin.coordinator.api.dependencies import NameInPath, Node, Role, broker_only, operator_only, own_name_only
-from tocsin.coordinator.registry.events import (
-    BrokerModeSet,
-    BrokerRegistered,
-    BrokerRemoved,
-    HeartbeatReceived,
-    MovesAsked,
-    SubscribersClaimed,
-)
+from tocsin.coordinator.registry import events as ev
+from tocsin.coordinator.registry import session_wire
 from tocsin.coordinator.registry.instructions import AnswerBroker, AnswerClaim, AnswerHeartbeat, AnswerMoves
 from tocsin.coordinator.registry.machine import BrokerReport
-from tocsin.coordinator.registry.session_wire import (
-    counted,
-    fitting_bodies,
-    is_of,
-    known_people,
-    orders_body,
-    pulled,
-    reported,
-    traffic,
-)
 from tocsin.errors import Forbidden, InvalidValue
-from tocsin.protocol.coordination import (
-    BrokerRegistration,
-    BrokerState,
-    BrokerWelcome,
-    Claim,
-    Claimed,
-    Heartbeat,
-    HeartbeatAnswer,
-    Location,
-    MoveAnswer,
-    MoveRequest,
-    SessionsAnswer,
-    SessionsRequest,
-)
+from tocsin.protocol import coordination
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 from tocsin.runtime.tokens import keys_version
 
@@ -75,9 +46,9 @@ class DeliveriesAnswer(BaseModel):
 
 class BrokerAnswer(BaseModel):
     name: str
-    state: BrokerState
+    state: coordination.BrokerState
     url: str
-    location: Location | None
+    location: coordination.Location | None
     capacity: float
     connections: int = Field(description="By its last heartbeat, as are bytes and cores")
     bytes_in_per_s: float
@@ -100,7 +71,7 @@ class ModeRequest(BaseModel):
 
 class StateAnswer(BaseModel):
     broker: str
-    state: BrokerState
+    state: coordination.BrokerState
 
 
 class RemovedBroker(BaseModel):
@@ -108,15 +79,15 @@ class RemovedBroker(BaseModel):
     subscribers: int = Field(description="Whose sessions it kept. They are remembered, and placed elsewhere")
 
 
-@router.put("/{name}", response_model=BrokerWelcome)
+@router.put("/{name}", response_model=coordination.BrokerWelcome)
 async def register(
-    name: NameInPath, body: BrokerRegistration, node: Node, role: Annotated[Role, Depends(broker_only)]
+    name: NameInPath, body: coordination.BrokerRegistration, node: Node, role: Annotated[Role, Depends(broker_only)]
 ) -> Response:
     """Register a broker, or change what is known of it. It keeps the state that operators gave it."""
     if role is Role.BROKER and not body.identity:
         raise Forbidden("identity: a broker's token registers brokers that have one, so that names stay apart")
     _check_url(body.url)
-    event = BrokerRegistered(
+    event = ev.BrokerRegistered(
         node.now_s(),
         name,
         body.url.rstrip("/"),
@@ -139,22 +110,24 @@ async def register(
     )
 
 
-@router.post("/{name}/heartbeats", response_model=HeartbeatAnswer, dependencies=_itself)
-async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: IncarnationHeader = 0) -> Response:
+@router.post("/{name}/heartbeats", response_model=coordination.HeartbeatAnswer, dependencies=_itself)
+async def heartbeat(
+    name: NameInPath, body: coordination.Heartbeat, node: Node, incarnation: IncarnationHeader = 0
+) -> Response:
     """A broker reports what has changed. The answer is what it should know; 404 if it has to register first."""
     version, keys = node.users.revocations_version, node.keys.public_keys()
-    changed = known_people(body.changed, node.users.unforgotten_at(body.revocations_seen))
-    event = HeartbeatReceived(
+    changed = session_wire.known_people(body.changed, node.users.unforgotten_at(body.revocations_seen))
+    event = ev.HeartbeatReceived(
         node.now_s(),
         name,
-        traffic(body),
-        tuple(map(reported, changed)),
+        session_wire.traffic(body),
+        tuple(map(session_wire.reported, changed)),
         tuple(body.ended),
         body.draining,
-        pulled(body),
+        session_wire.pulled(body),
         tuple(body.prepared),
         body.locations,
-        counted(body),
+        session_wire.counted(body),
         incarnation,
     )
     answer = await node.ask(event, AnswerHeartbeat)
@@ -164,7 +137,7 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
         {
             "state": answer.state,
             "lost": answer.lost,
-            **orders_body(answer.orders),
+            **session_wire.orders_body(answer.orders),
             "next_in_s": answer.next_in_s,
             "revoked": node.users.revoked_since(body.revocations_seen),
             "revocations_version": version,
@@ -173,29 +146,31 @@ async def heartbeat(name: NameInPath, body: Heartbeat, node: Node, incarnation: 
     )
 
 
-@router.post("/{name}/sessions", response_model=SessionsAnswer, dependencies=_itself)
-async def show_sessions(name: NameInPath, body: SessionsRequest, node: Node) -> Response:
+@router.post("/{name}/sessions", response_model=coordination.SessionsAnswer, dependencies=_itself)
+async def show_sessions(name: NameInPath, body: coordination.SessionsRequest, node: Node) -> Response:
     """The sessions of subscribers that have come to a broker, so that it can carry them on."""
     node.state.broker(name, node.now_s())
     known = [session for one in body.subscribers if (session := node.state.session(one)) is not None]
-    bodies = fitting_bodies(known)
+    bodies = session_wire.fitting_bodies(known)
     return reply({"sessions": bodies, "left_out": [one.subscriber for one in known[len(bodies) :]]})
 
 
-@router.post("/{name}/claims", response_model=Claimed, dependencies=_itself)
-async def claim(name: NameInPath, body: Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
+@router.post("/{name}/claims", response_model=coordination.Claimed, dependencies=_itself)
+async def claim(name: NameInPath, body: coordination.Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; their former brokers lose them."""
     forgotten = node.users.unforgotten_at(node.acknowledgements.of(name))
-    subscribers = tuple(one for one in body.subscribers if not forgotten or not is_of(one, forgotten))
-    answer = await node.ask(SubscribersClaimed(name, subscribers, incarnation), AnswerClaim)
+    subscribers = tuple(one for one in body.subscribers if not forgotten or not session_wire.is_of(one, forgotten))
+    answer = await node.ask(ev.SubscribersClaimed(name, subscribers, incarnation), AnswerClaim)
     node.metrics.claimed(len(answer.generations))
-    return reply({"generations": answer.generations, "sessions": fitting_bodies(answer.sessions)})
+    return reply({"generations": answer.generations, "sessions": session_wire.fitting_bodies(answer.sessions)})
 
 
-@router.post("/{name}/moves", response_model=MoveAnswer, dependencies=_itself)
-async def move_away(name: NameInPath, body: MoveRequest, node: Node, incarnation: IncarnationHeader = 0) -> Response:
+@router.post("/{name}/moves", response_model=coordination.MoveAnswer, dependencies=_itself)
+async def move_away(
+    name: NameInPath, body: coordination.MoveRequest, node: Node, incarnation: IncarnationHeader = 0
+) -> Response:
     """Where the subscribers of a draining broker should go. Subscribers that no broker can take now are left out."""
-    event = MovesAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
+    event = ev.MovesAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
     answer = await node.ask(event, AnswerMoves)
     for placed in answer.placements.values():
         node.metrics.placed(placed.reason)
@@ -218,7 +193,7 @@ async def show(name: NameInPath, node: Node) -> Response:
 @router.put("/{name}/state", response_model=StateAnswer, dependencies=_operator)
 async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response:
     """Cordon a broker (it takes no newcomers), drain it (its subscribers are moved away), or make it active again."""
-    answer = await node.ask(BrokerModeSet(name, BrokerState(body.state), body.by), AnswerBroker)
+    answer = await node.ask(ev.BrokerModeSet(name, coordination.BrokerState(body.state), body.by), AnswerBroker)
     node.balancer.wake()
     return reply({"broker": name, "state": answer.state})
 
@@ -227,7 +202,7 @@ async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response
 async def remove(name: NameInPath, node: Node) -> Response:
     """Forget a broker; refused while it is active and sends heartbeats."""
     subscribers = node.state.subscribers_of(name)
-    await node.happened(BrokerRemoved(node.now_s(), name))
+    await node.happened(ev.BrokerRemoved(node.now_s(), name))
     return reply({"broker": name, "subscribers": subscribers})
 
 

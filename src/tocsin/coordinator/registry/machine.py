@@ -29,40 +29,8 @@ from tocsin.coordinator.load.rates import Rates, Reporters
 from tocsin.coordinator.load.stages import Stage
 from tocsin.coordinator.load.stopped_evacuations import StoppedEvacuations
 from tocsin.coordinator.moves.execution import Execution, MoveLimits, Orders
-from tocsin.coordinator.registry.events import (
-    BrokerModeSet,
-    BrokerRegistered,
-    BrokerRemoved,
-    Event,
-    HeartbeatReceived,
-    MovesAsked,
-    PersonForgotten,
-    PlacementAsked,
-    PlanBegun,
-    PlanStopped,
-    PolicyChosen,
-    SubscribersClaimed,
-    TimePassed,
-    Traffic,
-    UserRemoved,
-)
-from tocsin.coordinator.registry.instructions import (
-    AnswerBroker,
-    AnswerClaim,
-    AnswerHeartbeat,
-    AnswerMoves,
-    AnswerPlacement,
-    Audit,
-    BrokerOrders,
-    ForgetBroker,
-    Instruction,
-    Note,
-    Placed,
-    StoreBroker,
-    StorePlanRun,
-    StorePolicy,
-    StoreSession,
-)
+from tocsin.coordinator.registry import events as ev
+from tocsin.coordinator.registry import instructions as ins
 from tocsin.coordinator.registry.liveness import KnownBroker, Liveness
 from tocsin.coordinator.registry.placement import Placements
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
@@ -97,7 +65,7 @@ class BrokerReport:
 
     record: BrokerRecord
     state: BrokerState
-    traffic: Traffic
+    traffic: ev.Traffic
     subscribers: int
     load: Load
     silent_s: float
@@ -146,20 +114,20 @@ class CoordinatorState:
         self._sessions = Sessions(self._brokers, sessions, self.rates, self._story)
         self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
         self._choice: _Choice | None = None
-        self._handlers: dict[type[Any], Callable[[Any], list[Instruction]]] = {
-            HeartbeatReceived: self._heartbeat_received,
-            SubscribersClaimed: self._subscribers_claimed,
-            PlacementAsked: self._placement_asked,
-            MovesAsked: self._moves_asked,
-            TimePassed: self._time_passed,
-            BrokerRegistered: self._broker_registered,
-            BrokerModeSet: self._broker_mode_set,
-            BrokerRemoved: self._broker_removed,
-            PolicyChosen: self._policy_chosen,
-            PlanBegun: self._plan_begun,
-            PlanStopped: self._plan_stopped,
-            UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
-            PersonForgotten: lambda event: [
+        self._handlers: dict[type[Any], Callable[[Any], list[ins.Instruction]]] = {
+            ev.HeartbeatReceived: self._heartbeat_received,
+            ev.SubscribersClaimed: self._subscribers_claimed,
+            ev.PlacementAsked: self._placement_asked,
+            ev.MovesAsked: self._moves_asked,
+            ev.TimePassed: self._time_passed,
+            ev.BrokerRegistered: self._broker_registered,
+            ev.BrokerModeSet: self._broker_mode_set,
+            ev.BrokerRemoved: self._broker_removed,
+            ev.PolicyChosen: self._policy_chosen,
+            ev.PlanBegun: self._plan_begun,
+            ev.PlanStopped: self._plan_stopped,
+            ev.UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
+            ev.PersonForgotten: lambda event: [
                 *self._sessions.forget(event.name),
                 *self._execution.forget(event.name).instructions(),
             ],
@@ -274,9 +242,9 @@ class CoordinatorState:
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def handle(self, event: Event) -> list[Instruction]:
+    def handle(self, event: ev.Event) -> list[ins.Instruction]:
         self._story.now_s = getattr(event, "now_s", self._story.now_s)
-        if not isinstance(event, PlacementAsked):
+        if not isinstance(event, ev.PlacementAsked):
             self._choice = None
         try:
             return self._handlers[type(event)](event)
@@ -291,22 +259,22 @@ class CoordinatorState:
         """Raises InvalidState if the parts of the state contradict each other. For tests: it looks at everything."""
         self._story.raise_if_any((*self._sessions.violations(), *self._execution.violations()))
 
-    def _policy_chosen(self, event: PolicyChosen) -> list[Instruction]:
+    def _policy_chosen(self, event: ev.PolicyChosen) -> list[ins.Instruction]:
         self._placements.choose_policy(event.policy)
-        return [StorePolicy(event.policy), Audit(event.by, "placement", event.policy)]
+        return [ins.StorePolicy(event.policy), ins.Audit(event.by, "placement", event.policy)]
 
-    def _plan_begun(self, event: PlanBegun) -> list[Instruction]:
+    def _plan_begun(self, event: ev.PlanBegun) -> list[ins.Instruction]:
         return self._execution.begin(event.run, event.moves)
 
-    def _plan_stopped(self, event: PlanStopped) -> list[Instruction]:
+    def _plan_stopped(self, event: ev.PlanStopped) -> list[ins.Instruction]:
         is_evacuation = any(run.plan == event.plan and run.stage == Stage.EVACUATION for run in self._execution.runs)
         sources = self._execution.sources_of(event.plan) if is_evacuation else ()
         stopped = self._execution.stop(event.plan)
-        going_on = [StorePlanRun(run) for run in self._execution.runs if run.plan == event.plan]
+        going_on = [ins.StorePlanRun(run) for run in self._execution.runs if run.plan == event.plan]
         noted = self._stopped_evacuations.stop(sources)
-        return [Audit(event.by, "stop", event.plan), *noted, *going_on, *stopped.instructions()]
+        return [ins.Audit(event.by, "stop", event.plan), *noted, *going_on, *stopped.instructions()]
 
-    def _broker_registered(self, event: BrokerRegistered) -> list[Instruction]:
+    def _broker_registered(self, event: ev.BrokerRegistered) -> list[ins.Instruction]:
         known = self._brokers.get(event.broker)
         mode = known.record.mode if known else BrokerState.ACTIVE
         holder = take_name(
@@ -326,46 +294,50 @@ class CoordinatorState:
         known.record, known.heard_s = record, event.now_s
         known.shutting_down = known.was_dead = False
         self._story.note(event.broker, f"registered, incarnation {holder.incarnation}")
-        return [StoreBroker(record), *self._back(known), AnswerBroker(known.state, holder.incarnation)]
+        return [ins.StoreBroker(record), *self._back(known), ins.AnswerBroker(known.state, holder.incarnation)]
 
-    def _broker_mode_set(self, event: BrokerModeSet) -> list[Instruction]:
+    def _broker_mode_set(self, event: ev.BrokerModeSet) -> list[ins.Instruction]:
         broker = self._known(event.broker)
         if event.mode is BrokerState.DEAD:
             raise InvalidValue("a broker can't be set to dead; drain it, or remove it")
         broker.record = replace(broker.record, mode=event.mode)
         self._story.note(event.broker, f"{event.mode}, wanted by {event.by}")
-        entry = Audit(event.by, "state", event.broker, {"state": str(event.mode)})
+        entry = ins.Audit(event.by, "state", event.broker, {"state": str(event.mode)})
         allowed = self._stopped_evacuations.allow(event.broker)
-        return [StoreBroker(broker.to_store()), *allowed, entry, AnswerBroker(broker.state)]
+        return [ins.StoreBroker(broker.to_store()), *allowed, entry, ins.AnswerBroker(broker.state)]
 
-    def _broker_removed(self, event: BrokerRemoved) -> list[Instruction]:
+    def _broker_removed(self, event: ev.BrokerRemoved) -> list[ins.Instruction]:
         if event.broker not in self._brokers and event.broker in self._stopped_evacuations:
             # The broker is gone, and the operator wants its remaining subscribers moved after all.
-            return [*self._stopped_evacuations.allow(event.broker), Audit(event.by, "remove", event.broker)]
+            return [*self._stopped_evacuations.allow(event.broker), ins.Audit(event.by, "remove", event.broker)]
         broker = self._known(event.broker)
         if broker.state is BrokerState.ACTIVE and not self._liveness.is_overdue(broker, event.now_s):
             raise InUse(f"broker {event.broker} is active; drain it first")
         del self._brokers[event.broker]
         self._story.note(event.broker, f"removed by {event.by}")
         self._deliveries.forget(event.broker)
-        entry = Audit(event.by, "remove", event.broker)
+        entry = ins.Audit(event.by, "remove", event.broker)
         allowed = self._stopped_evacuations.allow(event.broker)
-        return [ForgetBroker(event.broker), entry, *allowed, *self._sessions.remove_broker(event.broker)]
+        return [ins.ForgetBroker(event.broker), entry, *allowed, *self._sessions.remove_broker(event.broker)]
 
-    def _back(self, broker: KnownBroker) -> list[Instruction]:
+    def _back(self, broker: KnownBroker) -> list[ins.Instruction]:
         """A broker that is neither dead nor drained any more need not be emptied. If it dies again, its evacuation is a
         new one, which nobody has stopped."""
         if broker.record.mode is BrokerState.DRAINING:
             return []
         return [*self._stopped_evacuations.allow(broker.record.name)]
 
-    def _heartbeat_received(self, event: HeartbeatReceived) -> list[Instruction]:
+    def _heartbeat_received(self, event: ev.HeartbeatReceived) -> list[ins.Instruction]:
         broker = self._caller(event.broker, event.incarnation)
-        done: list[Instruction] = []
+        done: list[ins.Instruction] = []
         if broker.record.dead or broker.was_dead:
             broker.record = replace(broker.record, dead=False)
             self._story.note(event.broker, "back")
-            done += [StoreBroker(broker.record), *self._back(broker), Note("broker is back", {"broker": event.broker})]
+            done += [
+                ins.StoreBroker(broker.record),
+                *self._back(broker),
+                ins.Note("broker is back", {"broker": event.broker}),
+            ]
         broker.heard_s, broker.traffic = event.now_s, event.traffic
         counted = event.counted
         self._deliveries.observe(event.broker, event.now_s, counted.latencies, counted.cache_hits, counted.cache_misses)
@@ -381,41 +353,45 @@ class CoordinatorState:
         next_in_s = self._limits.heartbeat_every_s
         if self._execution.is_busy(event.broker):
             next_in_s = min(next_in_s, _BUSY_EVERY_S)
-        answer = AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
+        answer = ins.AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
         return [*done, *changes, *progress.instructions(), answer]
 
-    def _orders(self, orders: Orders) -> BrokerOrders:
+    def _orders(self, orders: Orders) -> ins.BrokerOrders:
         sessions = [session for one in orders.prepare if (session := self._sessions.get(one)) is not None]
-        return BrokerOrders(
+        return ins.BrokerOrders(
             {one.subscriber: tuple(held.key for held in one.subscriptions) for one in sessions},
             orders.adopt,
-            {one: Placed(to, self._brokers[to].record.url, "plan") for one, to in orders.move if to in self._brokers},
+            {
+                one: ins.Placed(to, self._brokers[to].record.url, "plan")
+                for one, to in orders.move
+                if to in self._brokers
+            },
         )
 
-    def _subscribers_claimed(self, event: SubscribersClaimed) -> list[Instruction]:
+    def _subscribers_claimed(self, event: ev.SubscribersClaimed) -> list[ins.Instruction]:
         self._caller(event.broker, event.incarnation)
         claimed = self._sessions.claim(event.broker, event.subscribers)
-        return [*map(StoreSession, claimed), AnswerClaim(claimed)]
+        return [*map(ins.StoreSession, claimed), ins.AnswerClaim(claimed)]
 
     # ── placement ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _placement_asked(self, event: PlacementAsked) -> list[Instruction]:
+    def _placement_asked(self, event: ev.PlacementAsked) -> list[ins.Instruction]:
         session = self._sessions.get(f"{event.user}/{event.device}") if event.device else None
         if session is not None and session.owner not in event.avoid:
             owner = self._brokers.get(self._execution.destination_of(session.subscriber) or session.owner)
             if owner is not None and owner.state in {BrokerState.ACTIVE, BrokerState.CORDONED}:
-                return [AnswerPlacement(Placed(owner.record.name, owner.record.url, "sticky"))]
-        notes: list[Instruction] = []
+                return [ins.AnswerPlacement(ins.Placed(owner.record.name, owner.record.url, "sticky"))]
+        notes: list[ins.Instruction] = []
         placed = self._place(event.now_s, self._choose_from(event), session, event.location, notes)
         if placed is None:
             raise Unavailable("no broker is there to take subscribers", retry_after_s=_RETRY_AFTER_S)
-        return [*notes, AnswerPlacement(placed)]
+        return [*notes, ins.AnswerPlacement(placed)]
 
-    def _moves_asked(self, event: MovesAsked) -> list[Instruction]:
+    def _moves_asked(self, event: ev.MovesAsked) -> list[ins.Instruction]:
         source = self._caller(event.broker, event.incarnation)
         open_ones = self._views(self._open(event.now_s, frozenset(), leaving=event.broker))
-        notes: list[Instruction] = []
-        placements: dict[str, Placed] = {}
+        notes: list[ins.Instruction] = []
+        placements: dict[str, ins.Placed] = {}
         for subscriber in dict.fromkeys(event.subscribers):
             session = self._sessions.get(subscriber)
             # Without a known location, its broker's location stands for it: that broker was chosen for it.
@@ -423,7 +399,7 @@ class CoordinatorState:
             placed = self._place(event.now_s, open_ones, session, location, notes)
             if placed is not None:
                 placements[subscriber] = placed
-        return [*notes[:1], AnswerMoves(placements)]
+        return [*notes[:1], ins.AnswerMoves(placements)]
 
     def _place(
         self,
@@ -431,17 +407,17 @@ class CoordinatorState:
         candidates: tuple[BrokerView, ...],
         session: SessionRecord | None,
         location: Location | None,
-        notes: list[Instruction],
-    ) -> Placed | None:
+        notes: list[ins.Instruction],
+    ) -> ins.Placed | None:
         if not candidates:
             return None
         newcomer = Newcomer(location, tuple(held.key for held in session.subscriptions) if session else ())
         name, policy, note = self._placements.place(now_s, candidates, newcomer)
         if note is not None:
             notes.append(note)
-        return Placed(name, self._brokers[name].record.url, policy)
+        return ins.Placed(name, self._brokers[name].record.url, policy)
 
-    def _choose_from(self, event: PlacementAsked) -> tuple[BrokerView, ...]:
+    def _choose_from(self, event: ev.PlacementAsked) -> tuple[BrokerView, ...]:
         """The candidates, kept between placements: looking at every broker for every newcomer would be most of the work
         of placing a million."""
         if event.avoid:
@@ -481,14 +457,14 @@ class CoordinatorState:
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _time_passed(self, event: TimePassed) -> list[Instruction]:
+    def _time_passed(self, event: ev.TimePassed) -> list[ins.Instruction]:
         now_s = event.now_s
         self._placements.release(now_s)
         if self.rates.advance(now_s):
             self._reporters.forget(now_s, _REPORTERS_KEPT_S)
         done = self._liveness.look(self._brokers.values(), now_s)
         for one in done:
-            if isinstance(one, StoreBroker):
+            if isinstance(one, ins.StoreBroker):
                 self._story.note(one.broker.name, "dead")
         return [*done, *self._execution.advance(now_s, self).instructions()]
 

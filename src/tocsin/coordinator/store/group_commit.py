@@ -9,18 +9,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 import structlog
 
-from tocsin.coordinator.registry.instructions import (
-    Audit,
-    ForgetBroker,
-    ForgetSession,
-    StoreBroker,
-    StoreMove,
-    StorePlanRun,
-    StorePolicy,
-    StoreSession,
-    StoreStoppedEvacuations,
-    Storing,
-)
+from tocsin.coordinator.registry import instructions as ins
 from tocsin.coordinator.store.registry_store import Store
 from tocsin.errors import ClusterFailure, TocsinError, Unavailable
 
@@ -32,7 +21,7 @@ _AWAY = (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.TimeoutError, OSE
 
 #: The kind of thing that a change is about, and its name.
 _About = tuple[str, str]
-_Changes = dict[_About, Storing]
+_Changes = dict[_About, ins.Storing]
 #: A waiting caller, and the changes it waits for.
 _Waiter = tuple[asyncio.Future[None], frozenset[_About]]
 
@@ -51,7 +40,7 @@ class GroupCommit:
         self._waiting: list[_Waiter] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def store(self, instructions: Iterable[Storing]) -> None:
+    async def store(self, instructions: Iterable[ins.Storing]) -> None:
         """Returns once they are on disk. Raises Unavailable if the database fails; they are tried again later all the
         same, since the state in memory already has them. Raises ClusterFailure if one can't be stored at all."""
         changes = {self._about(one): one for one in instructions}
@@ -124,25 +113,25 @@ class GroupCommit:
         middle = len(items) // 2
         return await self._commit(dict(items[:middle])) | await self._commit(dict(items[middle:]))
 
-    def _about(self, instruction: Storing) -> _About:
+    def _about(self, instruction: ins.Storing) -> _About:
         match instruction:
-            case StoreSession(session):
+            case ins.StoreSession(session):
                 return "session", session.subscriber
-            case ForgetSession(subscriber):
+            case ins.ForgetSession(subscriber):
                 return "session", subscriber
-            case StoreBroker(broker):
+            case ins.StoreBroker(broker):
                 return "broker", broker.name
-            case ForgetBroker(name):
+            case ins.ForgetBroker(name):
                 return "broker", name
-            case StorePolicy():
+            case ins.StorePolicy():
                 return "policy", ""
-            case StoreStoppedEvacuations():
+            case ins.StoreStoppedEvacuations():
                 return "stopped evacuations", ""
-            case StorePlanRun(run):
+            case ins.StorePlanRun(run):
                 return "plan", run.plan
-            case StoreMove(move):
+            case ins.StoreMove(move):
                 return "move", f"{move.plan}/{move.number}"
-            case Audit():
+            case ins.Audit():
                 self._added += 1
                 return "audit", str(self._added)
 

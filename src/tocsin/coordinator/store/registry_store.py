@@ -15,18 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from tocsin.coordinator.moves.table import MoveRecord, PlanRun
-from tocsin.coordinator.registry.instructions import (
-    Audit,
-    ForgetBroker,
-    ForgetSession,
-    StoreBroker,
-    StoreMove,
-    StorePlanRun,
-    StorePolicy,
-    StoreSession,
-    StoreStoppedEvacuations,
-    Storing,
-)
+from tocsin.coordinator.registry import instructions as ins
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord, SessionSubscription
 from tocsin.coordinator.store import tables
 from tocsin.coordinator.store.plan_store import PlanStore
@@ -99,15 +88,15 @@ class Store:
                 tuple(json.loads(_read_setting(connection, _STOPPED) or "[]")),
             )
 
-    def apply(self, instructions: Iterable[Storing]) -> None:
+    def apply(self, instructions: Iterable[ins.Storing]) -> None:
         """Store all of them in one transaction, with at most one instruction for each broker, session or setting."""
         by_kind: dict[type[Any], list[Any]] = {}
         for one in instructions:
             by_kind.setdefault(type(one), []).append(one)
-        brokers = [one.broker for one in by_kind.get(StoreBroker, ())]
-        sessions = [one.session for one in by_kind.get(StoreSession, ())]
-        brokers_gone = [one.broker for one in by_kind.get(ForgetBroker, ())] + [one.name for one in brokers]
-        sessions_gone = [one.subscriber for one in by_kind.get(ForgetSession, ())] + [
+        brokers = [one.broker for one in by_kind.get(ins.StoreBroker, ())]
+        sessions = [one.session for one in by_kind.get(ins.StoreSession, ())]
+        brokers_gone = [one.broker for one in by_kind.get(ins.ForgetBroker, ())] + [one.name for one in brokers]
+        sessions_gone = [one.subscriber for one in by_kind.get(ins.ForgetSession, ())] + [
             one.subscriber for one in sessions
         ]
         with self._engine.begin() as connection:
@@ -118,15 +107,15 @@ class Store:
                 connection.execute(tables.brokers.insert(), [_broker_row(one) for one in brokers])
             if sessions:
                 connection.execute(tables.sessions.insert(), [_session_row(one) for one in sessions])
-            for one in by_kind.get(StorePolicy, ()):
+            for one in by_kind.get(ins.StorePolicy, ()):
                 _write_setting(connection, _POLICY, one.policy)
-            for one in by_kind.get(StoreStoppedEvacuations, ()):
+            for one in by_kind.get(ins.StoreStoppedEvacuations, ()):
                 _write_setting(connection, _STOPPED, json.dumps(one.brokers))
             self.plans.apply(
                 connection,
-                [one.run for one in by_kind.get(StorePlanRun, ())],
-                [one.move for one in by_kind.get(StoreMove, ())],
-                by_kind.get(Audit, []),
+                [one.run for one in by_kind.get(ins.StorePlanRun, ())],
+                [one.move for one in by_kind.get(ins.StoreMove, ())],
+                by_kind.get(ins.Audit, []),
                 self._clock.now_us(),
             )
 

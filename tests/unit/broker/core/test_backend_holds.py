@@ -9,7 +9,7 @@ import pytest
 
 from tocsin.broker.core import backend_holds as module
 from tocsin.broker.core.backend_holds import Holdings
-from tocsin.broker.core.events import Instruction, Release
+from tocsin.broker.core.instructions import Instruction, Release
 from tocsin.broker.core.sessions import Backend
 from tocsin.protocol.ports import BackendHold
 

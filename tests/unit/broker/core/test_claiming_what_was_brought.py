@@ -7,23 +7,25 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tocsin.broker.core.events import (
-    Acquire,
     BackendsAcquired,
     Claimed,
     ConnectionLost,
     Event,
+    ReportDue,
+    SessionFetched,
+    Started,
+    SubscribeAsked,
+    SubscriberArrived,
+)
+from tocsin.broker.core.instructions import (
+    Acquire,
     FetchSession,
     ForgetSubscription,
     Instruction,
     Report,
-    ReportDue,
     Send,
-    SessionFetched,
-    Started,
     StoreSession,
     StoreSubscription,
-    SubscribeAsked,
-    SubscriberArrived,
 )
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState

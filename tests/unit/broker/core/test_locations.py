@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import (
-    LocationsPublished,
-    LocationTold,
-    PublishLocations,
-    Report,
-    ReportDue,
-    Reported,
-    Ticked,
-)
+from tocsin.broker.core.events import LocationsPublished, LocationTold, ReportDue, Reported, Ticked
+from tocsin.broker.core.instructions import PublishLocations, Report
 from unit.broker.core.driving import Broker
 
 

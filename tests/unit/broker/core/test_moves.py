@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import random
 
-from tocsin.broker.core.events import (
-    Acquire,
-    Close,
-    ConnectionLost,
-    FetchSession,
-    Ordered,
-    Release,
-    Report,
-    ReportDue,
-    Reported,
-    SessionFetched,
-    Ticked,
-)
+from tocsin.broker.core.events import ConnectionLost, Ordered, ReportDue, Reported, SessionFetched, Ticked
+from tocsin.broker.core.instructions import Acquire, Close, FetchSession, Release, Report
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
 from tocsin.model.position import Position

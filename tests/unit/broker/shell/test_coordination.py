@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tocsin.broker.core.events import Event, Report, ReportDue
+from tocsin.broker.core.events import Event, ReportDue
+from tocsin.broker.core.instructions import Report
 from tocsin.broker.shell.coordination import Coordination
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tocsin.broker.core.events import Delivery, Report, ResultsPulled
+from tocsin.broker.core.events import Delivery, ResultsPulled
+from tocsin.broker.core.instructions import Report
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.people import fingerprint
 from tocsin.protocol.coordination import BrokerState, Heartbeat, HeartbeatAnswer

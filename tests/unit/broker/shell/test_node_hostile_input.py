@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.core.events import Claimed, ResultsPulled, StoreSubscription
+from tocsin.broker.core.events import Claimed, ResultsPulled
+from tocsin.broker.core.instructions import StoreSubscription
 from tocsin.broker.shell.coordinator_link import to_wire
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.broker.core.events import (
+from tocsin.broker.core.instructions import (
     ForgetSession,
     ForgetSubscription,
     StorePositions,
