@@ -15,7 +15,8 @@ from histories.coordinator_side import url_of
 from histories.wires import End, Wire
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import Replaced
-from tocsin.client.core.session import Session, SessionOptions
+from tocsin.client.core.options import SessionOptions
+from tocsin.client.core.session import Session
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker
@@ -216,7 +217,7 @@ class Program:
                 self.wires[link] = wire
                 self.tell(ev.Opened(link))
             else:
-                self.tell(ev.OpenFailed(link, "refused"))
+                self.tell(ev.Closed(link, 0, "refused"))
         elif self._placement is not None:
             asked, self._placement = self._placement, None
             if not world.coordinator.is_up:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.session import Session, SessionOptions
+from tocsin.client.core.options import SessionOptions
+from tocsin.client.core.session import Session
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 
@@ -210,7 +211,7 @@ class World(RuleBasedStateMachine):
                 self.tell(ev.Opened(link.number))
             else:
                 del self.links[link.number]
-                self.tell(ev.OpenFailed(link.number, "refused"))
+                self.tell(ev.Closed(link.number, 0, "refused"))
 
     @rule(pick=PICK, code=st.sampled_from([0, 1001, messages.CLOSE_SLOW, messages.CLOSE_MOVED]))
     def lose(self, pick: int, code: int) -> None:
@@ -276,7 +277,7 @@ class World(RuleBasedStateMachine):
         self.kept.pop(number, None)
         for link in list(self.links.values()):
             del self.links[link.number]
-            self.tell(ev.Closed(link.number, 1001) if link.is_open else ev.OpenFailed(link.number, "gone"))
+            self.tell(ev.Closed(link.number, 1001) if link.is_open else ev.Closed(link.number, 0, "gone"))
 
     # What must hold
 

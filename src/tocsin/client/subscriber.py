@@ -22,7 +22,7 @@ from typing import Self
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import NotConnected
-from tocsin.client.core.session import SessionOptions
+from tocsin.client.core.options import SessionOptions
 from tocsin.client.notifications import Notification
 from tocsin.client.shell.coordinator_calls import CoordinatorCalls
 from tocsin.client.shell.driver import Driver

@@ -15,7 +15,8 @@ import msgspec
 
 from tocsin.broker.core.events import ConnectionLost, Event, SubscribeAsked, SubscriberArrived, UnsubscribeAsked
 from tocsin.client.core import events as ev
-from tocsin.client.core.session import Session, SessionOptions
+from tocsin.client.core.options import SessionOptions
+from tocsin.client.core.session import Session
 from tocsin.errors import Unavailable
 from tocsin.model.backoff import Backoff
 from tocsin.model.position import Position
@@ -257,7 +258,7 @@ class Clients:
             self._broker_at[connection] = broker
             self._tell(subscriber, ev.Opened(link))
         else:
-            self._tell(subscriber, ev.OpenFailed(link, "there is nobody"))
+            self._tell(subscriber, ev.Closed(link, 0, "there is nobody"))
 
     def _greet(self, connection: int, carried: Sequence[messages.Subscribe]) -> None:
         subscriber, now_s = connection % self._count, self._kernel.now_s

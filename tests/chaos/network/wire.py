@@ -69,7 +69,7 @@ class _WatchedConnection(Connection):
     def __init__(self, link: int, url: str, tls: Any, report: Callable[[Any], None], *others: Any) -> None:
         wire, known = _wire.get(), dict[int, str]()
 
-        def watched(event: ev.Opened | ev.OpenFailed | ev.Closed | ev.Received) -> None:
+        def watched(event: ev.Opened | ev.Closed | ev.Received) -> None:
             if isinstance(event, ev.Received):
                 wire.watch(known, event.message)
             report(event)

@@ -88,7 +88,7 @@ async def test_an_expired_token_is_renewed_unseen(results: Results, brokers: lis
     with answering(Coordinator(brokers)) as server:
         async with Subscriber(coordinator=server.url, user="ann", password="correct horse") as me:
             # A token that has just been made is not asked for again: this one shall be old.
-            me._driver.session._renewed_s = -1e9
+            me._driver.session._seeker._renewed_s = -1e9
             subscription = await me.subscribe("C")
             brokers[0].refuse_tokens = {"t1"}
             await brokers[0].live.close(messages.CLOSE_EXPIRED)

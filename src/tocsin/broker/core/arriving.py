@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from tocsin.broker.core.admission import Admission, brings_all
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.connecting import Connections
@@ -12,19 +14,17 @@ from tocsin.broker.core.subscribing import Subscribing
 from tocsin.errors import TocsinError
 
 
+@dataclass(slots=True, eq=False)
 class Arrivals:
-    def __init__(
-        self, admission: Admission, claims: Claims, connections: Connections, subscriptions: Subscribing, quotas: Quotas
-    ) -> None:
-        self._admission = admission
-        self._claims = claims
-        self._connections = connections
-        self._subscriptions = subscriptions
-        self._quotas = quotas
-        #: The connection that the current answer lets in.
-        self._let_in: ConnectionId | None = None
-        #: The session whose connection was lost last. If something fails then, the connection is unknown already.
-        self._lost: Session | None = None
+    _admission: Admission
+    _claims: Claims
+    _connections: Connections
+    _subscriptions: Subscribing
+    _quotas: Quotas
+    #: The connection that the current answer lets in.
+    _let_in: ConnectionId | None = field(init=False, default=None)
+    #: The session whose connection was lost last. If something fails then, the connection is unknown already.
+    _lost: Session | None = field(init=False, default=None)
 
     def arrived(self, event: SubscriberArrived) -> None:
         subscriber = f"{event.user}/{event.device}"

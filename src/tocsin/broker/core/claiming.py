@@ -7,6 +7,7 @@ subscriptions and claimed it, until the session ends, or another broker claims i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as ins
@@ -31,36 +32,26 @@ _UNTOLD_LINGER_S = 600.0
 _MAX_CONFIRMED = 200
 
 
+@dataclass(slots=True, eq=False)
 class Claims:
-    def __init__(
-        self,
-        holdings: Holdings,
-        subscriptions: Subscribing,
-        deliveries: Delivering,
-        reports: Reporting,
-        locations: LocationReports,
-        quotas: Quotas,
-        story: Story,
-        out: list[ins.Instruction],
-    ) -> None:
-        self._holdings = holdings
-        self._subscriptions = subscriptions
-        self._deliveries = deliveries
-        self._reports = reports
-        self._locations = locations
-        self._quotas = quotas
-        self._story = story
-        self._out = out
-        self.sessions: dict[SubscriberId, Session] = {}
-        #: Away, and to be carried on here; the coordinator is being asked for their sessions.
-        self._adopting: set[SubscriberId] = set()
-        #: Dropped while our claim was on its way, with the claim's generation. Their former broker drops them now, so
-        #: their sessions have to be carried on here.
-        self._orphans: dict[SubscriberId, int] = {}
-        #: Subscribers who have come or gone since presence was last stored.
-        self._presence: dict[SubscriberId, None] = {}
-        #: False if certainly no session is unconfirmed.
-        self._has_unconfirmed = False
+    _holdings: Holdings
+    _subscriptions: Subscribing
+    _deliveries: Delivering
+    _reports: Reporting
+    _locations: LocationReports
+    _quotas: Quotas
+    _story: Story
+    _out: list[ins.Instruction]
+    sessions: dict[SubscriberId, Session] = field(init=False, default_factory=dict)
+    #: Away, and to be carried on here; the coordinator is being asked for their sessions.
+    _adopting: set[SubscriberId] = field(init=False, default_factory=set)
+    #: Dropped while our claim was on its way, with the claim's generation. Their former broker drops them now, so
+    #: their sessions have to be carried on here.
+    _orphans: dict[SubscriberId, int] = field(init=False, default_factory=dict)
+    #: Subscribers who have come or gone since presence was last stored.
+    _presence: dict[SubscriberId, None] = field(init=False, default_factory=dict)
+    #: False if certainly no session is unconfirmed.
+    _has_unconfirmed: bool = field(init=False, default=False)
 
     # Beginning
 

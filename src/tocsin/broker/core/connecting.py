@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.claiming import Claims
@@ -24,34 +24,22 @@ from tocsin.protocol import messages
 from tocsin.protocol.ports import SubscriberId
 
 
+@dataclass(slots=True, eq=False)
 class Connections:
-    def __init__(
-        self,
-        broker: str,
-        claims: Claims,
-        subscriptions: Subscribing,
-        deliveries: Delivering,
-        moves: Moves,
-        locations: LocationReports,
-        quotas: Quotas,
-        acked: dict[Frontend, None],
-        story: Story,
-        out: list[Instruction],
-    ) -> None:
-        self._broker = broker
-        self._claims = claims
-        self._subscriptions = subscriptions
-        self._deliveries = deliveries
-        self._moves = moves
-        self._locations = locations
-        self._quotas = quotas
-        #: Subscribers whose positions are stored with the next tick.
-        self._acked = acked
-        self._story = story
-        self._out = out
-        self._connections: dict[ev.ConnectionId, Session] = {}
-        #: Since when.
-        self._congested: dict[Session, float] = {}
+    _broker: str
+    _claims: Claims
+    _subscriptions: Subscribing
+    _deliveries: Delivering
+    _moves: Moves
+    _locations: LocationReports
+    _quotas: Quotas
+    #: Subscribers whose positions are stored with the next tick.
+    _acked: dict[Frontend, None]
+    _story: Story
+    _out: list[Instruction]
+    _connections: dict[ev.ConnectionId, Session] = field(init=False, default_factory=dict)
+    #: Since when.
+    _congested: dict[Session, float] = field(init=False, default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._connections)

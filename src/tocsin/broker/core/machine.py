@@ -64,45 +64,25 @@ class BrokerState:
         self._limits = limits
         self._chance = chance
         self._drain_timeout_s = drain_timeout_s
-        self._out: list[ins.Instruction] = []
-        self._story = Story()
+        self._out = out = list[ins.Instruction]()
+        self._story = story = Story()
         self.cache = ResultCache(cache_policy, max_bytes=cache_max_bytes, ttl_s=cache_ttl_s, left=self._behind)
-        self._holdings = Holdings(self._out)
-        self._deliveries = Delivering(self._holdings, self.cache, self._out, chunk_bytes=limits.max_queued_bytes)
-        self._quotas = Quotas(limits)
-        self._admission = Admission(self._quotas, self._out)
-        self._reports = Reporting()
         #: Subscribers whose positions are stored with the next tick.
-        self._acked: dict[Frontend, None] = {}
-        self._filling = Filling()
-        self._subscriptions = Subscribing(
-            self._holdings, self._deliveries, self._quotas, self._reports, self._acked, self._filling, self._out
-        )
-        self._moves = Moves(self._holdings, self._filling, self._out)
-        self._locations = LocationReports(self._out, publishes=publishes_locations)
-        self._claims = Claims(
-            self._holdings,
-            self._subscriptions,
-            self._deliveries,
-            self._reports,
-            self._locations,
-            self._quotas,
-            self._story,
-            self._out,
-        )
+        self._acked = acked = dict[Frontend, None]()
+        self._holdings = holdings = Holdings(out)
+        self._deliveries = deliveries = Delivering(holdings, self.cache, out, chunk_bytes=limits.max_queued_bytes)
+        quotas = Quotas(limits)
+        self._admission = Admission(quotas, out)
+        self._reports = reports = Reporting()
+        self._filling = filling = Filling()
+        self._subscriptions = subscribing = Subscribing(holdings, deliveries, quotas, reports, acked, filling, out)
+        self._moves = moves = Moves(holdings, filling, out)
+        self._locations = locations = LocationReports(out, publishes=publishes_locations)
+        self._claims = claims = Claims(holdings, subscribing, deliveries, reports, locations, quotas, story, out)
         self._connections = Connections(
-            name,
-            self._claims,
-            self._subscriptions,
-            self._deliveries,
-            self._moves,
-            self._locations,
-            self._quotas,
-            self._acked,
-            self._story,
-            self._out,
+            name, claims, subscribing, deliveries, moves, locations, quotas, acked, story, out
         )
-        self._arrivals = Arrivals(self._admission, self._claims, self._connections, self._subscriptions, self._quotas)
+        self._arrivals = Arrivals(self._admission, claims, self._connections, subscribing, quotas)
         self._next_sweep_s = 0.0
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             ev.Started: self._started,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 from tocsin.broker.core.backend_holds import Holdings, Waiter
 from tocsin.broker.core.delivery import Delivering
@@ -32,30 +33,21 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 _MAX_AHEAD_COMMITS = 1 << 36
 
 
+@dataclass(slots=True, eq=False)
 class Subscribing:
-    def __init__(
-        self,
-        holdings: Holdings,
-        deliveries: Delivering,
-        quotas: Quotas,
-        reports: Reporting,
-        moved_on: dict[Frontend, None],
-        filling: Filling,
-        out: list[Instruction],
-    ) -> None:
-        self._holdings = holdings
-        self._deliveries = deliveries
-        self._quotas = quotas
-        self._reports = reports
-        #: Subscribers whose positions are stored with the next tick.
-        self._moved_on = moved_on
-        self._filling = filling
-        self._out = out
-        #: Why the store takes no changes; empty while it does. Until it does, nothing is begun that has to be stored.
-        self.unwritable = ""
-        #: Subscriptions that went on after a position, and those that could not.
-        self.resumed = 0
-        self.not_resumed = 0
+    _holdings: Holdings
+    _deliveries: Delivering
+    _quotas: Quotas
+    _reports: Reporting
+    #: Subscribers whose positions are stored with the next tick.
+    _moved_on: dict[Frontend, None]
+    _filling: Filling
+    _out: list[Instruction]
+    #: Why the store takes no changes; empty while it does. Until it does, nothing is begun that has to be stored.
+    unwritable: str = field(init=False, default="")
+    #: Subscriptions that went on after a position, and those that could not.
+    resumed: int = field(init=False, default=0)
+    not_resumed: int = field(init=False, default=0)
 
     def restore(self, session: Session, kept: KeptSession, *, is_stored: bool = False) -> None:
         """Carry on a session's subscriptions, from our store or another broker; those that it has stay as they are."""

@@ -22,6 +22,7 @@ from tocsin.broker.shell.cluster_calls import ClusterCalls
 from tocsin.broker.shell.connections import Connection
 from tocsin.broker.shell.coordination import Coordination
 from tocsin.broker.shell.metrics import BrokerMetrics
+from tocsin.broker.shell.open_connections import OpenConnections
 from tocsin.broker.shell.store import SessionStore
 from tocsin.broker.shell.store_watch import StoreWatch
 from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
@@ -59,11 +60,7 @@ class BrokerNode:
         self._metrics = metrics
         self._events: deque[ev.Event] = deque()
         self._is_busy = False
-        self._connections: dict[ev.ConnectionId, Connection] = {}
-        #: Connections that have not said hello yet, and since when.
-        self._silent: dict[ev.ConnectionId, tuple[Connection, float]] = {}
-        #: By connection, since when a ping has been unanswered.
-        self._pinged: dict[ev.ConnectionId, float] = {}
+        self._connections = OpenConnections(settings.hello_timeout_s, settings.idle_after_s)
         self._last_connection = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
@@ -117,7 +114,7 @@ class BrokerNode:
                 await asyncio.wait_for(self._empty.wait(), self._settings.drain_timeout_s)
             except TimeoutError:
                 log.warning("time is up; closing the rest", connections=len(self._connections))
-        for connection in list(self._connections.values()):
+        for connection in self._connections:
             self._drop(connection, messages.CLOSE_IDLE, "the broker ends; come back at another")
         self.happened(ev.Ticked(self.now_s()))
         await self._coordination.report_now()
@@ -133,19 +130,15 @@ class BrokerNode:
     # From connections
 
     def opened(self, connection: Connection) -> None:
-        self._silent[connection.id] = (connection, self.now_s())
-        self._connections[connection.id] = connection
+        self._connections.add(connection, self.now_s())
         self._empty.clear()
 
     def received(self, connection: Connection, text: bytes) -> None:
         try:
             message = messages.decode_from_subscriber(text)
-            if isinstance(message, messages.Hello):
-                self.greet(connection, message)
-            elif connection.id in self._silent:
+            if self._connections.awaits_hello(connection.id) and not isinstance(message, messages.Hello):
                 raise Unauthorised("the first message must be `hello` with a token")
-            else:
-                self._take(connection, message)
+            self._take(connection, message)
         except Unauthorised as exc:
             self._metrics.refused.inc()
             connection.send(messages.error_message(exc))
@@ -163,9 +156,7 @@ class BrokerNode:
         self.happened(ev.ConnectionFlushed(connection.id))
 
     def lost(self, connection: Connection) -> None:
-        if self._connections.pop(connection.id, None) is not None:
-            self._silent.pop(connection.id, None)
-            self._pinged.pop(connection.id, None)
+        if self._connections.remove(connection.id):
             self.happened(ev.ConnectionLost(connection.id, self.now_s()))
         if not self._connections:
             self._empty.set()
@@ -176,13 +167,13 @@ class BrokerNode:
 
     def greet(self, connection: Connection, hello: messages.Hello) -> None:
         """A subscriber said hello; raises Unauthorised."""
-        if connection.id not in self._silent:
+        if not self._connections.awaits_hello(connection.id):
             raise InvalidValue("`hello` comes once, as the first message")
         if hello.device and not is_name(hello.device):
             raise InvalidValue("a device's name has 1 to 64 letters, digits and any of _ . @ ~ -")
         now_us = self._clock.now_us()
         identity = self._coordination.check(hello.token, now_us)
-        del self._silent[connection.id]
+        self._connections.greeted(connection.id)
         connection.greeted()
         now_s = self.now_s()
         self.happened(
@@ -198,12 +189,10 @@ class BrokerNode:
             )
         )
 
-    def _take(
-        self,
-        connection: Connection,
-        message: messages.Subscribe | messages.Unsubscribe | messages.Ack | messages.LocationUpdate | messages.Ping,
-    ) -> None:
+    def _take(self, connection: Connection, message: messages.FromSubscriber) -> None:
         match message:
+            case messages.Hello():
+                self.greet(connection, message)
             case messages.Subscribe():
                 self.happened(ev.SubscribeAsked(connection.id, message, self.now_s()))
             case messages.Unsubscribe(subscription, request):
@@ -344,8 +333,6 @@ class BrokerNode:
         self.lost(connection)
         connection.close(code, reason)
 
-    # Others
-
     async def _fetch_session(self, subscriber: str) -> None:
         session, is_certain = await self._coordination.session(subscriber)
         self.happened(ev.SessionFetched(subscriber, session, is_certain, self.now_s()))
@@ -364,22 +351,8 @@ class BrokerNode:
                 self.store_watch.check_if_due(now_s)
 
     def _close_silent(self, now_s: float) -> None:
-        """Ping connections that have been silent for long; close those that say no hello, or do not answer pings."""
-        patience_s = self._settings.idle_after_s
-        for connection, opened_at_s in list(self._silent.values()):
-            if now_s - opened_at_s > self._settings.hello_timeout_s:
-                # Its computer may have slept: the next attempt may be quicker.
-                self._drop(connection, messages.CLOSE_IDLE, "no hello within the time allowed")
-        for connection in list(self._connections.values()):
-            pinged_at_s = self._pinged.get(connection.id)
-            if pinged_at_s is not None and connection.heard_at_s >= pinged_at_s:
-                del self._pinged[connection.id]
-                pinged_at_s = None
-            if pinged_at_s is not None and now_s - pinged_at_s > patience_s:
-                self._drop(connection, messages.CLOSE_IDLE, "no answer to pings")
-            elif pinged_at_s is None and now_s - connection.heard_at_s > patience_s:
-                self._pinged[connection.id] = now_s
-                connection.ping()
+        for connection, reason in self._connections.overdue(now_s):
+            self._drop(connection, messages.CLOSE_IDLE, reason)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -28,14 +28,8 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenFailed:
-    link: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Closed:
-    """A link that was open ended: by the broker with `code`, or by itself with 0."""
+    """A link has ended: by the broker with `code`; by itself, or before it was open, with 0."""
 
     link: int
     code: int
@@ -114,13 +108,10 @@ class TimePassed:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingPaused:
-    """The application does not keep up, so nothing is read from the links."""
+class ReadingChanged:
+    """Nothing is read from the links while the application does not keep up."""
 
-
-@dataclass(frozen=True, slots=True)
-class ReadingResumed:
-    pass
+    is_paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +122,6 @@ class CloseAsked:
 Event = (
     Started
     | Opened
-    | OpenFailed
     | Closed
     | Received
     | Placed
@@ -143,8 +133,7 @@ Event = (
     | Acknowledged
     | LocationTold
     | TimePassed
-    | ReadingPaused
-    | ReadingResumed
+    | ReadingChanged
     | CloseAsked
 )
 

@@ -7,62 +7,36 @@
 * A move overlaps: the old link goes on until everything is carried on over the new one. If that fails, it stays.
 * A gap is reported at its position among the notifications, never passed over.
 
-There are at most two links: `current`, and during a move the `candidate` beside it. The ledger has the subscriptions.
+There are at most two links: `current`, and during a move the `candidate` beside it. The ledger has the subscriptions;
+the seeker finds a broker while there is no link.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.failures import TokenRefused, ended
-from tocsin.client.core.known_brokers import KnownBrokers
+from tocsin.client.core.failures import ended
 from tocsin.client.core.ledger import Ledger
 from tocsin.client.core.links import Link, LinkState
+from tocsin.client.core.options import SessionOptions
+from tocsin.client.core.seeking import Seeker
 from tocsin.errors import TocsinError, Unauthorised, error_of
-from tocsin.model.backoff import Backoff
 from tocsin.model.story import InvalidState, Story
 from tocsin.protocol import messages
 
-#: The limit from opening a connection to `welcome`; brokers have the same.
-HELLO_TIMEOUT_S = 10.0
-#: The limit for a candidate to carry everything on: its broker may have to ask coordinator and cluster first.
-JOIN_TIMEOUT_S = 30.0
-#: Silence after which a broker is pinged, and after which it is given up. Brokers ping at 60 s of silence.
-PING_AFTER_S = 30.0
-PONG_WITHIN_S = 15.0
 #: A connection that lasted this long counts as a success: the next pause is short again.
 STEADY_AFTER_S = 5.0
 #: More moves than this within the time mean that we are sent in circles.
 MAX_MOVES = 3
 MOVES_WITHIN_S = 10.0
-#: A refused token that is younger than this has not expired: another would be refused too.
-FRESH_TOKEN_S = 10.0
-#: Brokers may refuse a fresh token for this long: they hear of a new key some seconds after the coordinator signs with
-#: it, or are cut off from the coordinator and avoided soon.
-BROKERS_LEARN_WITHIN_S = 30.0
 #: The subject of a session's story.
 _NAME = "session"
 #: The pause when a broker refuses a subscription temporarily and does not say for how long.
 _RETRY_ATTEMPT = 4
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """`brokers` are known from the start; `has_coordinator` and `can_renew` say what the shell can do.
-    `ping_after_s` is infinite where the loss of a connection is always noticed."""
-
-    device: str = ""
-    token: str = field(default="", repr=False)
-    brokers: tuple[str, ...] = ()
-    has_coordinator: bool = False
-    can_renew: bool = False
-    location: tuple[float, float] | None = None
-    backoff: Backoff = field(default_factory=Backoff)
-    ping_after_s: float = PING_AFTER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +55,24 @@ class Session:
         self._story = story
         self._options = options
         self._chance = chance
-        self._token = options.token
-        self._renewed_s = -FRESH_TOKEN_S
-        #: Since when brokers have refused our tokens.
-        self._refused_since_s: float | None = None
-        self._device = options.device
-        self._location = options.location
         self._out: list[ev.Instruction] = []
+        self._seeker = Seeker(options, chance, self._out, self._open_current, self._fail)
         self._ledger = Ledger(self._out)
         self._current: Link | None = None
         self._candidate: Link | None = None
         self._target: _Target | None = None
         #: The times of the last `move` messages.
         self._moves_s: tuple[float, ...] = ()
-        self._known_brokers = KnownBrokers(options.brokers, options.backoff, chance)
-        self._retry_s: float | None = None
-        #: Whether a request to the coordinator is unanswered.
-        self._asking = False
-        self._paused = False
+        #: Infinite while nothing is read: then silence means nothing.
+        self._ping_after_s = options.ping_after_s
         self._ended = False
         self._links_made = 0
         self._now_s = 0.0
-        #: The latest reason for not being connected, for people.
-        self.trouble = ""
+
+    @property
+    def trouble(self) -> str:
+        """The latest reason for not being connected, for people."""
+        return self._seeker.trouble
 
     def handle(self, event: ev.Event, now_s: float) -> list[ev.Instruction]:
         if self._ended:
@@ -123,22 +92,22 @@ class Session:
 
     def validate(self) -> None:
         """Raises InvalidState if the state contradicts itself. It looks at everything: this is for tests."""
-        if found := [what for _, what in self._violations()]:
+        if found := list(self._violations()):
             raise InvalidState("; ".join(found), self._remembered())
 
-    def _violations(self) -> Iterator[tuple[str, str]]:
+    def _violations(self) -> Iterator[str]:
         if self._ended and self._links():
-            yield _NAME, "it has ended, and has a link"
+            yield "it has ended, and has a link"
         if self._candidate is not None and self._current is None:
-            yield _NAME, "there is a candidate beside nothing"
-        has_begun = bool(self._links_made)
-        if has_begun and not self._ended and self._current is None and not self._asking and self._retry_s is None:
-            yield _NAME, "it has no link, and waits for nothing that brings one"
+            yield "there is a candidate beside nothing"
+        is_idle = self._current is None and not self._seeker.is_asking and self._seeker.retry_s is None
+        if is_idle and self._links_made and not self._ended:
+            yield "it has no link, and waits for nothing that brings one"
         for link in self._links():
             if {request: number for number, request in link.requests.items() if request} != link.numbers:
-                yield _NAME, f"link {link.number} binds {link.requests}, and {link.numbers}"
+                yield f"link {link.number} binds {link.requests}, and {link.numbers}"
             if link is self._next_link() and not self._ledger.has_asked_for_all(link):
-                yield _NAME, f"link {link.number} was not asked for something that is held"
+                yield f"link {link.number} was not asked for something that is held"
 
     def _note(self, what: str) -> None:
         if self._story is not None:
@@ -156,19 +125,11 @@ class Session:
         """When the session next needs `TimePassed`; None if it does not."""
         if self._ended:
             return None
-        times = [self._retry_s, self._ledger.ack_due_s, self._target.at_s if self._target is not None else None]
-        for link in self._links():
-            if link.state is not LinkState.LIVE:
-                times.append(link.opened_s + HELLO_TIMEOUT_S)
-                continue
-            if link is self._candidate:
-                times.append(link.opened_s + JOIN_TIMEOUT_S)
-            if link.outbox:
-                times.append(self._now_s + 0.1)
-            if not self._paused:
-                ping_s = link.heard_s + self._options.ping_after_s
-                times.append(link.pinged_s + PONG_WITHIN_S if link.pinged_s else ping_s)
-            times.extend(link.retry_s.values())
+        times = [self._seeker.retry_s, self._ledger.ack_due_s, self._target.at_s if self._target is not None else None]
+        times += [
+            link.wake_at_s(self._now_s, self._ping_after_s, is_candidate=link is self._candidate)
+            for link in self._links()
+        ]
         at_s = min((time for time in times if time is not None), default=math.inf)
         return None if at_s == math.inf else at_s
 
@@ -180,9 +141,9 @@ class Session:
                 if (link := self._find(event.link)) is not None:
                     link.heard(self._now_s)
                     self._received(link, event.message)
-            case ev.Opened() | ev.OpenFailed() | ev.Closed():
+            case ev.Opened() | ev.Closed():
                 if (link := self._find(event.link)) is not None:
-                    self._link_changed(link, event)
+                    self._greet(link) if isinstance(event, ev.Opened) else self._lost(link, event.code, event.reason)
             case ev.Acknowledged(request, position):
                 self._ledger.acknowledge(request, position, self._now_s)
             case ev.SubscribeAsked():
@@ -190,7 +151,7 @@ class Session:
             case ev.Started():
                 self._seek()
             case ev.Placed() | ev.PlacementFailed() | ev.TokenGiven() | ev.TokenFailed():
-                self._asking = False
+                self._seeker.is_asking = False
                 self._coordinator_said(event)
             case ev.UnsubscribeAsked(request):
                 self._ledger.unsubscribe(request, self._links())
@@ -199,22 +160,11 @@ class Session:
                 self._tell_location((x, y))
             case ev.TimePassed():
                 self._time_passed()
-            case ev.ReadingPaused() | ev.ReadingResumed():
-                self._read_on(is_paused=isinstance(event, ev.ReadingPaused))
+            case ev.ReadingChanged():
+                self._reading_changed(event)
             case ev.CloseAsked():
                 self._ledger.send_acks(self._current, self._now_s)
                 self._end()
-            case _:
-                assert_never(event)
-
-    def _link_changed(self, link: Link, event: ev.Opened | ev.OpenFailed | ev.Closed) -> None:
-        match event:
-            case ev.Opened():
-                self._greet(link)
-            case ev.OpenFailed(_, reason):
-                self._lost(link, 0, reason)
-            case ev.Closed(_, code, reason):
-                self._lost(link, code, reason)
             case _:
                 assert_never(event)
 
@@ -246,15 +196,14 @@ class Session:
         match event:
             case ev.Placed(broker, url):
                 self._placed(broker, url)
-            case ev.PlacementFailed(reason, error, temporary):
-                self._not_placed(reason, error, temporary)
+            case ev.PlacementFailed():
+                if self._current is None:
+                    self._seeker.not_placed(event, self._now_s)
             case ev.TokenGiven(token):
-                self._token, self._renewed_s = token, self._now_s
+                self._seeker.token_given(token, self._now_s)
                 self._seek()
-            case ev.TokenFailed(_, error, temporary) if error is not None and not temporary:
-                self._fail(error)
-            case ev.TokenFailed(reason):
-                self._pause(f"the coordinator gave no token: {reason}")
+            case ev.TokenFailed():
+                self._seeker.token_failed(event, self._now_s)
             case _:
                 assert_never(event)
 
@@ -276,41 +225,42 @@ class Session:
 
     def _open(self, url: str, broker: str) -> Link:
         self._links_made += 1
-        self._known_brokers.remember(url, broker)
+        self._seeker.known_brokers.remember(url, broker)
         self._out.append(ev.Connect(self._links_made, url))
         self._note(f"link {self._links_made} to {url}")
         return Link(self._links_made, url, broker, self._now_s)
 
+    def _open_current(self, url: str, broker: str) -> None:
+        self._current = self._open(url, broker)
+
     def _greet(self, link: Link) -> None:
         link.state = LinkState.GREETING
-        carried = self._ledger.carry_along(link, len(self._token))
-        self._out.append(ev.Send(link.number, messages.Hello(self._token, self._device, carried)))
+        token, device = self._seeker.token, self._seeker.device
+        carried = self._ledger.carry_along(link, len(token))
+        self._out.append(ev.Send(link.number, messages.Hello(token, device, carried)))
 
     def _welcomed(self, link: Link, message: messages.Welcome) -> None:
         link.state = LinkState.LIVE
         self._note(f"link {link.number} welcomed by {message.broker}")
-        link.broker, self._device = message.broker, message.device
+        link.broker, self._seeker.device = message.broker, message.device
         link.heard(self._now_s)
-        self._known_brokers.remember(link.url, message.broker)
-        self._known_brokers.forgive()
-        self._refused_since_s = None
-        self.trouble = ""
+        self._seeker.connected(link.url, message.broker)
         self._out.append(ev.TellConnected(message.subscriber, message.device, message.broker))
-        self._tell_location(self._location)
+        self._tell_location(self._seeker.location)
         self._ledger.welcomed(link, message.subscriptions)
         self._ledger.plan_acks(self._now_s)
         self._ledger.confirm_left(self._links())
         self._take_over_if_joined()
 
     def _tell_location(self, location: tuple[float, float] | None) -> None:
-        self._location = location
+        self._seeker.location = location
         if location is not None:
             for link in self._links():
                 link.tell_location(*location)
 
-    def _read_on(self, *, is_paused: bool) -> None:
-        self._paused = is_paused
-        if not is_paused:
+    def _reading_changed(self, event: ev.ReadingChanged) -> None:
+        self._ping_after_s = math.inf if event.is_paused else self._options.ping_after_s
+        if not event.is_paused:
             for link in self._links():
                 link.heard(self._now_s)
 
@@ -334,18 +284,18 @@ class Session:
             self._lost(link, 0, error.message, disconnect=True)
         else:
             pause_s = error.retry_after_s or self._options.backoff.delay_s(_RETRY_ATTEMPT, self._chance)
-            self.trouble = error.message
+            self._seeker.trouble = error.message
             self._ledger.refused(link, error, self._now_s + pause_s)
 
     def _lost(self, link: Link, code: int, reason: str, *, disconnect: bool = False) -> None:
         """A link is gone, or is given up."""
-        self.trouble = reason = _close_text(link, code, reason)
+        self._seeker.trouble = reason = link.close_text(code, reason)
         self._note(f"link {link.number} lost: {code} {reason}")
         if disconnect:
             self._out.append(ev.Disconnect(link.number))
         is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
         if link.state is not LinkState.LIVE and not is_unauthorised:
-            self._known_brokers.note_failure(link.broker)
+            self._seeker.known_brokers.note_failure(link.broker)
         if link is self._candidate:
             self._candidate = None
         else:
@@ -355,87 +305,29 @@ class Session:
             self._ledger.confirm_left(self._links())
             return
         if link.state is LinkState.LIVE and self._now_s - link.opened_s > STEADY_AFTER_S:
-            self._known_brokers.note_steady()
+            self._seeker.known_brokers.note_steady()
         if self._target is not None:
             target, self._target = self._target, None
-            self._current = self._open(target.url, target.broker)
+            self._open_current(target.url, target.broker)
         elif is_unauthorised:
-            self._token_refused(link.broker, reason)
+            self._seeker.token_refused(link.broker, reason, self._now_s)
         elif code >= messages.CLOSE_REPLACED:
             self._fail(ended(code, reason))
         else:
-            self._pause(reason)
+            self._seeker.pause(reason, self._now_s)
 
     # ── Finding a broker ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _seek(self) -> None:
-        self._retry_s = None
-        if self._asking or self._current is not None:
-            return
-        if not self._token:
-            self._need_token("no token was given")
-        elif self._options.has_coordinator:
-            self._asking = True
-            self._out.append(ev.RequestPlacement(self._token, self._device, self._known_brokers.failed, self._location))
-        else:
-            self._open_known()
-
-    def _open_known(self) -> None:
-        known = self._known_brokers.next_known()
-        if known is None:
-            self._pause(self.trouble)
-        else:
-            self._current = self._open(*known)
-
-    def _pause(self, reason: str) -> None:
-        self.trouble = reason
-        self._retry_s = self._now_s + self._known_brokers.pause_s()
+        self._seeker.retry_s = None
+        if self._current is None:
+            self._seeker.seek(self._now_s)
 
     def _placed(self, broker: str, url: str) -> None:
         if self._current is None:
-            self._current = self._open(url, broker)
+            self._open_current(url, broker)
         elif self._candidate is None and url != self._current.url:
             self._candidate = self._open(url, broker)
-
-    def _not_placed(self, reason: str, error: TocsinError | None, temporary: bool) -> None:
-        if self._current is not None:
-            return
-        self.trouble = f"the coordinator named no broker: {reason}"
-        if error is None:
-            self._open_known()
-        elif error.code == Unauthorised.code:
-            self._need_token(reason)
-        elif temporary:
-            # A broker that failed before is better than none.
-            self._known_brokers.forgive()
-            self._pause(self.trouble)
-        else:
-            self._fail(error)
-
-    def _token_refused(self, broker: str, reason: str) -> None:
-        """A broker refused our token. If the coordinator has just issued it, the token counts as good for a while."""
-        if self._refused_since_s is None:
-            self._refused_since_s = self._now_s
-        if self._has_fresh_token() and self._now_s - self._refused_since_s < BROKERS_LEARN_WITHIN_S:
-            self._known_brokers.note_failure(broker)
-            self._pause(reason)
-        else:
-            self._need_token(reason)
-
-    def _has_fresh_token(self) -> bool:
-        return bool(self._token) and self._now_s - self._renewed_s < FRESH_TOKEN_S
-
-    def _need_token(self, reason: str) -> None:
-        """Our token is not good; get another one."""
-        if not self._options.can_renew:
-            advice = "give user and password, so that new tokens can be had, or connect again with a new token"
-            self._fail(TokenRefused(f"{reason}; {advice}"))
-        elif self._has_fresh_token():
-            self._fail(TokenRefused(f"a new token was refused too: {reason}"))
-        else:
-            self._token = ""
-            self._asking = True
-            self._out.append(ev.RenewToken())
 
     # ── Moving ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -443,13 +335,11 @@ class Session:
         if message.to in {other.url for other in self._links()}:
             return
         if link.url.startswith("https:") and not message.to.startswith("https:"):
-            self.trouble = f"not moving to {message.to}: that is not encrypted, and {link.url} is"
+            self._seeker.trouble = f"not moving to {message.to}: that is not encrypted, and {link.url} is"
             return
-        self._token = message.token or self._token
+        self._seeker.token = message.token or self._seeker.token
         if len(self._moves_s) == MAX_MOVES and self._now_s - self._moves_s[0] < MOVES_WITHIN_S:
-            if self._options.has_coordinator and not self._asking:
-                self._asking = True
-                self._out.append(ev.RequestPlacement(self._token, self._device, (), self._location))
+            self._seeker.ask_for_placement()
             return
         self._moves_s = (*self._moves_s, self._now_s)[-MAX_MOVES:]
         self._target = _Target(message.to, message.broker, self._now_s + self._chance() * message.after_ms / 1000)
@@ -478,32 +368,19 @@ class Session:
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _time_passed(self) -> None:
-        if self._retry_s is not None and self._retry_s <= self._now_s:
+        if self._seeker.retry_s is not None and self._seeker.retry_s <= self._now_s:
             self._seek()
         if self._ledger.ack_due_s is not None and self._ledger.ack_due_s <= self._now_s:
             self._ledger.send_acks(self._current, self._now_s)
         if self._target is not None and self._target.at_s <= self._now_s:
             self._follow()
         for link in self._links():
-            if (reason := self._overdue(link)) is not None:
+            is_candidate = link is self._candidate
+            if (reason := link.overdue(self._now_s, self._ping_after_s, is_candidate=is_candidate)) is not None:
                 self._lost(link, 0, reason, disconnect=True)
                 continue
             self._ledger.ask_again(link, self._now_s)
-            silent = link.state is LinkState.LIVE and self._now_s >= link.heard_s + self._options.ping_after_s
-            if silent and not self._paused and not link.pinged_s:
-                link.pinged_s = self._now_s
-                link.outbox.append(messages.Ping())
-
-    def _overdue(self, link: Link) -> str | None:
-        """Why a link has to be given up, if it has to."""
-        age_s = self._now_s - link.opened_s
-        if link.state is not LinkState.LIVE:
-            return f"no welcome within {HELLO_TIMEOUT_S:g} s" if age_s >= HELLO_TIMEOUT_S else None
-        if link is self._candidate and age_s >= JOIN_TIMEOUT_S:
-            return f"it did not carry on all subscriptions within {JOIN_TIMEOUT_S:g} s"
-        if link.pinged_s and not self._paused and self._now_s >= link.pinged_s + PONG_WITHIN_S:
-            return f"no answer within {PONG_WITHIN_S:g} s"
-        return None
+            link.ping_if_silent(self._now_s, self._ping_after_s)
 
     def _pump(self, link: Link) -> None:
         if link.state is LinkState.LIVE:
@@ -519,8 +396,3 @@ class Session:
             self._out.append(ev.Disconnect(link.number))
         self._current = self._candidate = None
         self._ended = True
-
-
-def _close_text(link: Link, code: int, reason: str) -> str:
-    said = link.complaint.message if link.complaint is not None else reason
-    return f"{link.url}: {said or 'the connection ended'}" + (f" (close code {code})" if code else "")

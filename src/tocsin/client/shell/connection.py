@@ -44,7 +44,7 @@ class Connection:
         link: int,
         url: str,
         tls: ssl.SSLContext | None,
-        report: Callable[[ev.Opened | ev.OpenFailed | ev.Closed | ev.Received], None],
+        report: Callable[[ev.Opened | ev.Closed | ev.Received], None],
         may_read: Callable[[], Awaitable[None]],
         broke: Callable[[asyncio.Task[None]], None],
     ) -> None:
@@ -88,7 +88,7 @@ class Connection:
                 **tls,
             )
         except (OSError, TimeoutError, WebSocketException, InvalidValue, ValueError) as exc:
-            self._report(ev.OpenFailed(self._link, str(exc) or type(exc).__name__))
+            self._report(ev.Closed(self._link, 0, str(exc) or type(exc).__name__))
             return
         sender = asyncio.create_task(self._send_all(socket))
         try:

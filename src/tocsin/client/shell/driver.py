@@ -13,7 +13,8 @@ import httpx
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import NotConnected
-from tocsin.client.core.session import Session, SessionOptions
+from tocsin.client.core.options import SessionOptions
+from tocsin.client.core.session import Session
 from tocsin.client.notifications import Ended, Gap, Item, Notification
 from tocsin.client.shell.connection import Connection
 from tocsin.client.shell.inbox import Inbox
@@ -148,7 +149,7 @@ class Driver:
         if self._closed or self._failure is not None:
             raise self._failure or NotConnected("the subscriber was closed; open another one")
 
-    def _report(self, event: ev.Opened | ev.OpenFailed | ev.Closed | ev.Received) -> None:
+    def _report(self, event: ev.Opened | ev.Closed | ev.Received) -> None:
         """Take an event of a connection."""
         if isinstance(event, ev.Received) and isinstance(event.message, messages.Notification):
             # A new notification makes nothing due earlier, and there are many.
@@ -159,15 +160,15 @@ class Driver:
                 self._set_timer()
             return
         self.tell(event)
-        if isinstance(event, ev.OpenFailed | ev.Closed):
+        if isinstance(event, ev.Closed):
             # This is the connection's last event. The session may have given it up already, because of an earlier one.
             self._connections.pop(event.link, None)
 
     async def _may_read(self) -> None:
         if self.inbox.is_full:
-            self.tell(ev.ReadingPaused())
+            self.tell(ev.ReadingChanged(is_paused=True))
             await self.inbox.wait_for_room()
-            self.tell(ev.ReadingResumed())
+            self.tell(ev.ReadingChanged(is_paused=False))
 
     def _set_timer(self) -> None:
         at_s = self.session.wake_at_s()
