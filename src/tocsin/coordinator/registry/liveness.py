@@ -36,6 +36,11 @@ class KnownBroker:
             return BrokerState.DEAD
         return BrokerState.DRAINING if self.shutting_down else self.record.mode
 
+    @property
+    def is_present(self) -> bool:
+        """Whether subscribers may be at it."""
+        return self.state in {BrokerState.ACTIVE, BrokerState.CORDONED}
+
     def to_store(self) -> BrokerRecord:
         return replace(self.record, dead=self.record.dead or self.was_dead)
 

@@ -15,15 +15,14 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tocsin.balancing.assignment import AssignedBroker, AssignmentView
 from tocsin.balancing.evenness import Balance
-from tocsin.balancing.placement import Newcomer, PlacementPolicy
-from tocsin.balancing.views import BrokerView, Load
+from tocsin.balancing.placement import PlacementPolicy
+from tocsin.balancing.views import Load
 from tocsin.coordinator.load.deliveries import Deliveries, DeliveryCounts
 from tocsin.coordinator.load.rates import Rates, Reporters
 from tocsin.coordinator.load.stages import Stage
@@ -31,18 +30,18 @@ from tocsin.coordinator.load.stopped_evacuations import StoppedEvacuations
 from tocsin.coordinator.moves.execution import Execution, MoveLimits, Orders
 from tocsin.coordinator.registry import events as ev
 from tocsin.coordinator.registry import instructions as ins
+from tocsin.coordinator.registry.brokers import Brokers
 from tocsin.coordinator.registry.liveness import KnownBroker, Liveness
+from tocsin.coordinator.registry.newcomers import Newcomers
 from tocsin.coordinator.registry.placement import Placements
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
 from tocsin.coordinator.registry.sessions import Sessions
-from tocsin.errors import InUse, InvalidValue, NotFound, TocsinError, Unavailable
+from tocsin.errors import InUse, InvalidValue, TocsinError
 from tocsin.model.chance import Chance
 from tocsin.model.location import Location
 from tocsin.model.story import Story
 from tocsin.protocol.coordination import BrokerState
-from tocsin.protocol.incarnations import check_caller, take_name
 
-_RETRY_AFTER_S = 1.0
 #: All brokers that fetch a result have reported it within so many heartbeats.
 _REPORTING_HEARTBEATS = 3
 _REPORTERS_KEPT_S = 600.0
@@ -72,16 +71,6 @@ class BrokerReport:
     deliveries: Deliveries
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """The brokers that newcomers may be placed at. It stays valid while only placements happen, until a broker falls
-    silent."""
-
-    views: tuple[BrokerView, ...]
-    until_s: float
-    rates_version: int
-
-
 class CoordinatorState:
     """`handle` takes an event and returns instructions. An event that is refused raises and changes nothing."""
 
@@ -106,19 +95,18 @@ class CoordinatorState:
         self._placements = Placements(policies, policy, chance, limits.heartbeat_every_s)
         self._liveness = Liveness(now_s, limits.dead_after_s, limits.mass_outage)
         self._execution = execution if execution is not None else Execution(now_s, MoveLimits())
-        self._brokers = {
-            record.name: KnownBroker(replace(record, dead=False), now_s, was_dead=record.dead)
-            for record in sorted(brokers, key=lambda one: one.name)
-        }
+        self._brokers = Brokers(brokers, now_s, self._liveness)
         self._story = Story()
-        self._sessions = Sessions(self._brokers, sessions, self.rates, self._story)
+        self._sessions = Sessions(self._brokers.names, sessions, self.rates, self._story)
         self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
-        self._choice: _Choice | None = None
+        self._newcomers = Newcomers(
+            self._brokers, self._liveness, self._sessions, self.rates, self._execution, self._placements
+        )
         self._handlers: dict[type[Any], Callable[[Any], list[ins.Instruction]]] = {
             ev.HeartbeatReceived: self._heartbeat_received,
             ev.SubscribersClaimed: self._subscribers_claimed,
-            ev.PlacementAsked: self._placement_asked,
-            ev.MovesAsked: self._moves_asked,
+            ev.PlacementAsked: self._newcomers.placement_asked,
+            ev.MovesAsked: self._newcomers.moves_asked,
             ev.TimePassed: self._time_passed,
             ev.BrokerRegistered: self._broker_registered,
             ev.BrokerModeSet: self._broker_mode_set,
@@ -136,10 +124,10 @@ class CoordinatorState:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def brokers(self, now_s: float) -> list[BrokerReport]:
-        return [self._report(one, now_s) for one in self._brokers.values()]
+        return [self._report(one, now_s) for one in self._brokers]
 
     def broker(self, name: str, now_s: float) -> BrokerReport:
-        return self._report(self._known(name), now_s)
+        return self._report(self._brokers[name], now_s)
 
     def subscribers_of(self, broker: str) -> int:
         """How many subscribers' sessions a broker keeps, even if the broker is gone."""
@@ -157,37 +145,32 @@ class CoordinatorState:
 
     def balance(self) -> Balance:
         """The loads, by the model, of the brokers that subscribers may be at."""
-        loads, present = self._sessions.loads, self._present()
+        loads, present = self._sessions.loads, self._brokers.present()
         names = [one.record.name for one in present]
         return Balance.of(names, [loads.of(name).total for name in names], [one.record.capacity for one in present])
 
     def measured(self) -> Balance:
         """The same as the brokers measure it: bytes in and out."""
-        present = self._present()
+        present = self._brokers.present()
         figures = [one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s for one in present]
         return Balance.of([one.record.name for one in present], figures, [one.record.capacity for one in present])
 
     def deliveries(self, now_s: float, within_s: int) -> Deliveries:
         """How fast notifications were over the last seconds, over all brokers."""
-        return self._deliveries.of(self._brokers, now_s, within_s)
+        return self._deliveries.of(self._brokers.names, now_s, within_s)
 
     def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
         """The assignment for making plans. Only ACTIVE brokers take subscribers."""
         candidates = [
             AssignedBroker(one.record.name, one.record.capacity, one.state is BrokerState.ACTIVE)
-            for one in self._present()
+            for one in self._brokers.present()
         ]
         return AssignmentView.of(candidates, self._sessions, self.rates.of, resting)
 
     def leaving(self, now_s: float, dead_for_s: float) -> frozenset[str]:
         """Brokers that should be emptied: they are drained, dead for `dead_for_s`, or gone; and no operator has stopped
         their evacuation."""
-        there = {
-            one.record.name
-            for one in self._brokers.values()
-            if (one.state is BrokerState.DEAD and now_s - one.died_s >= dead_for_s)
-            or (one.state is BrokerState.DRAINING and not one.shutting_down)
-        }
+        there = self._brokers.to_be_emptied(now_s, dead_for_s)
         owners = self._sessions.loads.owners
         leaving = frozenset(one for one in owners if one in there or one not in self._brokers)
         return leaving - self._stopped_evacuations.brokers
@@ -199,7 +182,7 @@ class CoordinatorState:
 
     def evacuation(self, leaving: Collection[str]) -> AssignmentView:
         """The assignment for planning the evacuation of brokers that are leaving."""
-        staying = [one for one in self._present() if one.record.name not in leaving]
+        staying = [one for one in self._brokers.present() if one.record.name not in leaving]
         candidates = [
             AssignedBroker(one.record.name, one.record.capacity, self.takes(one.record.name)) for one in staying
         ]
@@ -208,7 +191,7 @@ class CoordinatorState:
 
     def unheard(self, now_s: float) -> list[str]:
         """Brokers whose reports are too old to plan by: they are about to be dead, or there is a mass outage."""
-        return [one.record.name for one in self._present() if self._liveness.is_suspect(one, now_s)]
+        return [one.record.name for one in self._brokers.present() if self._liveness.is_suspect(one, now_s)]
 
     @property
     def mass_outage(self) -> bool:
@@ -220,13 +203,13 @@ class CoordinatorState:
         return self._execution
 
     def takes(self, broker: str) -> bool:
-        return broker in self._brokers and self._brokers[broker].state is BrokerState.ACTIVE
+        return self._brokers.takes(broker)
 
     def is_current(self, broker: str) -> bool:
-        return broker in self._brokers and self._brokers[broker].has_reported
+        return self._brokers.is_current(broker)
 
     def is_dead(self, broker: str) -> bool:
-        return broker not in self._brokers or self._brokers[broker].state is BrokerState.DEAD
+        return self._brokers.is_dead(broker)
 
     @property
     def subscriber_count(self) -> int:
@@ -245,7 +228,7 @@ class CoordinatorState:
     def handle(self, event: ev.Event) -> list[ins.Instruction]:
         self._story.now_s = getattr(event, "now_s", self._story.now_s)
         if not isinstance(event, ev.PlacementAsked):
-            self._choice = None
+            self._newcomers.network_changed()
         try:
             return self._handlers[type(event)](event)
         except TocsinError:
@@ -275,29 +258,14 @@ class CoordinatorState:
         return [ins.Audit(event.by, "stop", event.plan), *noted, *going_on, *stopped.instructions()]
 
     def _broker_registered(self, event: ev.BrokerRegistered) -> list[ins.Instruction]:
-        known = self._brokers.get(event.broker)
-        mode = known.record.mode if known else BrokerState.ACTIVE
-        holder = take_name(
-            event.broker,
-            known.record.holder if known else None,
-            event.identity,
-            event.start,
-            event.now_us,
-            silent_s=self._liveness.silent_s(known, event.now_s) if known and not known.was_dead else math.inf,
-            takes_over=event.takes_over,
-        )
-        record = BrokerRecord(event.broker, event.url, event.location, event.capacity, mode, holder=holder)
-        if known is None:
-            known = KnownBroker(record, event.now_s)
-            self._brokers = dict(sorted({**self._brokers, event.broker: known}.items()))
-            self._sessions.add_broker(event.broker)
-        known.record, known.heard_s = record, event.now_s
-        known.shutting_down = known.was_dead = False
-        self._story.note(event.broker, f"registered, incarnation {holder.incarnation}")
-        return [ins.StoreBroker(record), *self._back(known), ins.AnswerBroker(known.state, holder.incarnation)]
+        known = self._brokers.register(event)
+        self._sessions.add_broker(event.broker)
+        incarnation = known.record.holder.incarnation
+        self._story.note(event.broker, f"registered, incarnation {incarnation}")
+        return [ins.StoreBroker(known.record), *self._back(known), ins.AnswerBroker(known.state, incarnation)]
 
     def _broker_mode_set(self, event: ev.BrokerModeSet) -> list[ins.Instruction]:
-        broker = self._known(event.broker)
+        broker = self._brokers[event.broker]
         if event.mode is BrokerState.DEAD:
             raise InvalidValue("a broker can't be set to dead; drain it, or remove it")
         broker.record = replace(broker.record, mode=event.mode)
@@ -310,10 +278,10 @@ class CoordinatorState:
         if event.broker not in self._brokers and event.broker in self._stopped_evacuations:
             # The broker is gone, and the operator wants its remaining subscribers moved after all.
             return [*self._stopped_evacuations.allow(event.broker), ins.Audit(event.by, "remove", event.broker)]
-        broker = self._known(event.broker)
+        broker = self._brokers[event.broker]
         if broker.state is BrokerState.ACTIVE and not self._liveness.is_overdue(broker, event.now_s):
             raise InUse(f"broker {event.broker} is active; drain it first")
-        del self._brokers[event.broker]
+        self._brokers.remove(event.broker)
         self._story.note(event.broker, f"removed by {event.by}")
         self._deliveries.forget(event.broker)
         entry = ins.Audit(event.by, "remove", event.broker)
@@ -328,7 +296,7 @@ class CoordinatorState:
         return [*self._stopped_evacuations.allow(broker.record.name)]
 
     def _heartbeat_received(self, event: ev.HeartbeatReceived) -> list[ins.Instruction]:
-        broker = self._caller(event.broker, event.incarnation)
+        broker = self._brokers.caller(event.broker, event.incarnation)
         done: list[ins.Instruction] = []
         if broker.record.dead or broker.was_dead:
             broker.record = replace(broker.record, dead=False)
@@ -369,91 +337,9 @@ class CoordinatorState:
         )
 
     def _subscribers_claimed(self, event: ev.SubscribersClaimed) -> list[ins.Instruction]:
-        self._caller(event.broker, event.incarnation)
+        self._brokers.caller(event.broker, event.incarnation)
         claimed = self._sessions.claim(event.broker, event.subscribers)
         return [*map(ins.StoreSession, claimed), ins.AnswerClaim(claimed)]
-
-    # ── placement ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _placement_asked(self, event: ev.PlacementAsked) -> list[ins.Instruction]:
-        session = self._sessions.get(f"{event.user}/{event.device}") if event.device else None
-        if session is not None and session.owner not in event.avoid:
-            owner = self._brokers.get(self._execution.destination_of(session.subscriber) or session.owner)
-            if owner is not None and owner.state in {BrokerState.ACTIVE, BrokerState.CORDONED}:
-                return [ins.AnswerPlacement(ins.Placed(owner.record.name, owner.record.url, "sticky"))]
-        notes: list[ins.Instruction] = []
-        placed = self._place(event.now_s, self._choose_from(event), session, event.location, notes)
-        if placed is None:
-            raise Unavailable("no broker is there to take subscribers", retry_after_s=_RETRY_AFTER_S)
-        return [*notes, ins.AnswerPlacement(placed)]
-
-    def _moves_asked(self, event: ev.MovesAsked) -> list[ins.Instruction]:
-        source = self._caller(event.broker, event.incarnation)
-        open_ones = self._views(self._open(event.now_s, frozenset(), leaving=event.broker))
-        notes: list[ins.Instruction] = []
-        placements: dict[str, ins.Placed] = {}
-        for subscriber in dict.fromkeys(event.subscribers):
-            session = self._sessions.get(subscriber)
-            # Without a known location, its broker's location stands for it: that broker was chosen for it.
-            location = self.location_of(subscriber) or source.record.location
-            placed = self._place(event.now_s, open_ones, session, location, notes)
-            if placed is not None:
-                placements[subscriber] = placed
-        return [*notes[:1], ins.AnswerMoves(placements)]
-
-    def _place(
-        self,
-        now_s: float,
-        candidates: tuple[BrokerView, ...],
-        session: SessionRecord | None,
-        location: Location | None,
-        notes: list[ins.Instruction],
-    ) -> ins.Placed | None:
-        if not candidates:
-            return None
-        newcomer = Newcomer(location, tuple(held.key for held in session.subscriptions) if session else ())
-        name, policy, note = self._placements.place(now_s, candidates, newcomer)
-        if note is not None:
-            notes.append(note)
-        return ins.Placed(name, self._brokers[name].record.url, policy)
-
-    def _choose_from(self, event: ev.PlacementAsked) -> tuple[BrokerView, ...]:
-        """The candidates, kept between placements: looking at every broker for every newcomer would be most of the work
-        of placing a million."""
-        if event.avoid:
-            return self._views(self._open(event.now_s, event.avoid))
-        choice = self._choice
-        if choice is None or event.now_s >= choice.until_s or choice.rates_version != self.rates.version:
-            open_ones = self._open(event.now_s, event.avoid)
-            until_s = min(map(self._liveness.suspect_at_s, open_ones), default=event.now_s)
-            self._choice = choice = _Choice(self._views(open_ones), until_s, self.rates.version)
-        return choice.views
-
-    def _open(self, now_s: float, avoid: frozenset[str], leaving: str = "") -> list[KnownBroker]:
-        """The brokers that may take a newcomer: those that reported lately, if there are any. `avoid` is a wish: if no
-        other brokers are left, those to avoid may have come back meanwhile."""
-        active = [
-            one for one in self._brokers.values() if one.state is BrokerState.ACTIVE and one.record.name != leaving
-        ]
-        wished = [one for one in active if one.record.name not in avoid] or active
-        return [one for one in wished if not one.was_dead and not self._liveness.is_suspect(one, now_s)] or wished
-
-    def _views(self, brokers: Iterable[KnownBroker]) -> tuple[BrokerView, ...]:
-        return tuple(self._view(one) for one in brokers)
-
-    def _view(self, broker: KnownBroker) -> BrokerView:
-        name, loads = broker.record.name, self._sessions.loads
-        return BrokerView(
-            name,
-            broker.record.location,
-            broker.record.capacity,
-            broker.state,
-            broker.traffic.connections,
-            loads.of(name),
-            self._execution.reserved(name),
-            held=loads.held(name),
-            rate_of=self.rates.of,
-        )
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -462,27 +348,13 @@ class CoordinatorState:
         self._placements.release(now_s)
         if self.rates.advance(now_s):
             self._reporters.forget(now_s, _REPORTERS_KEPT_S)
-        done = self._liveness.look(self._brokers.values(), now_s)
+        done = self._liveness.look(list(self._brokers), now_s)
         for one in done:
             if isinstance(one, ins.StoreBroker):
                 self._story.note(one.broker.name, "dead")
         return [*done, *self._execution.advance(now_s, self).instructions()]
 
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _present(self) -> list[KnownBroker]:
-        return [one for one in self._brokers.values() if one.state in {BrokerState.ACTIVE, BrokerState.CORDONED}]
-
-    def _known(self, name: str) -> KnownBroker:
-        if (broker := self._brokers.get(name)) is None:
-            raise NotFound(f"no broker called {name} is registered")
-        return broker
-
-    def _caller(self, name: str, incarnation: int) -> KnownBroker:
-        """The calling broker; raises Superseded if another one has the name now."""
-        broker = self._known(name)
-        check_caller(name, broker.record.holder, incarnation)
-        return broker
 
     def _report(self, broker: KnownBroker, now_s: float) -> BrokerReport:
         name, loads = broker.record.name, self._sessions.loads
