@@ -27,8 +27,8 @@ def broker() -> bytes:
 
 def coordinator() -> bytes:
     metrics = CoordinatorMetrics()
-    metrics.placed("nearest")
-    metrics.token("issued")
+    metrics.placements.labels("nearest").inc()
+    metrics.tokens.labels("issued").inc()
     metrics.moved("done", 0.5)
     return metrics.render({}, 0, mass_outage=False)
 

@@ -37,6 +37,10 @@ class Balance:
         """The standard deviation of the scores over their mean; 0 if no broker has any load."""
         return cov_of(self.scores)
 
+    def figures(self) -> dict[str, float]:
+        """For people."""
+        return {name: float(getattr(self, name)) for name in ("cov", "max", "mean", "total")}
+
 
 def cov_of(scores: Sequence[float]) -> float:
     """Their standard deviation over their mean: 0 if they are even, or if there are none."""

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from tocsin.cli.balance import who
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, err, fail, out, print_answer, print_json, print_rows
 from tocsin.client import CoordinatorClient
 
 _LOOK_EVERY_S = 0.3
@@ -82,12 +82,9 @@ def drain(
         answer = client.set_state(name, "draining", by=who())
         if wait:
             answer["subscribers"] = _wait_until_empty(client, name, is_shown=not as_json)
-    if as_json:
-        print_json(answer)
-    elif answer.get("subscribers"):
+    if answer.get("subscribers") and not as_json:
         fail(f"broker {name} still keeps {answer['subscribers']} subscribers after {_DRAIN_TIMEOUT_S:g} s")
-    else:
-        out.print(f"broker {name} is empty" if wait else f"broker {name} is {answer['state']}", markup=False)
+    print_answer(answer, f"broker {name} is {'empty' if wait else answer['state']}", as_json=as_json)
 
 
 @app.command("remove")
@@ -97,10 +94,7 @@ def remove(
     """Forget a broker that is gone for good."""
     with coordinating(url, token) as client:
         answer = client.remove_broker(name)
-    if as_json:
-        print_json(answer)
-    else:
-        out.print(f"broker {name} removed; {answer['subscribers']} subscribers go elsewhere", markup=False)
+    print_answer(answer, f"broker {name} removed; {answer['subscribers']} subscribers go elsewhere", as_json=as_json)
 
 
 @app.command("policy")
@@ -122,12 +116,8 @@ def policy(
 def _set_state(name: str, state: str, url: str, token: str, as_json: bool) -> None:
     with coordinating(url, token) as client:
         answer = client.set_state(name, state, by=who())
-    if as_json:
-        print_json(answer)
-    elif answer["state"] == state:
-        out.print(f"broker {name} is {state}", markup=False)
-    else:
-        out.print(f"broker {name} is {answer['state']}, and {state} once it is back", markup=False)
+    later = "" if answer["state"] == state else f", and {state} once it is back"
+    print_answer(answer, f"broker {name} is {answer['state']}{later}", as_json=as_json)
 
 
 def _wait_until_empty(client: CoordinatorClient, name: str, *, is_shown: bool) -> int:

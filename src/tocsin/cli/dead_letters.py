@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
-from tocsin.cli.terminal import AsJson, fail, out, print_json
+from tocsin.cli.terminal import AsJson, fail, out, print_answer, print_json
 from tocsin.client import ClusterClient
 
 app = typer.Typer(help="Records that did not fit: list, show, replay and discard them.", no_args_is_help=True)
@@ -85,10 +85,8 @@ def replay(
     named = _named(letters, everything)
     with connected(url, token) as client:
         done = client.replay(dataset, letters=named)
-    if as_json:
-        print_json(done)
-    else:
-        out.print(f"{_counted(done['replayed'])} replayed: {done['accepted']} accepted, {done['rejected']} rejected")
+    outcome = f"{done['accepted']} accepted, {done['rejected']} rejected"
+    print_answer(done, f"{_counted(done['replayed'])} replayed: {outcome}", as_json=as_json)
     if done["rejected"]:
         raise typer.Exit(1)
 
@@ -106,10 +104,7 @@ def discard(
     named = _named(letters, everything)
     with connected(url, token) as client:
         count = client.discard(dataset, letters=named)
-    if as_json:
-        print_json({"discarded": count})
-    else:
-        out.print(f"{_counted(count)} discarded")
+    print_answer({"discarded": count}, f"{_counted(count)} discarded", as_json=as_json)
 
 
 def _named(letters: list[str] | None, everything: bool) -> list[str] | None:

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import psutil
 
-from tocsin.cli.terminal import AsJson, err, fail, out, print_json
+from tocsin.cli.terminal import AsJson, err, fail, print_answer
 from tocsin.client import ClusterClient
 from tocsin.errors import TocsinError
 from tocsin.runtime.class_archive import archive_of
@@ -61,10 +61,8 @@ def run_prepare(as_json: AsJson = False) -> None:
         fail(f"nothing was archived: {exc}. Clusters start without, some seconds later")
         return
     size_mb = archive.stat().st_size >> 20
-    if as_json:
-        print_json({"archive": archive, "size_mb": size_mb, "seconds": round(time.monotonic() - begin_s, 1)})
-    else:
-        out.print(f"Spark's classes are archived: {size_mb} MB at {archive}", soft_wrap=True)
+    answer = {"archive": archive, "size_mb": size_mb, "seconds": round(time.monotonic() - begin_s, 1)}
+    print_answer(answer, f"Spark's classes are archived: {size_mb} MB at {archive}", as_json=as_json)
 
 
 def _make(java: JavaHome) -> Path:

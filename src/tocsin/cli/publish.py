@@ -13,7 +13,7 @@ import typer
 from rich.progress import Progress
 
 from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
-from tocsin.cli.terminal import AsJson, err, fail, out, print_json
+from tocsin.cli.terminal import AsJson, err, fail, print_answer
 from tocsin.client import ClusterClient, ServerError
 
 #: Well below the cluster's limit for a body, and large enough that the cost of a request does not count.
@@ -51,11 +51,9 @@ def run_publish(
             for rejection in answer.get("rejections") or []:
                 err.print(f"line {before + rejection['line']}: {rejection['reason']}", style="yellow", markup=False)
             progress.update(task, advance=len(batch))
-    if as_json:
-        print_json(summary)
-    else:
-        outcome = f", {summary['accepted']} accepted, {summary['rejected']} rejected" if wait else ""
-        out.print(f"{summary['records']} records published{outcome}; last receipt {summary['last_receipt']}")
+    outcome = f", {summary['accepted']} accepted, {summary['rejected']} rejected" if wait else ""
+    text = f"{summary['records']} records published{outcome}; last receipt {summary['last_receipt']}"
+    print_answer(summary, text, as_json=as_json)
     if summary["rejected"]:
         raise typer.Exit(1)
 

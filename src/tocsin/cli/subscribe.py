@@ -7,12 +7,13 @@ import secrets
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import typer
 
 from tocsin import variables
+from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
 from tocsin.client.shell.coordinator_calls import CoordinatorCalls
@@ -21,7 +22,6 @@ from tocsin.errors import HistoryGone, InvalidValue, StatementError, Subscriptio
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import parse_call
 
-DEFAULT_COORDINATOR = "http://127.0.0.1:8500"
 #: Short enough for a waiting person, long enough for a broker that is just starting.
 _CONNECT_TIMEOUT_S = 10.0
 
@@ -43,7 +43,7 @@ def run_subscribe(
     calls: Annotated[list[str], typer.Argument(help="Channels, such as 'EmergenciesOfType(etype => \"flood\")'.")],
     coordinator: Annotated[
         str, typer.Option(envvar=variables.COORDINATOR_URL, help="Address of the coordinator.")
-    ] = DEFAULT_COORDINATOR,
+    ] = DEFAULT_COORDINATOR_URL,
     broker: Annotated[
         str,
         typer.Option(help="Stay with the broker at this address; else the coordinator names one.", show_default=False),
@@ -108,17 +108,14 @@ async def _follow_until_interrupted(
 
 
 async def _subscriber(who: _Who, tell_gone: OnHistoryGone) -> Subscriber:
+    options: dict[str, Any] = {
+        "device": who.device,
+        "on_history_gone": tell_gone,
+        "connect_timeout_s": _CONNECT_TIMEOUT_S,
+    }
     if not who.broker:
-        return Subscriber(
-            coordinator=who.coordinator,
-            user=who.user,
-            password=who.password,
-            token=who.token,
-            register=who.register,
-            device=who.device,
-            on_history_gone=tell_gone,
-            connect_timeout_s=_CONNECT_TIMEOUT_S,
-        )
+        user = {"user": who.user, "password": who.password, "token": who.token, "register": who.register}
+        return Subscriber(coordinator=who.coordinator, **user, **options)
     token = who.token
     if not token:
         if not who.password:
@@ -128,13 +125,7 @@ async def _subscriber(who: _Who, tell_gone: OnHistoryGone) -> Subscriber:
             token = await calls.token(who.user, who.password, register=who.register)
         finally:
             await calls.close()
-    return Subscriber(
-        broker=who.broker,
-        token=token,
-        device=who.device,
-        on_history_gone=tell_gone,
-        connect_timeout_s=_CONNECT_TIMEOUT_S,
-    )
+    return Subscriber(broker=who.broker, token=token, **options)
 
 
 async def _print_all(me: Subscriber, count: int, as_json: bool) -> None:

@@ -33,6 +33,14 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, default=str))
 
 
+def print_answer(answer: Any, text: str, *, as_json: bool) -> None:
+    """The answer for machines, or the same in words."""
+    if as_json:
+        print_json(answer)
+    else:
+        out.print(text, markup=False, soft_wrap=True)
+
+
 def print_rows(columns: list[str], rows: list[list[Any]]) -> None:
     """A table if it is not wider than the terminal, else a block of lines for each row, as wrapped columns can't be
     read. In a file or a pipe it is always a table."""

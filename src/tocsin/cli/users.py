@@ -10,7 +10,7 @@ import typer
 
 from tocsin import variables
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, fail, out, print_answer, print_json, print_rows
 
 app = typer.Typer(help="Register users, list and remove them, get tokens for them.", no_args_is_help=True)
 
@@ -57,10 +57,7 @@ def token_of(
     password = password or _asked(confirm=False)
     with coordinating(url, "") as client:
         answer = client.log_in(name, password)
-    if as_json:
-        print_json(answer)
-    else:
-        typer.echo(answer["token"])
+    print_answer(answer, answer["token"], as_json=as_json)
 
 
 @app.command("list")
@@ -94,10 +91,7 @@ def revoke(
     """Make all tokens of a user that were issued up to now void."""
     with coordinating(url, token) as client:
         answer = client.revoke(name)
-    if as_json:
-        print_json(answer)
-    else:
-        out.print(f"tokens of {name} are void; with the password, new ones can be got", markup=False)
+    print_answer(answer, f"tokens of {name} are void; with the password, new ones can be got", as_json=as_json)
 
 
 @app.command("remove")
@@ -107,10 +101,7 @@ def remove(
     """Remove a user: tokens become void, subscriptions are forgotten."""
     with coordinating(url, token) as client:
         client.remove_user(name)
-    if as_json:
-        print_json({"user": name})
-    else:
-        out.print(f"user {name} removed", markup=False)
+    print_answer({"user": name}, f"user {name} removed", as_json=as_json)
 
 
 def _asked(*, confirm: bool) -> str:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 class Forgotten:
     """`brokers` have removed their data; those that are `away` do so when they are back."""
 
-    was_user: bool
+    #: Whether there was a user of that name.
+    user: bool
     sessions: int
     brokers: tuple[str, ...]
     away: tuple[str, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -14,29 +15,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._brokers = Gauge("tocsin_coordinator_brokers", "Brokers by state", ["state"], registry=self.registry)
-        self._subscribers = Gauge(
-            "tocsin_coordinator_subscribers", "Subscribers that a session is kept for", registry=self.registry
-        )
-        self._mass_outage = Gauge(
-            "tocsin_coordinator_mass_outage",
-            "1 while so many brokers are silent that none is taken for dead",
-            registry=self.registry,
-        )
-        self._placements = Counter(
-            "tocsin_coordinator_placements", "Placements by what decided them", ["reason"], registry=self.registry
-        )
-        self._heartbeats = Counter("tocsin_coordinator_heartbeats", "Heartbeats received", registry=self.registry)
-        self._claims = Counter("tocsin_coordinator_claims", "Subscribers taken over by brokers", registry=self.registry)
-        self._tokens = Counter(
-            "tocsin_coordinator_tokens", "Tokens by outcome: issued, refused", ["outcome"], registry=self.registry
-        )
-
-        self._moves = Counter(
-            "tocsin_coordinator_moves",
-            "Moves of plans by outcome: done, failed, cancelled",
-            ["outcome"],
-            registry=self.registry,
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        self.placements = counter("tocsin_coordinator_placements", "Placements by what decided them", ["reason"])
+        self.heartbeats = counter("tocsin_coordinator_heartbeats", "Heartbeats received")
+        self.claims = counter("tocsin_coordinator_claims", "Subscribers taken over by brokers")
+        self.tokens = counter("tocsin_coordinator_tokens", "Tokens by outcome: issued, refused", ["outcome"])
+        self._moves = counter(
+            "tocsin_coordinator_moves", "Moves of plans by outcome: done, failed, cancelled", ["outcome"]
         )
         self._move_seconds = Histogram(
             "tocsin_coordinator_move_seconds",
@@ -44,16 +29,15 @@ class Metrics:
             buckets=(0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50),
             registry=self.registry,
         )
-        self._under_way = Gauge("tocsin_coordinator_moves_under_way", "Moves under way", registry=self.registry)
-        self._cov = Gauge(
-            "tocsin_coordinator_cov",
-            "Standard deviation of the brokers' scores over their mean",
-            registry=self.registry,
+        self._brokers = gauge("tocsin_coordinator_brokers", "Brokers by state", ["state"])
+        self._subscribers = gauge("tocsin_coordinator_subscribers", "Subscribers that a session is kept for")
+        self._mass_outage = gauge(
+            "tocsin_coordinator_mass_outage", "1 while so many brokers are silent that none is taken for dead"
         )
-        self._max_score = Gauge(
-            "tocsin_coordinator_max_score",
-            "The highest load for its capacity, in bytes per second",
-            registry=self.registry,
+        self._under_way = gauge("tocsin_coordinator_moves_under_way", "Moves under way")
+        self._cov = gauge("tocsin_coordinator_cov", "Standard deviation of the brokers' scores over their mean")
+        self._max_score = gauge(
+            "tocsin_coordinator_max_score", "The highest load for its capacity, in bytes per second"
         )
 
     def balance(self, cov: float, max_score: float, under_way: int) -> None:
@@ -72,15 +56,3 @@ class Metrics:
         self._subscribers.set(subscribers)
         self._mass_outage.set(mass_outage)
         return generate_latest(self.registry)
-
-    def placed(self, reason: str, count: int = 1) -> None:
-        self._placements.labels(reason).inc(count)
-
-    def heartbeat(self) -> None:
-        self._heartbeats.inc()
-
-    def claimed(self, count: int) -> None:
-        self._claims.inc(count)
-
-    def token(self, outcome: str) -> None:
-        self._tokens.labels(outcome).inc()

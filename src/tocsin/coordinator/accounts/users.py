@@ -108,7 +108,7 @@ class Users:
                     raise Unauthorised("no such user, or another password")
                 self._attempts.succeeded(name, source)
         except TocsinError:
-            self._metrics.token("refused")
+            self._metrics.tokens.labels("refused").inc()
             raise
         return self._issue(name, user.permission)
 
@@ -155,7 +155,7 @@ class Users:
         # Not before the last revocation, even if the clock was set back: the token would be void.
         now_us = max(self._clock.now_us(), self.void_before_us(user))
         identity = Identity(user, permission, now_us, now_us + self._lifetime_us)
-        self._metrics.token("issued")
+        self._metrics.tokens.labels("issued").inc()
         return Issued(user, self._signer.sign(identity), identity.expires_at_us)
 
     @asynccontextmanager

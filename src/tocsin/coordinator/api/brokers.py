@@ -132,7 +132,7 @@ async def heartbeat(
     )
     answer = await node.ask(event, AnswerHeartbeat)
     node.acknowledgements.note(name, body.revocations_seen)
-    node.metrics.heartbeat()
+    node.metrics.heartbeats.inc()
     return reply(
         {
             "state": answer.state,
@@ -161,7 +161,7 @@ async def claim(name: NameInPath, body: coordination.Claim, node: Node, incarnat
     forgotten = node.users.unforgotten_at(node.acknowledgements.of(name))
     subscribers = tuple(one for one in body.subscribers if not forgotten or not session_wire.is_of(one, forgotten))
     answer = await node.ask(ev.SubscribersClaimed(name, subscribers, incarnation), AnswerClaim)
-    node.metrics.claimed(len(answer.generations))
+    node.metrics.claims.inc(len(answer.generations))
     return reply({"generations": answer.generations, "sessions": session_wire.fitting_bodies(answer.sessions)})
 
 
@@ -173,7 +173,7 @@ async def move_away(
     event = ev.MovesAsked(node.now_s(), name, tuple(body.subscribers), incarnation)
     answer = await node.ask(event, AnswerMoves)
     for placed in answer.placements.values():
-        node.metrics.placed(placed.reason)
+        node.metrics.placements.labels(placed.reason).inc()
     placements = {one: {"broker": placed.broker, "url": placed.url} for one, placed in answer.placements.items()}
     return reply({"placements": placements})
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from tocsin.coordinator.api.dependencies import NameInPath, Node, operator_only
-from tocsin.coordinator.store.plan_store import StoredRun
+from tocsin.coordinator.store.plan_store import AuditEntry, StoredRun
 from tocsin.protocol.plans import ExecutionRequest
 from tocsin.runtime.http import ERRORS, reply
 
@@ -54,15 +54,6 @@ class RunsAnswer(BaseModel):
     executions: list[RunAnswer]
 
 
-class AuditEntry(BaseModel):
-    number: int
-    at_us: int
-    who: str
-    action: str
-    subject: str
-    details: dict[str, Any]
-
-
 class AuditAnswer(BaseModel):
     entries: list[AuditEntry]
 
@@ -94,8 +85,8 @@ async def stop(plan: NameInPath, node: Node, by: Annotated[str, Query(max_length
 async def show(plan: NameInPath, node: Node, moves: ShownMoves = 100) -> Response:
     """The progress of a plan."""
     stored, steps = await asyncio.to_thread(node.plans.run, plan, moves)
-    names = ("subscriber", "source", "destination", "load", "reason", "step", "outcome")
-    return reply({**_described(stored), "steps": [{name: getattr(one, name) for name in names} for one in steps]})
+    shown = [{name: getattr(one, name) for name in MoveStep.model_fields} for one in steps]
+    return reply({**_described(stored), "steps": shown})
 
 
 @router.get("/executions", response_model=RunsAnswer)
@@ -111,7 +102,7 @@ async def audit(
 ) -> Response:
     """Who did what and why, newest first: plans, moves, changed settings and states."""
     entries = await asyncio.to_thread(node.plans.audit, before, limit)
-    return reply({"entries": [{name: getattr(one, name) for name in AuditEntry.model_fields} for one in entries]})
+    return reply({"entries": entries})
 
 
 def _described(stored: StoredRun) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.balancing.evenness import Balance
 from tocsin.coordinator.api.dependencies import NameInPath, Node, operator_only
 from tocsin.protocol.plans import PlanRequest
 from tocsin.runtime.http import ERRORS, reply
@@ -93,8 +92,8 @@ def _summary(kept: KeptPlan) -> dict[str, Any]:
         "policy": plan.policy,
         "reason": kept.wish.reason,
         "move_count": plan.move_count,
-        "before": _balance(plan.before),
-        "after": _balance(plan.after),
+        "before": plan.before.figures(),
+        "after": plan.after.figures(),
         "lower_bound": plan.lower_bound,
         "gap": plan.gap,
     }
@@ -107,18 +106,5 @@ def _described(kept: KeptPlan, moves: int) -> dict[str, Any]:
     return {
         **_summary(kept),
         "brokers": [dict(zip(names, one, strict=True)) for one in figures],
-        "moves": [
-            {
-                "subscriber": move.subscriber,
-                "source": move.source,
-                "destination": move.destination,
-                "load": move.load,
-                "reason": move.reason,
-            }
-            for move in islice(plan.moves(), moves)
-        ],
+        "moves": list(islice(plan.moves(), moves)),
     }
-
-
-def _balance(balance: Balance) -> dict[str, float]:
-    return {"cov": balance.cov, "max": balance.max, "mean": balance.mean, "total": balance.total}

@@ -48,7 +48,7 @@ async def place(body: PlacementRequest, user: User, node: Node) -> Response:
     """The broker to connect to. A device that was at a broker before gets the same one, as long as that takes it."""
     event = PlacementAsked(node.now_s(), user.user, body.device or "", body.location, frozenset(body.avoid))
     placed = (await node.ask(event, AnswerPlacement)).placed
-    node.metrics.placed(placed.reason)
+    node.metrics.placements.labels(placed.reason).inc()
     return reply({"broker": placed.broker, "url": placed.url})
 
 

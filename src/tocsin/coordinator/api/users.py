@@ -136,15 +136,7 @@ async def revoke(name: NameInPath, node: Node) -> Response:
 async def forget(body: Person, node: Node) -> Response:
     """Forget a person: the user, if there is one, and all data that names them, here and at every broker. Returns when
     that is done. It is no error if there was nothing to forget."""
-    forgotten = await node.forget(body.name, body.by, body.wait_s)
-    return reply(
-        {
-            "user": forgotten.was_user,
-            "sessions": forgotten.sessions,
-            "brokers": list(forgotten.brokers),
-            "away": list(forgotten.away),
-        }
-    )
+    return reply(await node.forget(body.name, body.by, body.wait_s))
 
 
 def _address(request: Request) -> str:
@@ -152,6 +144,5 @@ def _address(request: Request) -> str:
 
 
 def _issued(issued: Issued, status: int) -> Response:
-    body = {"user": issued.user, "token": issued.token, "expires_at_us": issued.expires_at_us}
     # No cache on the way may keep a token.
-    return reply(body, status, {"Cache-Control": "no-store"})
+    return reply(issued, status, {"Cache-Control": "no-store"})

@@ -192,10 +192,6 @@ def to_run(plan: Plan, plan_id: str, reason: str, by: str) -> tuple[PlanRun, lis
         MoveRecord(plan_id, number, move.subscriber, move.source, move.destination, move.load, move.reason)
         for number, move in enumerate(plan.moves())
     ]
-    figures = {"before": _figures(plan.before), "after": _figures(plan.after), "lower_bound": plan.lower_bound}
+    figures = {"before": plan.before.figures(), "after": plan.after.figures(), "lower_bound": plan.lower_bound}
     text = msgspec.json.encode(figures).decode()
     return PlanRun(plan_id, str(plan.stage), plan.policy, reason, by, len(moves), text), moves
-
-
-def _figures(balance: Balance) -> dict[str, float]:
-    return {name: float(getattr(balance, name)) for name in ("cov", "max", "mean", "total")}

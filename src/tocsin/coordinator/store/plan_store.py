@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -31,7 +31,9 @@ class StoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRecord:
+class AuditEntry:
+    """Who did what to whom or what, and when."""
+
     number: int
     at_us: int
     who: str
@@ -65,16 +67,14 @@ class PlanStore:
             moves = [_move(one) for one in connection.execute(chosen.limit(shown_moves))]
         return stored, moves
 
-    def audit(self, before: int | None, limit: int) -> list[AuditRecord]:
+    def audit(self, before: int | None, limit: int) -> list[AuditEntry]:
         """The newest entries first; only those before a number."""
         query = sa.select(tables.audit).order_by(tables.audit.c.number.desc()).limit(limit)
         if before is not None:
             query = query.where(tables.audit.c.number < before)
         with self._engine.connect() as connection:
-            return [
-                AuditRecord(row.number, row.at_us, row.who, row.action, row.subject, msgspec.json.decode(row.details))
-                for row in connection.execute(query)
-            ]
+            rows = connection.execute(query).mappings()
+            return [AuditEntry(**{**row, "details": msgspec.json.decode(row["details"])}) for row in rows]
 
     # Inside the coordinator's transactions
 
@@ -122,17 +122,8 @@ class PlanStore:
             chosen = tables.plans.c.plan == run.plan
             figures = {"stopped": run.is_stopped, "ended": not run.left, "changed_at_us": now_us}
             if not connection.execute(tables.plans.update().where(chosen).values(figures)).rowcount:
-                row = {
-                    "plan": run.plan,
-                    "stage": run.stage,
-                    "policy": run.policy,
-                    "reason": run.reason,
-                    "by": run.by,
-                    "moves": run.moves,
-                    "figures": run.figures,
-                    "begun_at_us": now_us,
-                    **figures,
-                }
+                own = {name: value for name, value in asdict(run).items() if name in tables.plans.c}
+                row = {**own, "begun_at_us": now_us, **figures}
                 connection.execute(tables.plans.insert().values(row))
                 _forget_old(connection)
 
@@ -160,22 +151,8 @@ def _counts(connection: sa.Connection, plans: Sequence[str]) -> dict[tuple[str, 
 
 
 def _run(row: Any, counts: dict[tuple[str, str], int]) -> PlanRun:
-    done, failed, cancelled = (
-        counts.get((row.plan, step.value), 0) for step in (Step.DONE, Step.FAILED, Step.CANCELLED)
-    )
-    return PlanRun(
-        row.plan,
-        row.stage,
-        row.policy,
-        row.reason,
-        row.by,
-        row.moves,
-        row.figures,
-        row.stopped,
-        done,
-        failed,
-        cancelled,
-    )
+    ended = {step.value: counts.get((row.plan, step), 0) for step in (Step.DONE, Step.FAILED, Step.CANCELLED)}
+    return replace(msgspec.convert(row, PlanRun, from_attributes=True), is_stopped=row.stopped, **ended)
 
 
 def _stored(row: Any, counts: dict[tuple[str, str], int]) -> StoredRun:
@@ -183,14 +160,4 @@ def _stored(row: Any, counts: dict[tuple[str, str], int]) -> StoredRun:
 
 
 def _move(row: Any) -> MoveRecord:
-    return MoveRecord(
-        row.plan,
-        row.number,
-        row.subscriber,
-        row.source,
-        row.destination,
-        row.load,
-        row.reason,
-        Step(row.step),
-        row.outcome,
-    )
+    return msgspec.convert(row, MoveRecord, from_attributes=True)
