@@ -114,8 +114,8 @@ async def _subscriber(who: _Who, tell_gone: OnHistoryGone) -> Subscriber:
         "connect_timeout_s": _CONNECT_TIMEOUT_S,
     }
     if not who.broker:
-        user = {"user": who.user, "password": who.password, "token": who.token, "register": who.register}
-        return Subscriber(coordinator=who.coordinator, **user, **options)
+        options |= {"user": who.user, "password": who.password, "token": who.token, "register": who.register}
+        return Subscriber(coordinator=who.coordinator, **options)
     token = who.token
     if not token:
         if not who.password:

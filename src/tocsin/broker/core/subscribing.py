@@ -102,12 +102,12 @@ class Subscribing:
         else:
             self._subscribed(self._attach(session, backend, key, position), message.request)
 
-    def carry_on_brought(self, session: Session, messages: Sequence[messages.Subscribe], permission: str) -> None:
+    def carry_on_brought(self, session: Session, asked: Sequence[messages.Subscribe], permission: str) -> None:
         """Its subscriber left before `welcome`: carry on the subscriptions that it brought as if they were kept."""
         if self.unwritable:
             return
         brought = []
-        for message in messages[: self._quotas.free_subscriptions(session.user)]:
+        for message in asked[: self._quotas.free_subscriptions(session.user)]:
             try:
                 position = messages.parse_position(message.position) if message.position else None
                 self._check_reach(position)

@@ -151,7 +151,9 @@ def _counts(connection: sa.Connection, plans: Sequence[str]) -> dict[tuple[str, 
 
 
 def _run(row: Any, counts: dict[tuple[str, str], int]) -> PlanRun:
-    ended = {step.value: counts.get((row.plan, step), 0) for step in (Step.DONE, Step.FAILED, Step.CANCELLED)}
+    ended: dict[str, Any] = {
+        step.value: counts.get((row.plan, step), 0) for step in (Step.DONE, Step.FAILED, Step.CANCELLED)
+    }
     return replace(msgspec.convert(row, PlanRun, from_attributes=True), is_stopped=row.stopped, **ended)
 
 
