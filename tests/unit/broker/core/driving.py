@@ -7,23 +7,17 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tocsin.broker.core.events import (
-    Acquire,
     BackendsAcquired,
-    Deliver,
     Event,
-    FetchSession,
-    Instruction,
-    NoteFailure,
-    Report,
     ReportDue,
     Reported,
     ResultsPulled,
-    Send,
     SessionFetched,
     Started,
     SubscribeAsked,
     SubscriberArrived,
 )
+from tocsin.broker.core.instructions import Acquire, Deliver, FetchSession, Instruction, NoteFailure, Report, Send
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
 from tocsin.protocol.messages import Subscribe

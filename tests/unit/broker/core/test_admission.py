@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from tocsin.broker.core.events import (
-    Close,
     ConnectionLost,
     DrainEnded,
     DrainStarted,
-    FetchSession,
     MovesPlaced,
-    Report,
     ReportDue,
-    RequestMoves,
     SessionFetched,
     SubscriberArrived,
 )
+from tocsin.broker.core.instructions import Close, FetchSession, Report, RequestMoves
 from tocsin.broker.core.limits import Limits
 from tocsin.protocol.messages import CLOSE_DRAINING, Error, Move, Welcome
 from unit.broker.core.driving import Broker

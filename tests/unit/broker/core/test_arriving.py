@@ -7,20 +7,15 @@ import pytest
 from tocsin.broker.core.events import (
     Acknowledged,
     BackendsAcquired,
-    Close,
     ConnectionLost,
-    Deliver,
     Event,
-    FetchHistory,
-    FetchSession,
-    ForgetSession,
-    Report,
     ReportDue,
     SessionFetched,
     SubscribeAsked,
     SubscriberArrived,
     UnsubscribeAsked,
 )
+from tocsin.broker.core.instructions import Close, Deliver, FetchHistory, FetchSession, ForgetSession, Report
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, Subscribe, Subscribed, Welcome
 from tocsin.protocol.ports import BackendHold, Kept, KeptSession

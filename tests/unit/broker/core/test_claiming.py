@@ -5,23 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tocsin.broker.core.events import (
-    Acquire,
     BackendsReleased,
     Claimed,
-    Close,
     ConnectionLost,
-    FetchSession,
-    ForgetSession,
-    Release,
-    Report,
     ReportDue,
     Reported,
     SessionFetched,
-    StorePresence,
     SubscriberArrived,
     Ticked,
     UnsubscribeAsked,
 )
+from tocsin.broker.core.instructions import Acquire, Close, FetchSession, ForgetSession, Release, Report, StorePresence
 from tocsin.broker.core.limits import Limits
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_MOVED, Subscribe, Welcome

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import (
-    Acknowledged,
-    Close,
-    ConnectionCongested,
-    ConnectionFlushed,
-    Reported,
-    StorePositions,
-    Ticked,
-)
+from tocsin.broker.core.events import Acknowledged, ConnectionCongested, ConnectionFlushed, Reported, Ticked
+from tocsin.broker.core.instructions import Close, StorePositions
 from tocsin.broker.core.limits import Limits
 from tocsin.model.position import Position
 from tocsin.protocol.messages import CLOSE_EXPIRED, CLOSE_REFUSED, CLOSE_SLOW

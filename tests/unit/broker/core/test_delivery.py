@@ -9,15 +9,12 @@ from tocsin.broker.core.events import (
     ConnectionFlushed,
     ConnectionLost,
     CursorLost,
-    Deliver,
-    FetchHistory,
     HistoryLost,
     HistoryPulled,
-    NoteDelivered,
     ResultsPulled,
-    StorePositions,
     Ticked,
 )
+from tocsin.broker.core.instructions import Deliver, FetchHistory, NoteDelivered, StorePositions
 from tocsin.broker.core.limits import Limits
 from tocsin.model.position import Position
 from tocsin.protocol.messages import HistoryGone, Subscribe

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.broker.core.events import (
-    Acquire,
-    ConnectionLost,
-    FetchSession,
-    ForgetSession,
-    SessionFetched,
-    SubscriberArrived,
-)
+from tocsin.broker.core.events import ConnectionLost, SessionFetched, SubscriberArrived
+from tocsin.broker.core.instructions import Acquire, FetchSession, ForgetSession
 from tocsin.broker.core.limits import Limits
 from tocsin.protocol.messages import Error, Welcome
 from unit.broker.core.driving import Broker

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import Report, ReportDue, Reported
+from tocsin.broker.core.events import ReportDue, Reported
+from tocsin.broker.core.instructions import Report
 from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.session_table import Knowledge, Ownership, Presence, SessionState
 from tocsin.broker.core.sessions import Session

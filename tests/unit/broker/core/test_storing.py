@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.broker.core.events import (
+from tocsin.broker.core.instructions import (
     Change,
     ForgetSession,
     ForgetSubscription,

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import (
-    Acquire,
-    BackendsAcquired,
-    BackendsReleased,
-    Deliver,
-    ForgetSubscription,
-    Release,
-    StoreSubscription,
-    Ticked,
-    UnsubscribeAsked,
-)
+from tocsin.broker.core.events import BackendsAcquired, BackendsReleased, Ticked, UnsubscribeAsked
+from tocsin.broker.core.instructions import Acquire, Deliver, ForgetSubscription, Release, StoreSubscription
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, Subscribed, Unsubscribed, Welcome

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.session import Session, SessionOptions
+from tocsin.client.core.options import SessionOptions
+from tocsin.client.core.session import Session
 from tocsin.protocol import messages
 
 

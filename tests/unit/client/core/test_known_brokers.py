@@ -14,7 +14,7 @@ def test_a_broker_that_fails_is_avoided() -> None:
     play = Play(has_coordinator=True)
     play.tell(ev.Started())
     play.tell(ev.Placed("b1", "http://b1"))
-    assert play.tell(ev.OpenFailed(1, "refused")) == []
+    assert play.tell(ev.Closed(1, 0, "refused")) == []
     assert play.after(0.1) == [ev.RequestPlacement("t", "phone", ("b1",))]
     play.tell(ev.Placed("b2", "http://b2"))
     play.welcome(2, "b2")
@@ -35,7 +35,7 @@ def test_without_the_coordinator_known_brokers_are_tried() -> None:
     for link in range(3, 7):
         assert play.after(10) == [ev.RequestPlacement("t", "phone", tuple(dict.fromkeys(b[-2:] for b in tried)))]
         tried += connects(play.tell(ev.PlacementFailed("no answer")))
-        play.tell(ev.OpenFailed(link, "refused"))
+        play.tell(ev.Closed(link, 0, "refused"))
     assert set(tried) == {"http://b1", "http://b2"}
 
 
@@ -45,7 +45,7 @@ def test_pauses_grow_and_are_reset() -> None:
     play.tell(ev.Started())
     pauses = []
     for link in range(1, 11):
-        play.tell(ev.OpenFailed(link, "refused"))
+        play.tell(ev.Closed(link, 0, "refused"))
         wake_s = play.session.wake_at_s()
         assert wake_s is not None
         pauses.append(wake_s - play.now_s)

@@ -13,9 +13,9 @@ def test_silence_is_noticed() -> None:
     assert sent(play.after(30)) == [messages.Ping()]
     play.hear(1, messages.Pong())
     assert play.after(29) == []
-    play.tell(ev.ReadingPaused())
+    play.tell(ev.ReadingChanged(is_paused=True))
     assert play.after(100) == []
-    play.tell(ev.ReadingResumed())
+    play.tell(ev.ReadingChanged(is_paused=False))
     assert sent(play.after(30)) == [messages.Ping()]
     assert play.after(15) == [ev.Disconnect(1)]
     assert connects(play.after(0.1)) == ["http://b1"]

@@ -34,7 +34,7 @@ def test_no_broker_for_now() -> None:
     play = Play(has_coordinator=True)
     play.tell(ev.Started())
     play.tell(ev.Placed("b1", "http://b1"))
-    play.tell(ev.OpenFailed(1, "refused"))
+    play.tell(ev.Closed(1, 0, "refused"))
     play.after(0.1)
     play.tell(ev.PlacementFailed("none", Unavailable("none", retry_after_s=1)))
     assert play.after(10) == [ev.RequestPlacement("t", "phone")]

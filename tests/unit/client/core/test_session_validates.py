@@ -7,7 +7,8 @@ import random
 import pytest
 
 from tocsin.client.core.events import Placed, Started
-from tocsin.client.core.session import Session, SessionOptions
+from tocsin.client.core.options import SessionOptions
+from tocsin.client.core.session import Session
 from tocsin.model.story import InvalidState, Story
 
 
