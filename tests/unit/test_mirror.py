@@ -21,7 +21,9 @@ _EXAMPLES = "the examples in its docstrings state all of it, and are run"
 _NOT_HERE = {
     "balancing.compiled": "it only hands functions to numba",
     "broker.core.events": _DECLARES,
+    "broker.core.instructions": _DECLARES,
     "client.core.events": _DECLARES,
+    "client.core.options": _DECLARES,
     "cluster.channels.compiler.advice": "tests/golden/test_mistakes.py has every piece of advice as authors see it",
     "cluster.channels.compiler.allowed_nodes": _DECLARES,
     "cluster.channels.compiler.scopes": "compiler/test_resolve.py states what names mean",
