@@ -11,8 +11,14 @@ from tocsin.coordinator.registry.events import (
     ReportedSession,
     SubscribersClaimed,
 )
+from tocsin.coordinator.registry.instructions import AnswerBroker
 from tocsin.errors import AlreadyExists, InUse, Superseded
 from unit.coordinator.network import Network
+
+
+def _register(network: Network, identity: str, start: str = "x") -> int:
+    event = BrokerRegistered(network.now_s, "a", "http://a", identity=identity, start=start, now_us=1000)
+    return network.answer(event, AnswerBroker).incarnation
 
 
 def test_a_second_broker_of_the_same_name_is_refused_and_changes_nothing() -> None:

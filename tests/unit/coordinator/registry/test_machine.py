@@ -6,7 +6,6 @@ import pytest
 
 from tocsin.coordinator.registry.events import (
     BrokerModeSet,
-    BrokerRegistered,
     BrokerRemoved,
     ReportedSession,
     UserRemoved,
@@ -140,8 +139,3 @@ def test_where_subscribers_are_is_known_while_a_session_is_kept_for_them() -> No
     assert network.state.location_of("ann/phone") == (1.0, 2.0), "a move changes nothing"
     network.heartbeat("b", ended=("ann/phone",))
     assert network.state.location_of("ann/phone") is None
-
-
-def _register(network: Network, identity: str, start: str = "x") -> int:
-    event = BrokerRegistered(network.now_s, "a", "http://a", identity=identity, start=start, now_us=1000)
-    return network.answer(event, AnswerBroker).incarnation
