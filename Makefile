@@ -1,4 +1,4 @@
-# `make help` lists what there is. Everything sets itself up: a machine needs Python 3.11 or later, make and a package
+# `make help` lists the targets. Everything sets itself up: a machine needs Python 3.11 or later, make and a package
 # registry that pip can reach; pip's own configuration and PIP_* variables are honoured.
 
 SHELL := /bin/sh
@@ -14,7 +14,7 @@ FAST_TESTS := $(wildcard tests/unit tests/golden tests/property)
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) ## Create .venv with everything in it (again: does nothing)
@@ -30,21 +30,25 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 	@touch $@
 
 .PHONY: demo
-demo: setup ## Run the living city, to be looked at in a browser; CI=1: it ends by itself, and fails if anything was lost
+demo: setup ## Run the living city and show it in a browser; CI=1: it ends by itself, and fails if anything was lost
 	@$(BIN)/tocsin demo $(if $(CI),--ci)
 
 .PHONY: test
-test: setup ## Run every test, fastest first: two at a time, then those that want the machine for themselves
+test: setup ## Run every Python test, fastest first: two at a time, then the tests that need the machine for themselves
 	@echo "1 of 3: tests without Spark, in two processes"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not serial and not chaos"
 	@echo "2 of 3: tests with Spark, in two processes that have a session each"
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "spark and not serial and not chaos"
-	@echo "3 of 3: tests that want the machine for themselves, one after the other"
+	@echo "3 of 3: tests that need the machine for themselves, one after the other"
 	@$(BIN)/python -m pytest -m "serial and not chaos"
 
 .PHONY: test-unit
 test-unit: setup ## Run the pure tests only (seconds, no Spark)
 	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not chaos and not shell" $(FAST_TESTS)
+
+.PHONY: test-dashboard
+test-dashboard: ## Run the unit tests of the dashboard's page (seconds; needs node 20 or later)
+	@cd dashboard && npm ci --no-fund --no-audit --loglevel=error && npm test --silent
 
 .PHONY: lint
 lint: setup ## Style, types, layers
@@ -54,7 +58,7 @@ lint: setup ## Style, types, layers
 	@$(BIN)/lint-imports
 
 .PHONY: check
-check: lint test ## All that must pass before a change goes in: lint, then tests and docs examples
+check: lint test ## Everything that a change must pass: lint, then tests and docs examples
 
 AUDIT := .venv-audit
 .PHONY: audit
@@ -87,7 +91,7 @@ bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench balance --json
 
 .PHONY: dashboard
-dashboard: ## Build the dashboard's page anew: only after changing it, and only this needs node (20 or later)
+dashboard: ## Build the dashboard's page anew: only after changing it (needs node 20 or later)
 	@cd dashboard && npm ci --no-fund --no-audit --loglevel=error && npm run --silent build
 
 .PHONY: screenshots

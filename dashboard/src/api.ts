@@ -3,7 +3,7 @@
 const TOKEN = 'tocsin.token'
 const NAME = 'tocsin.name'
 
-/** What the server refused, in its own words. */
+/** A refusal, in the server's words. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -27,7 +27,7 @@ export function hasToken(): boolean {
   return Boolean(sessionStorage.getItem(TOKEN))
 }
 
-/** Who did it, for the audit log. */
+/** The operator's name, for the audit log. */
 export function myName(): string {
   return sessionStorage.getItem(NAME)?.trim().slice(0, 64) || 'dashboard'
 }

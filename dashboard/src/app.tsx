@@ -1,4 +1,4 @@
-// The frame around all pages: who is signed in, how the network is, and where to go.
+// The frame around all pages: navigation, the network's state, colours and signing out.
 
 import { useEffect } from 'preact/hooks'
 import { count, plural, ratio } from './format'
@@ -17,6 +17,7 @@ import { Badge, Progress } from './ui/bits'
 import { ConfirmDialog } from './ui/confirm'
 import { Bell, Icon } from './ui/icons'
 import { Toasts } from './ui/toast'
+import { covTone, covWords } from './ui/tones'
 
 const PAGES = {
   overview: { title: 'Overview', page: OverviewPage },
@@ -58,7 +59,7 @@ export function App() {
             </a>
           ))}
         </nav>
-        <div class="state" role="status" aria-label="How the network is">
+        <div class="state" role="status" aria-label="State of the network">
           {live.value && <State seen={live.value} />}
         </div>
         <div class="who">
@@ -81,7 +82,7 @@ export function App() {
       </header>
       {trouble.value && (
         <p class="trouble" role="alert">
-          {trouble.value} What is shown is not up to date.
+          {trouble.value} This page is not up to date.
         </p>
       )}
       <main id="content" tabIndex={-1}>
@@ -114,8 +115,8 @@ function State({ seen }: { seen: Live }) {
       )}
       {seen.mass_outage && <Badge tone="bad">mass outage</Badge>}
       {cov !== null && (
-        <Badge tone={cov > gamma ? 'bad' : cov > alpha ? 'warn' : 'good'}>
-          cov {ratio(cov, 2)} {cov > gamma ? `> γ ${gamma}` : cov > alpha ? `> α ${alpha}` : `≤ α ${alpha}`}
+        <Badge tone={covTone(cov, alpha, gamma)}>
+          cov {ratio(cov, 2)} {covWords(cov, alpha, gamma)}
         </Badge>
       )}
       <Badge tone={of('active') ? 'good' : 'warn'}>{plural(of('active'), 'broker')} active</Badge>

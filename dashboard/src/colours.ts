@@ -12,7 +12,7 @@ export function byName(a: string, b: string): number {
   return a.localeCompare(b, 'en', { numeric: true })
 }
 
-/** To be told of brokers as they become known; the first ones in the order of their names. */
+/** Gives each new broker the next colour, in the order of their names. */
 export function meet(brokers: Iterable<string>): void {
   for (const name of [...brokers].sort(byName)) if (!known.has(name)) known.set(name, known.size)
 }
@@ -26,7 +26,7 @@ export function colourOf(broker: string): string {
 /** Emergencies and other events, by their type. */
 const EVENTS = ['#c9252d', '#1f6feb', '#8250df', '#a85400', '#1a7f37', '#bf3989']
 const EVENTS_DARK = ['#ff6b6b', '#79b8ff', '#c297ff', '#ffb454', '#56d364', '#ff8fcf']
-/** Those that everybody has a colour in mind for; others follow as they come. */
+/** Types that have a usual colour; others get theirs in the order of their arrival. */
 const kinds = new Map<string, number>([
   ['fire', 0],
   ['flood', 1],

@@ -2,8 +2,9 @@
 
 import { signal } from '@preact/signals'
 
-function read(): string[] {
-  return location.hash
+/** The decoded parts of a hash. A part that can't be decoded stays as it is. */
+export function partsOf(hash: string): string[] {
+  return hash
     .replace(/^#\/?/, '')
     .split('/')
     .filter(Boolean)
@@ -16,8 +17,8 @@ function read(): string[] {
     })
 }
 
-export const route = signal<string[]>(read())
-addEventListener('hashchange', () => (route.value = read()))
+export const route = signal<string[]>(partsOf(location.hash))
+addEventListener('hashchange', () => (route.value = partsOf(location.hash)))
 
 export function link(...parts: string[]): string {
   return `#/${parts.map(encodeURIComponent).join('/')}`

@@ -1,24 +1,23 @@
-// What the page knows: filled by a few small requests, as often as what is on the screen needs them.
+// The page's state. A few small requests fill it, as often as the page on the screen needs them.
 
 import { batch, computed, signal } from '@preact/signals'
 import { forgetToken, get, hasToken, keepToken, Refused, whenSignedOut, wordsOf } from './api'
 import { meet } from './colours'
+import { carriedOn, RANGES, type Range } from './history'
 import { route } from './router'
-import type { BrokerFigure, Cluster, Execution, History, Live, Me, OverallName, Locations } from './types'
+import type { Cluster, Execution, History, Live, Locations, Me } from './types'
 
 export const me = signal<Me | null>(null)
-/** Why a token is asked for; null while it is not known whether one is needed. */
+/** Why the page asks for a token; null while it does not know whether one is needed. */
 export const signInWhy = signal<string | null>(null)
 export const live = signal<Live | null>(null)
-/** Why what is shown is old; empty if it is not. */
+/** Why the figures are old; empty if they are not. */
 export const trouble = signal('')
 export const history = signal<History | null>(null)
 export const executions = signal<Execution[]>([])
 export const cluster = signal<Cluster | null>(null)
 export const hasLocations = signal(false)
 
-export const RANGES = { '5 min': 300, '30 min': 1800, '24 h': 86400 } as const
-export type Range = keyof typeof RANGES
 export const range = signal<Range>('5 min')
 
 export const isOperator = computed(() => me.value?.role === 'operator')
@@ -46,7 +45,7 @@ export function signOut(why = ''): void {
   })
 }
 
-/** Ask who we are; what follows from that is shown. */
+/** Asks the coordinator for our role, then loads history and figures; asks for a token if one is needed. */
 export async function enter(): Promise<void> {
   try {
     if (!hasToken() && (await get<{ needs_token: boolean }>('/dashboard/api/sign-in')).needs_token) {
@@ -67,7 +66,7 @@ export async function enter(): Promise<void> {
 
 whenSignedOut((why) => signOut(why))
 
-// History: fetched when the page opens or the range changes, then carried on with what is seen live.
+// History: fetched when the page opens or the range changes, then carried on with live figures.
 
 let loading = 0
 
@@ -85,38 +84,6 @@ export function chooseRange(next: Range): void {
   void attempt(loadHistory)
 }
 
-/** A day is told minute by minute; adding every second to it would only fill the memory. */
-function carryOn(seen: Live): void {
-  const past = history.value
-  if (!past) return
-  const last_s = past.times_s.at(-1) ?? 0
-  const every_s = range.value === '24 h' ? 60 : range.value === '30 min' ? 2 : 0.5
-  if (seen.at_s - last_s < every_s) return
-  const since_s = seen.at_s - RANGES[range.value]
-  let drop = 0
-  while (drop < past.times_s.length && (past.times_s[drop] ?? 0) < since_s) drop += 1
-  const length = past.times_s.length
-  const next: History = {
-    times_s: [...past.times_s.slice(drop), seen.at_s],
-    overall: { ...past.overall },
-    brokers: {},
-  }
-  for (const name of Object.keys(past.overall) as OverallName[])
-    next.overall[name] = [...past.overall[name].slice(drop), seen.overall[name]]
-  const there = new Map(seen.brokers.map((one) => [one.name, one]))
-  for (const name of new Set([...Object.keys(past.brokers), ...there.keys()])) {
-    const before = past.brokers[name]
-    const now = there.get(name)
-    const figures = {} as Record<BrokerFigure, (number | null)[]>
-    for (const figure of ['in', 'out', 'model_in', 'model_out', 'connections', 'subscribers'] as BrokerFigure[]) {
-      const earlier = before ? before[figure].slice(drop) : new Array<null>(length - drop).fill(null)
-      figures[figure] = [...earlier, now ? now[figure] : null]
-    }
-    next.brokers[name] = figures
-  }
-  history.value = next
-}
-
 // Live
 
 let audited = -1
@@ -130,7 +97,7 @@ export async function refresh(): Promise<void> {
   batch(() => {
     live.value = seen
     trouble.value = ''
-    if (!missed) carryOn(seen)
+    if (!missed && history.value) history.value = carriedOn(history.value, seen, range.value)
   })
   if (missed) await loadHistory()
   if (seen.audited !== audited || seen.runs.length > 0) {

@@ -1,4 +1,4 @@
-// Light or dark: as the system says, or as chosen here.
+// Light or dark: the system's choice, or the operator's.
 
 import { computed, signal } from '@preact/signals'
 

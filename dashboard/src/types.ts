@@ -1,4 +1,4 @@
-// What the coordinator answers. Times that end in _s are seconds, those in _us microseconds since 1970.
+// The coordinator's answers. Times that end in _s are seconds, those in _us microseconds since 1970.
 
 export type Role = 'operator' | 'viewer'
 
@@ -170,7 +170,7 @@ export interface Channel {
   last_error: string
   window_lag_commits: number
   parameters: Parameter[]
-  /** Parameters that brokers fill in with who has connected. */
+  /** Parameters that brokers fill in for the connected user. */
   filled: { name: string; filled_by: string }[]
   /** Permission classes that may subscribe; null if all may. */
   granted_to: string[] | null
@@ -184,7 +184,7 @@ export interface Feed {
   rejected: number
   accepted_per_s: number
   rejected_per_s: number
-  /** To whom it is granted, beside operators. */
+  /** The publishers that it is granted to, beside operators. */
   publishers: string[]
 }
 

@@ -1,4 +1,4 @@
-// One ECharts canvas, kept up to date. What it shows is also said in words, for those who can't see it.
+// One ECharts canvas, kept up to date. Its label gives the newest figures in words, for people who can't see it.
 
 import { LineChart } from 'echarts/charts'
 import { GridComponent, MarkLineComponent, TooltipComponent } from 'echarts/components'

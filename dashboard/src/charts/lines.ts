@@ -2,9 +2,11 @@
 
 import type { EChartsCoreOption } from 'echarts/core'
 import { clock, when } from '../format'
-import { executions, RANGES, range } from '../store'
+import { RANGES } from '../history'
+import { executions, range } from '../store'
 import { token } from '../theme'
 import type { Execution, Series } from '../types'
+import { extent, highestOf, positive } from './axis'
 
 export interface Line {
   name: string
@@ -46,13 +48,17 @@ export function linesOption(chart: Lines): EChartsCoreOption {
   const ink = token('--ink')
   const muted = token('--muted')
   const rule = token('--rule')
-  const to = Math.max(...chart.lines.map((one) => one.times_s.at(-1) ?? 0), 0) || Date.now() / 1000
-  // A new coordinator has no long past: what there is gets the room, but a minute at least.
-  const first = Math.min(...chart.lines.map((one) => one.times_s[0] ?? to), to - 60)
-  const from = Math.max(to - RANGES[range.value], first)
+  const { from, to } = extent(
+    chart.lines.map((one) => one.times_s),
+    RANGES[range.value],
+    Date.now() / 1000,
+  )
   const marks = chart.marks ? executions.value.filter((one) => one.begun_at_us / 1e6 >= from) : []
   const span_s = to - from
-  const highest = roundUp(Math.max(chart.atLeast ?? 1, ...chart.lines.flatMap((one) => one.values.map((value) => value ?? 0))))
+  const highest = highestOf(
+    chart.lines.map((one) => one.values),
+    chart.atLeast ?? 1,
+  )
   return {
     animation: false,
     grid: { left: 8, right: 14, top: 22, bottom: 4, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' },
@@ -147,16 +153,6 @@ export function linesOption(chart: Lines): EChartsCoreOption {
       },
     ],
   }
-}
-
-/** The next number that an axis can be divided by. */
-function roundUp(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(value))
-  return power * ([1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8].find((one) => one * power >= value) ?? 10)
-}
-
-function positive(value: number | null, log = false): number | null {
-  return log && value !== null && value <= 0 ? null : value
 }
 
 interface Found {

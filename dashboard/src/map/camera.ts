@@ -37,11 +37,19 @@ export class Camera {
     this.y += top / this.scale
   }
 
-  /** So that what is at this place on the screen stays there. */
+  /** The point of the plane below this pixel stays there. */
   zoom(factor: number, left = this.width / 2, top = this.height / 2): void {
     const [x, y] = this.toPlane(left, top)
     this.scale = Math.min(100, Math.max(1e-6, this.scale * factor))
     const [nowLeft, nowTop] = this.toScreen(x, y)
     this.pan(left - nowLeft, top - nowTop)
   }
+}
+
+/** The bar that shows distances, at most 110 pixels wide, and its text. */
+export function scaleBar(scale: number): { width: number; text: string } {
+  const wanted_m = 110 / scale
+  const power = 10 ** Math.floor(Math.log10(wanted_m))
+  const metres = [5, 2, 1].map((one) => one * power).find((one) => one <= wanted_m) ?? power
+  return { width: metres * scale, text: metres >= 1000 ? `${metres / 1000} km` : `${metres} m` }
 }

@@ -2,7 +2,7 @@
 
 import { colourOf, eventColour, kindNumber } from '../colours'
 import { token } from '../theme'
-import type { Camera } from './camera'
+import { type Camera, scaleBar } from './camera'
 import { FADES_AFTER_MS, type Scene, whereIs } from './scene'
 
 export interface Drawn {
@@ -173,10 +173,7 @@ export function shape(context: CanvasRenderingContext2D, number: number, left: n
 }
 
 function drawScale(context: CanvasRenderingContext2D, { camera }: Drawn): void {
-  const wanted_m = 110 / camera.scale
-  const power = 10 ** Math.floor(Math.log10(wanted_m))
-  const metres = [5, 2, 1].map((one) => one * power).find((one) => one <= wanted_m) ?? power
-  const width = metres * camera.scale
+  const { width, text } = scaleBar(camera.scale)
   const [left, top] = [16, camera.height - 18]
   context.strokeStyle = context.fillStyle = token('--muted')
   context.lineWidth = 1.5
@@ -189,7 +186,7 @@ function drawScale(context: CanvasRenderingContext2D, { camera }: Drawn): void {
   context.font = `11px ${token('--font')}`
   context.textAlign = 'left'
   context.textBaseline = 'bottom'
-  context.fillText(metres >= 1000 ? `${metres / 1000} km` : `${metres} m`, left + 4, top - 2)
+  context.fillText(text, left + 4, top - 2)
 }
 
 function circle(context: CanvasRenderingContext2D, left: number, top: number, radius: number): void {

@@ -1,4 +1,4 @@
-// What is on the map, and how it changes: people move, change their broker; events come and fade.
+// The map's contents and their changes: people move and change their broker; events come and fade.
 
 import { byName } from '../colours'
 import type { Broker, MapEvents, Locations, Point, Roads } from '../types'
@@ -62,7 +62,7 @@ export class Scene {
   }
 
   takeEvents(answer: MapEvents, now_ms: number, isFirst: boolean): Happening[] {
-    // What was there before the page was opened has faded for the most part.
+    // Events from before the page was opened have faded for the most part.
     const age_ms = isFirst ? FADES_AFTER_MS * 0.6 : 0
     const fresh = answer.rows.slice(-MAX_EVENTS).map(([x, y, kind, text], index) => ({
       x,
@@ -70,7 +70,7 @@ export class Scene {
       kind,
       text,
       dataset: answer.dataset,
-      // Those of one answer came together; a little apart they read better.
+      // Events of one answer come together; a little apart they read better.
       seenAt_ms: now_ms - age_ms + Math.min(800, index * 40),
     }))
     this.events = [...this.events.filter((one) => now_ms - one.seenAt_ms < FADES_AFTER_MS), ...fresh].slice(-MAX_EVENTS)

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { get, wordsOf } from '../api'
+import { contains, detailsOf, grouped, waysOf, withNewest } from '../audit-entries'
 import { when } from '../format'
 import { live } from '../store'
 import type { AuditEntry } from '../types'
@@ -20,8 +21,7 @@ export function AuditPage() {
     fetchPage()
       .then((found) => {
         if (!isCurrent) return
-        // Older ones that were loaded stay.
-        setEntries((before) => [...found, ...(before ?? []).filter((one) => one.number < (found.at(-1)?.number ?? 0))])
+        setEntries((before) => withNewest(before ?? [], found))
         setHasMore((before) => before || found.length === PAGE)
         setFailure('')
       })
@@ -41,8 +41,7 @@ export function AuditPage() {
     }
   }
 
-  const words = wanted.toLowerCase()
-  const shown = (entries ?? []).filter((one) => !words || textOf(one).includes(words))
+  const shown = (entries ?? []).filter((one) => contains(one, wanted))
   return (
     <Panel
       title="Audit log"
@@ -58,21 +57,21 @@ export function AuditPage() {
     >
       <Refusal why={failure} />
       {entries !== null && shown.length === 0 ? (
-        <Empty>{words ? 'No entry contains that.' : 'Nothing was done yet: plans, moves and changed settings appear here.'}</Empty>
+        <Empty>{wanted ? 'No entry contains that.' : 'No entries yet. Plans, moves and changed settings appear here.'}</Empty>
       ) : (
         <div class="table">
           <table class="cards audit">
             <thead>
               <tr>
                 <th scope="col">When</th>
-                <th scope="col">Who</th>
-                <th scope="col">What</th>
-                <th scope="col">To whom</th>
+                <th scope="col">By</th>
+                <th scope="col">Action</th>
+                <th scope="col">Subject</th>
                 <th scope="col">Details</th>
               </tr>
             </thead>
             <tbody>
-              {together(shown).map((group) => {
+              {grouped(shown).map((group) => {
                 const first = group[0]
                 if (!first) return null
                 if (group.length === 1 || opened.has(first.number)) return group.map((one) => <Row key={one.number} entry={one} />)
@@ -81,11 +80,11 @@ export function AuditPage() {
                     <td data-label="When">
                       <time>{when(first.at_us / 1e6)}</time>
                     </td>
-                    <td data-label="Who">{first.who}</td>
-                    <td data-label="What">
+                    <td data-label="By">{first.who}</td>
+                    <td data-label="Action">
                       <b>{group.length} moves</b>
                     </td>
-                    <td data-label="To whom">{String(first.details.plan)}</td>
+                    <td data-label="Subject">{String(first.details.plan)}</td>
                     <td data-label="Details" class="muted">
                       {waysOf(group)}{' '}
                       <button type="button" class="quiet" onClick={() => setOpened(new Set([...opened, first.number]))}>
@@ -116,11 +115,11 @@ function Row({ entry: one }: { entry: AuditEntry }) {
       <td data-label="When">
         <time>{when(one.at_us / 1e6)}</time>
       </td>
-      <td data-label="Who">{one.who}</td>
-      <td data-label="What">
+      <td data-label="By">{one.who}</td>
+      <td data-label="Action">
         <b>{one.action}</b>
       </td>
-      <td data-label="To whom">{one.subject}</td>
+      <td data-label="Subject">{one.subject}</td>
       <td data-label="Details" class="muted">
         {detailsOf(one)}
       </td>
@@ -128,47 +127,7 @@ function Row({ entry: one }: { entry: AuditEntry }) {
   )
 }
 
-/** Moves of one plan that follow each other are told together. */
-function together(entries: AuditEntry[]): AuditEntry[][] {
-  const groups: AuditEntry[][] = []
-  for (const one of entries) {
-    const last = groups.at(-1)
-    const before = last?.[0]
-    const isSame = one.action === 'move' && before?.action === 'move' && before.details.plan === one.details.plan
-    if (last && isSame) last.push(one)
-    else groups.push([one])
-  }
-  return groups
-}
-
-/** From where to where, how many, and how it ended. */
-function waysOf(moves: AuditEntry[]): string {
-  const ways = new Map<string, number>()
-  for (const { details } of moves) {
-    const way = `${String(details.source)} → ${String(details.destination)} ${String(details.step)}`
-    ways.set(way, (ways.get(way) ?? 0) + 1)
-  }
-  return [...ways].map(([way, number]) => `${way} ${number}`).join(' · ')
-}
-
 async function fetchPage(before?: number): Promise<AuditEntry[]> {
   const older = before === undefined ? '' : `&before=${before}`
   return (await get<{ entries: AuditEntry[] }>(`/v1/audit?limit=${PAGE}${older}`)).entries
-}
-
-function textOf(one: AuditEntry): string {
-  return `${one.who} ${one.action} ${one.subject} ${detailsOf(one)}`.toLowerCase()
-}
-
-/** A move in words; everything else as it was written down. */
-function detailsOf(one: AuditEntry): string {
-  const { source, destination, step, outcome, reason, took_s, plan, ...rest } = one.details
-  const texts: string[] = []
-  if (source && destination) texts.push(`${String(source)} → ${String(destination)}`)
-  if (step) texts.push(outcome ? `${String(step)}: ${String(outcome)}` : String(step))
-  if (typeof took_s === 'number') texts.push(`${took_s.toFixed(2)} s`)
-  for (const [name, value] of Object.entries(rest)) texts.push(`${name} ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
-  if (reason) texts.push(String(reason))
-  if (plan) texts.push(String(plan))
-  return texts.join(' · ')
 }

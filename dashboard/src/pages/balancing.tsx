@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { get, myName, send, wordsOf } from '../api'
 import { bytes, count, ratio } from '../format'
+import { settingsOf, withChosen } from '../forms'
 import { isOperator, live } from '../store'
 import type { BalancingSettings, Live, Policies, Run } from '../types'
 import { Badge, Empty, Panel, Progress, Refusal } from '../ui/bits'
@@ -74,23 +75,23 @@ function RunPanel({ run }: { run: Run }) {
 type NumberName = 'alpha' | 'beta' | 'gamma' | 'theta' | 'every_s' | 'hits' | 'shuffle_hits' | 'settle_s' | 'rest_s' | 'evacuate_after_s' | 'idle_below'
 
 const THRESHOLDS: [NumberName, string, string][] = [
-  ['alpha', 'α', 'Migration is due when cov is above it'],
-  ['beta', 'β, bytes/s', 'And the mean load is above this'],
-  ['gamma', 'γ', 'Shuffle is due when cov is above it'],
-  ['theta', 'θ, bytes/s', 'And the mean load is above this'],
+  ['alpha', 'α', 'Migration is due when cov is above this'],
+  ['beta', 'β, bytes/s', 'Migration also needs a mean load above this'],
+  ['gamma', 'γ', 'Shuffle is due when cov is above this'],
+  ['theta', 'θ, bytes/s', 'Shuffle also needs a mean load above this'],
 ]
 const PACE: [NumberName, string, string][] = [
-  ['every_s', 'Look every, s', 'How often the loads are looked at'],
-  ['hits', 'Looks before migration', 'That find it due, in a row'],
-  ['shuffle_hits', 'Looks before shuffle', 'That find it due, in a row'],
-  ['settle_s', 'Settle, s', 'After a plan, nothing is done for so long'],
-  ['rest_s', 'Rest, s', 'Who was moved is not moved again for so long'],
-  ['idle_below', 'Idle below', 'A broker below this share of the mean idles'],
-  ['evacuate_after_s', 'Empty the dead after, s', 'When a dead broker is emptied'],
+  ['every_s', 'Check every, s', 'Seconds between two checks of the loads'],
+  ['hits', 'Checks before migration', 'Migration begins after so many checks in a row find it due'],
+  ['shuffle_hits', 'Checks before shuffle', 'Shuffle begins after so many checks in a row find it due'],
+  ['settle_s', 'Settle, s', 'After a plan, no other plan begins for so long'],
+  ['rest_s', 'Rest, s', 'A subscriber that was moved is not moved again for so long'],
+  ['idle_below', 'Idle below', 'A broker whose load is below this share of the mean is idle'],
+  ['evacuate_after_s', 'Evacuate after, s', 'A broker that has been dead for so long is evacuated'],
 ]
 
 function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | null }) {
-  // What was typed and not saved yet; all else follows the coordinator.
+  // Typed and not saved yet; all other fields follow the coordinator.
   const [draft, setDraft] = useState<Record<string, string>>({})
   const settings = seen.balancing
   const shown = (name: keyof BalancingSettings) => draft[name] ?? String(settings[name] ?? '')
@@ -100,31 +101,24 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
 
   const save = async (event: Event) => {
     event.preventDefault()
-    const changes: Record<string, unknown> = { by: myName() }
-    for (const [name, text] of Object.entries(draft)) {
-      if (name === 'placement') continue
-      if (name === 'migration' || name === 'shuffle') changes[name] = text
-      else if (name === 'max_moves') changes[name] = text.trim() === '' ? null : asNumber(text)
-      else changes[name] = asNumber(text)
-    }
     const went = await act(async () => {
-      await send('PUT', '/v1/balancing', changes)
-      return 'The settings are changed, and remembered'
+      await send('PUT', '/v1/balancing', { by: myName(), ...settingsOf(draft) })
+      return 'Settings saved'
     })
     if (went) setDraft({})
   }
   const automatic = async () => {
     const on = !settings.automatic
-    if (on && !(await confirmed('Balance by itself?', 'From now on plans are made and carried out without anybody asking, as the thresholds say.', 'Switch on'))) return
+    if (on && !(await confirmed('Balance automatically?', 'From now on the coordinator makes and carries out plans by itself, whenever a threshold is exceeded.', 'Switch on'))) return
     await act(async () => {
       await send('PUT', '/v1/balancing', { automatic: on, by: myName() })
-      return on ? 'Load is evened out by itself from now on' : 'Plans are carried out only when somebody asks'
+      return on ? 'Balancing is automatic from now on' : 'Plans are carried out only on request from now on'
     })
   }
   const choosePlacement = async (policy: string) => {
     await act(async () => {
       await send('PUT', '/v1/placement-policy', { policy, by: myName() })
-      return `Newcomers are placed by ${policy} from now on`
+      return `New subscribers are placed by ${policy} from now on`
     })
   }
   const number = ([name, label, help]: [NumberName, string, string]) => (
@@ -163,7 +157,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
       }
     >
       <p class="verdict">
-        {seen.verdict || 'not looked at yet'}
+        {seen.verdict || 'not checked yet'}
         <span class="muted">
           {' '}
           · cov {ratio(seen.overall.cov)} · mean {bytes(seen.overall.mean)}
@@ -171,7 +165,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
       </p>
       <form class="fields" onSubmit={save}>
         <label>
-          Placement of newcomers
+          Placement of new subscribers
           <select
             name="placement"
             disabled={isViewer || !policies}
@@ -188,7 +182,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
         {choice('migration', 'Migration')}
         {choice('shuffle', 'Shuffle')}
         {THRESHOLDS.map(number)}
-        <label title="The budget of a plan; empty: as many as it takes">
+        <label title="A plan has at most so many moves; empty: no limit">
           Most moves
           <input
             name="max_moves"
@@ -216,14 +210,4 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
       </form>
     </Panel>
   )
-}
-
-/** What is no number is sent as it was typed: the coordinator says best what it would take. */
-function asNumber(text: string): number | string {
-  const number = Number(text.trim())
-  return text.trim() !== '' && Number.isFinite(number) ? number : text
-}
-
-function withChosen(names: string[], chosen: string): string[] {
-  return chosen && !names.includes(chosen) ? [...names, chosen] : names
 }

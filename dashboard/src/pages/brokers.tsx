@@ -46,9 +46,9 @@ export function BrokersPage() {
                   CPU
                 </th>
                 <th scope="col" class="number">
-                  Heard
+                  Last heard
                 </th>
-                {isOperator.value && <th scope="col">Do</th>}
+                {isOperator.value && <th scope="col">Actions</th>}
               </tr>
             </thead>
             <tbody>
@@ -60,8 +60,8 @@ export function BrokersPage() {
         </div>
       )}
       <p class="caption">
-        A <b>cordoned</b> broker takes no newcomers and keeps its own. A <b>draining</b> one moves its subscribers to
-        the others. A <b>dead</b> one has fallen silent; its subscribers are carried on elsewhere.
+        A <b>cordoned</b> broker takes no new subscribers and keeps its own. A <b>draining</b> one moves its subscribers
+        to the others. A <b>dead</b> one has fallen silent; other brokers adopt its subscribers.
       </p>
     </Panel>
   )
@@ -104,7 +104,7 @@ function Row({ broker: one, most }: { broker: Broker; most: number }) {
       <td data-label="CPU" class="number">
         {percent(one.cpu_cores)}
       </td>
-      <td data-label="Heard" class="number">
+      <td data-label="Last heard" class="number">
         {one.silent_s < 2 ? 'now' : `${seconds(one.silent_s)} ago`}
       </td>
       {isOperator.value && (
@@ -124,7 +124,7 @@ function Actions({ broker: one }: { broker: Broker }) {
   )
   return (
     <span class="buttons">
-      {one.state === 'active' && button('Cordon', () => void setState(one, 'cordoned', `${one.name} takes no newcomers`))}
+      {one.state === 'active' && button('Cordon', () => void setState(one, 'cordoned', `${one.name} takes no new subscribers`))}
       {(one.state === 'cordoned' || one.state === 'draining') &&
         button('Activate', () => void setState(one, 'active', `${one.name} is active again`))}
       {(one.state === 'active' || one.state === 'cordoned' || one.subscribers > 0) &&
@@ -145,17 +145,17 @@ async function drain(broker: Broker): Promise<void> {
   const agreed = await confirmed(
     `Drain ${broker.name}?`,
     `${plural(broker.subscribers, 'subscriber')} will be moved to other brokers, without missing anything. ` +
-      'It takes nobody until it is activated again.',
+      'It takes no subscribers until it is activated again.',
     'Drain',
   )
   if (agreed) await setState(broker, 'draining', `${broker.name} moves its subscribers away`)
 }
 
 async function remove(broker: Broker): Promise<void> {
-  const agreed = await confirmed(`Remove ${broker.name}?`, 'The coordinator forgets it. If it still runs, it registers again.', 'Remove')
+  const agreed = await confirmed(`Remove ${broker.name}?`, 'The coordinator forgets this broker. A broker that still runs registers again.', 'Remove')
   if (agreed)
     await act(async () => {
       await send('DELETE', `/v1/brokers/${encodeURIComponent(broker.name)}`)
-      return `${broker.name} is forgotten`
+      return `${broker.name} is removed`
     })
 }

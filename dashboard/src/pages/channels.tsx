@@ -1,5 +1,6 @@
 import { useEffect } from 'preact/hooks'
 import { myName, send } from '../api'
+import { grantedTo, parametersOf } from '../channel-words'
 import { bytes, count, perSecond, seconds } from '../format'
 import { link, route } from '../router'
 import { cluster, isOperator, me, refreshCluster } from '../store'
@@ -16,7 +17,7 @@ export function ChannelsPage() {
   if (!me.value?.has_cluster)
     return (
       <Empty>
-        <strong>This coordinator was told of no data cluster.</strong> Start it with{' '}
+        <strong>This coordinator knows no data cluster.</strong> Start it with{' '}
         <code>tocsin coordinator --cluster-url http://127.0.0.1:8600</code>, and channels and feeds appear here.
       </Empty>
     )
@@ -27,7 +28,7 @@ export function ChannelsPage() {
     <>
       {found.trouble && (
         <p class="trouble" role="alert">
-          The data cluster can't be reached, so this is not up to date: {found.trouble}
+          The data cluster can't be reached, so this page is not up to date: {found.trouble}
         </p>
       )}
       {part === 'try' && <TryPanel key={name} channel={found.channels.find((one) => one.name === name)} name={name ?? ''} />}
@@ -68,7 +69,7 @@ function ChannelsPanel({ found }: { found: Cluster }) {
                   Overruns
                 </th>
                 <th scope="col">State</th>
-                {isOperator.value && <th scope="col">Do</th>}
+                {isOperator.value && <th scope="col">Actions</th>}
               </tr>
             </thead>
             <tbody>
@@ -89,10 +90,7 @@ function ChannelRow({ channel: one }: { channel: Channel }) {
       <th scope="row">
         {one.name}
         <small class="muted">
-          {[
-            ...one.parameters.map((parameter) => `${parameter.name} ${parameter.type}`),
-            ...one.filled.map((parameter) => `${parameter.name} IS ${parameter.filled_by}`),
-          ].join(', ')}
+          {parametersOf(one)}
         </small>
       </th>
       <td data-label="Runs">
@@ -139,12 +137,6 @@ function ChannelRow({ channel: one }: { channel: Channel }) {
       )}
     </tr>
   )
-}
-
-function grantedTo(channel: Channel): string {
-  if (channel.granted_to === null) return 'granted to all'
-  const classes = channel.granted_to.map((one) => one || 'users without a class')
-  return classes.length ? `granted to ${classes.join(', ')}` : 'granted to nobody'
 }
 
 async function pause(channel: Channel): Promise<void> {
@@ -214,7 +206,7 @@ function FeedRow({ feed: one }: { feed: Feed }) {
       </td>
       <td data-label="Dead letters">
         <a href={link('channels', 'dead-letters', one.dataset)} aria-label={`Dead letters of ${one.dataset}`}>
-          Look
+          Show
         </a>
       </td>
     </tr>

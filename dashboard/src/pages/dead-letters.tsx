@@ -14,8 +14,8 @@ interface Replayed {
   rejected: number
 }
 
-const REPLAY_ALL = 'They are published again. Those that still do not fit become dead letters again.'
-const DISCARD = 'They are gone for good: nobody can look at them or replay them any more.'
+const REPLAY_ALL = 'The records are published again. Records that still do not fit become dead letters again.'
+const DISCARD = 'This can\'t be undone: nobody can read or replay discarded dead letters.'
 
 export function DeadLettersPanel({ dataset }: { dataset: string }) {
   const [found, setFound] = useState<DeadLetters | null>(null)
@@ -98,7 +98,7 @@ export function DeadLettersPanel({ dataset }: { dataset: string }) {
                 <th scope="col">Feed</th>
                 <th scope="col">Why</th>
                 <th scope="col">Record</th>
-                {isOperator.value && <th scope="col">Do</th>}
+                {isOperator.value && <th scope="col">Actions</th>}
               </tr>
             </thead>
             <tbody>

@@ -1,4 +1,4 @@
-// The city: who is where and at which broker, and what happens.
+// The map: subscribers, their brokers, and events.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { get, wordsOf } from '../api'
@@ -6,7 +6,8 @@ import { byName, colourOf, eventColour } from '../colours'
 import { clock, count } from '../format'
 import { Camera } from '../map/camera'
 import { draw } from '../map/draw'
-import { type Happening, Scene, whereIs } from '../map/scene'
+import { nearest } from '../map/nearest'
+import { type Happening, Scene } from '../map/scene'
 import { cluster, hasMap, live, me } from '../store'
 import { isDark } from '../theme'
 import type { MapEvents, Locations, Roads } from '../types'
@@ -45,8 +46,8 @@ export function MapPage() {
   if (!hasMap.value && scene.people.length === 0)
     return (
       <Empty>
-        <strong>Nothing has a location yet.</strong> Brokers have one with <code>--location x,y</code>, subscribers tell theirs,
-        and rows of active datasets with columns <code>x</code> and <code>y</code> appear as events.
+        <strong>Nothing has a location yet.</strong> Brokers get one with <code>--location x,y</code>, subscribers report
+        theirs, and rows of active datasets with columns <code>x</code> and <code>y</code> appear as events.
       </Empty>
     )
   const kinds = [...new Set(latest.map((one) => one.kind))].filter(Boolean).sort()
@@ -97,7 +98,7 @@ export function MapPage() {
       <aside class="map-side">
         <Panel title="Subscribers by broker" id="by-broker">
           {people === 0 ? (
-            <Empty>No subscriber has told a location yet.</Empty>
+            <Empty>No subscriber has reported a location yet.</Empty>
           ) : (
             <ul class="legend column">
               {[...counts.keys()].sort(byName).map((name) => (
@@ -120,7 +121,7 @@ export function MapPage() {
         {me.value?.has_cluster && (
           <Panel title="Events" aside={<KindLegend kinds={kinds} />}>
             {latest.length === 0 ? (
-              <Empty>Nothing has happened since the page was opened.</Empty>
+              <Empty>No events since the page was opened.</Empty>
             ) : (
               <ol class="events">
                 {latest.map((one) => (
@@ -205,7 +206,7 @@ function fit(scene: Scene, camera: Camera): void {
   if (bounds) camera.fit(bounds)
 }
 
-/** Draw as long as the canvas is there; the first time that something has a location, all of it is shown. */
+/** Draws as long as the canvas is there. When the first things with a location appear, the camera shows all of them. */
 function animate(
   canvas: HTMLCanvasElement,
   scene: Scene,
@@ -308,19 +309,6 @@ function near(event: PointerEvent, scene: Scene, camera: Camera): { left: number
   const box = (event.currentTarget as HTMLElement).getBoundingClientRect()
   const left = event.clientX - box.left
   const top = event.clientY - box.top
-  const now_ms = performance.now()
-  let best = 12
-  let text = ''
-  const consider = (x: number, y: number, label: string) => {
-    const [oneLeft, oneTop] = camera.toScreen(x, y)
-    const distance = Math.hypot(oneLeft - left, oneTop - top)
-    if (distance < best) {
-      best = distance
-      text = label
-    }
-  }
-  for (const one of scene.people) if (one.broker) consider(...whereIs(one, now_ms), `${one.name} at ${one.broker}`)
-  for (const one of scene.brokers) consider(...one.location, one.name)
-  for (const one of scene.events) consider(one.x, one.y, `${one.kind || one.dataset}: ${one.text}`)
+  const text = nearest(scene, camera, left, top, performance.now())
   return text ? { left, top, text } : null
 }

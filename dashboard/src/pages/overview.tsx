@@ -1,18 +1,17 @@
 import { useMemo, useState } from 'preact/hooks'
 import { Chart } from '../charts/chart'
 import { type Line, linesOption, STAGES } from '../charts/lines'
+import { type Direction, inDirection, smooth, SMOOTH_S } from '../charts/series'
 import { byName, colourOf } from '../colours'
 import { bytes, count, percent, perSecond, plural, ratio, seconds, shortBytes, when } from '../format'
+import { RANGES, type Range } from '../history'
 import { link } from '../router'
-import { chooseRange, executions, history, live, RANGES, range, type Range } from '../store'
+import { chooseRange, executions, history, live, range } from '../store'
 import { isDark, token } from '../theme'
 import type { Execution, History, Live, OverallName, Series } from '../types'
 import { Badge, Bar, BrokerName, Choice, Empty, Panel, StateBadge, Tile } from '../ui/bits'
+import { covTone } from '../ui/tones'
 
-/** What brokers measure comes in bursts, one for each run of a channel: shown is the mean of so many seconds. */
-const SMOOTH_S = 10
-
-type Direction = 'In + out' | 'In' | 'Out'
 type Source = 'Both' | 'Measured' | 'Model'
 
 export function OverviewPage() {
@@ -57,13 +56,12 @@ function Tiles({ seen }: { seen: Live }) {
   const all = seen.overall
   const { alpha, gamma } = seen.balancing
   const connected = seen.brokers.reduce((sum, one) => sum + one.connections, 0)
-  const cov = all.cov ?? 0
   return (
     <dl class="tiles">
       <Tile
         name="Unevenness (cov)"
         value={ratio(all.cov)}
-        tone={cov > gamma ? 'bad' : cov > alpha ? 'warn' : 'good'}
+        tone={covTone(all.cov ?? 0, alpha, gamma)}
         note={`measured ${ratio(all.measured_cov)} · α ${alpha} · γ ${gamma}`}
         title="Standard deviation of the brokers' loads over their mean, by the load model"
       />
@@ -73,7 +71,7 @@ function Tiles({ seen }: { seen: Live }) {
         note={`mean ${bytes(all.mean)}${all.mean ? ` · ${((all.max ?? 0) / all.mean).toFixed(2)} × mean` : ''}`}
       />
       <Tile name="Subscribers" value={count(all.subscribers)} note={`${count(connected)} connected`} />
-      <Tile name="Notifications" value={perSecond(all.rate)} note="to those who are up to date" />
+      <Tile name="Notifications" value={perSecond(all.rate)} note="to live subscriptions" />
       <Tile
         name="Latency p50"
         value={seconds(all.p50_s)}
@@ -83,7 +81,7 @@ function Tiles({ seen }: { seen: Live }) {
       <Tile
         name="Cache hit rate"
         value={percent(all.hit_rate)}
-        note={all.hit_rate === null ? 'nobody had to catch up' : 'of catching up, last minute'}
+        note={all.hit_rate === null ? 'no subscriber had to catch up' : 'while catching up, last minute'}
       />
     </dl>
   )
@@ -119,12 +117,12 @@ function LoadPanel({ past, seen }: { past: History; seen: Live }) {
         lines.push({
           ...base,
           name: source === 'Both' ? `${name} measured` : name,
-          values: smooth(chosen(direction, of.in, of.out), past.times_s),
+          values: smooth(inDirection(direction, of.in, of.out), past.times_s),
           width: source === 'Both' ? 1.5 : 2,
           dashed: source === 'Both',
           faint: source === 'Both',
         })
-      if (source !== 'Measured') lines.push({ ...base, name, values: chosen(direction, of.model_in, of.model_out) })
+      if (source !== 'Measured') lines.push({ ...base, name, values: inDirection(direction, of.model_in, of.model_out) })
     }
     return linesOption({ lines, format: (value) => bytes(value), formatAxis: shortBytes, marks: true })
   }, [past, direction, source, dark, executions.value])
@@ -142,7 +140,7 @@ function LoadPanel({ past, seen }: { past: History; seen: Live }) {
             onChange={setDirection}
           />
           <Choice<Source>
-            label="Whose figures"
+            label="Source of the figures"
             options={['Both', 'Measured', 'Model']}
             value={source}
             onChange={setSource}
@@ -349,38 +347,4 @@ function PlanLine({ execution: one }: { execution: Execution }) {
 
 function overall(past: History, name: OverallName): { times_s: number[]; values: Series } {
   return { times_s: past.times_s, values: past.overall[name] }
-}
-
-function chosen(direction: Direction, incoming: Series, outgoing: Series): Series {
-  if (direction === 'In') return incoming
-  if (direction === 'Out') return outgoing
-  return incoming.map((one, index) => {
-    const other = outgoing[index] ?? null
-    return one === null || other === null ? null : one + other
-  })
-}
-
-/** The mean of the last seconds at each moment. */
-function smooth(values: Series, times_s: number[]): Series {
-  const smoothed: Series = []
-  let first = 0
-  let sum = 0
-  let number = 0
-  for (let index = 0; index < values.length; index += 1) {
-    const value = values[index] ?? null
-    if (value !== null) {
-      sum += value
-      number += 1
-    }
-    while ((times_s[first] ?? 0) < (times_s[index] ?? 0) - SMOOTH_S) {
-      const gone = values[first] ?? null
-      if (gone !== null) {
-        sum -= gone
-        number -= 1
-      }
-      first += 1
-    }
-    smoothed.push(value === null || number === 0 ? null : Math.max(0, sum / number))
-  }
-  return smoothed
 }

@@ -3,7 +3,9 @@
 import { useState } from 'preact/hooks'
 import { myName, send, wordsOf } from '../api'
 import { byName, colourOf } from '../colours'
+import { flowsOf } from '../flows'
 import { bytes, count, plural, ratio } from '../format'
+import { asNumber, numberOrNone } from '../forms'
 import { isOperator } from '../store'
 import type { Live, Plan, Policies } from '../types'
 import { BrokerName, Empty, Panel, Refusal } from '../ui/bits'
@@ -30,8 +32,8 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
       const body = {
         stage,
         policy,
-        cov_at_most: covAtMost.trim() === '' ? seen.balancing.alpha : numberOr(covAtMost),
-        max_moves: maxMoves.trim() === '' ? null : numberOr(maxMoves),
+        cov_at_most: covAtMost.trim() === '' ? seen.balancing.alpha : asNumber(covAtMost),
+        max_moves: numberOrNone(maxMoves),
         reason: reason.trim() || `cov ${ratio(seen.overall.cov)}, asked for at most ${covAtMost.trim() || seen.balancing.alpha}`,
       }
       setPlan(await send<Plan>('POST', `/v1/plans?moves=${SHOWN_MOVES}`, body))
@@ -45,7 +47,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
     if (!plan) return
     const agreed = await confirmed(
       `Move ${plural(plan.move_count, 'subscriber')}?`,
-      'They are told to carry on at another broker, a few at a time, and miss nothing. You can stop it at any time.',
+      'They go to other brokers, a few at a time, and miss nothing. You can stop at any time.',
       'Carry it out',
     )
     if (!agreed) return
@@ -81,7 +83,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
         <label>
           Policy
           <select name="policy" value={policy} onChange={(event) => setPolicy(event.currentTarget.value)}>
-            <option value="">the usual one</option>
+            <option value="">default</option>
             {(policies?.[stage] ?? []).map((one) => (
               <option key={one} value={one}>
                 {one}
@@ -89,7 +91,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
             ))}
           </select>
         </label>
-        <label title="How even it should become">
+        <label title="The unevenness that the plan aims at">
           cov at most
           <input
             name="cov_at_most"
@@ -99,7 +101,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
             onInput={(event) => setCovAtMost(event.currentTarget.value)}
           />
         </label>
-        <label title="The budget">
+        <label title="The plan has at most so many moves">
           Most moves
           <input
             name="plan_max_moves"
@@ -109,12 +111,12 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
             onInput={(event) => setMaxMoves(event.currentTarget.value)}
           />
         </label>
-        <label title="For the audit log, and for whoever looks at it later">
+        <label title="For the audit log">
           Reason
           <input
             name="reason"
             maxLength={500}
-            placeholder="that it is uneven"
+            placeholder="cov is too high"
             value={reason}
             onInput={(event) => setReason(event.currentTarget.value)}
           />
@@ -129,7 +131,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
       {plan ? (
         <Preview plan={plan} onExecute={() => void carryOut()} onDiscard={() => setPlan(null)} isBusy={seen.runs.length > 0} />
       ) : (
-        !failure && <Empty>A preview moves nobody. It shows what would become of each broker, who would move, and why.</Empty>
+        !failure && <Empty>A preview moves no subscribers. It shows each broker's load before and after, the moves and their reasons.</Empty>
       )}
     </Panel>
   )
@@ -220,21 +222,12 @@ function Preview(props: { plan: Plan; onExecute: () => void; onDiscard: () => vo
 }
 
 function Moves({ plan }: { plan: Plan }) {
-  const flows = new Map<string, { source: string; destination: string; moves: number; load: number; reasons: Map<string, number> }>()
-  for (const move of plan.moves) {
-    const key = `${move.source} ${move.destination}`
-    const flow = flows.get(key) ?? { source: move.source, destination: move.destination, moves: 0, load: 0, reasons: new Map<string, number>() }
-    flow.moves += 1
-    flow.load += move.load
-    flow.reasons.set(move.reason, (flow.reasons.get(move.reason) ?? 0) + 1)
-    flows.set(key, flow)
-  }
-  const ordered = [...flows.values()].sort((a, b) => b.moves - a.moves)
+  const ordered = flowsOf(plan.moves)
   return (
     <div class="table">
       <table class="cards moves">
         <caption>
-          Who would move, and why
+          The moves and their reasons
           {plan.move_count > plan.moves.length && ` (the first ${count(plan.moves.length)} of ${count(plan.move_count)})`}
         </caption>
         <thead>
@@ -265,16 +258,11 @@ function Moves({ plan }: { plan: Plan }) {
               <td data-label="Their load" class="number">
                 {bytes(one.load)}
               </td>
-              <td data-label="Why">{[...one.reasons.keys()].join('; ')}</td>
+              <td data-label="Why">{one.reasons.join('; ')}</td>
             </tr>
           ))}
         </tbody>
       </table>
     </div>
   )
-}
-
-function numberOr(text: string): number | string {
-  const number = Number(text.trim())
-  return Number.isFinite(number) ? number : text
 }

@@ -19,7 +19,7 @@ export function SignIn() {
         <h1>
           <Bell /> Tocsin
         </h1>
-        <p>Sign in with the coordinator's API token, or with the viewer's token to look only.</p>
+        <p>Sign in with the coordinator's API token, or with the viewer's token for read-only access.</p>
         <label>
           Token
           <input

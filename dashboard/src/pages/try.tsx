@@ -4,15 +4,14 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, wordsOf } from '../api'
 import { eventsOf } from '../event-stream'
 import { clock, count, seconds } from '../format'
+import { inputModeOf, parameterValues } from '../forms'
 import { link } from '../router'
 import { isOperator } from '../store'
-import type { Channel, Parameter } from '../types'
+import type { Channel } from '../types'
 import { Badge, Empty, Panel, Refusal } from '../ui/bits'
 
 /** More would only scroll by. */
 const KEPT = 100
-const WHOLE = new Set(['INT', 'BIGINT', 'SMALLINT', 'TINYINT', 'INTEGER', 'LONG'])
-const FRACTIONAL = new Set(['DOUBLE', 'FLOAT', 'DECIMAL'])
 
 interface Arrived {
   position: string
@@ -50,7 +49,7 @@ export function TryPanel({ channel, name }: { channel: Channel | undefined; name
     setArrived([])
     setTotal(0)
     try {
-      const body = { channel: channel.name, parameters: values(channel.parameters, texts) }
+      const body = { channel: channel.name, parameters: parameterValues(channel.parameters, texts) }
       const answer = await call('POST', '/dashboard/api/try', body, control.signal)
       for await (const { name: kind, data } of eventsOf(answer)) {
         if (kind === 'subscribed') setListening((data as { subscription: string }).subscription)
@@ -79,7 +78,7 @@ export function TryPanel({ channel, name }: { channel: Channel | undefined; name
       {!channel ? (
         <Empty>The cluster has no channel called {name}.</Empty>
       ) : !isOperator.value ? (
-        <Empty>Only operators can try channels: it makes a subscription.</Empty>
+        <Empty>Only operators can try channels: a trial makes a subscription.</Empty>
       ) : (
         <form class="fields" onSubmit={start}>
           {channel.parameters.map((one) => (
@@ -89,7 +88,7 @@ export function TryPanel({ channel, name }: { channel: Channel | undefined; name
                 name={one.name}
                 required
                 autocomplete="off"
-                inputMode={WHOLE.has(one.type) ? 'numeric' : FRACTIONAL.has(one.type) ? 'decimal' : 'text'}
+                inputMode={inputModeOf(one.type)}
                 value={texts[one.name] ?? ''}
                 onInput={(event) => setTexts({ ...texts, [one.name]: event.currentTarget.value })}
               />
@@ -111,10 +110,10 @@ export function TryPanel({ channel, name }: { channel: Channel | undefined; name
       {listening && (
         <p role="status">
           <Badge tone="good">listening</Badge> <code>{listening}</code> · {count(total)} arrived
-          {channel?.is_paused && ' · the channel is paused, so nothing will come'}
+          {channel?.is_paused && ' · the channel is paused, so no notifications will come'}
         </p>
       )}
-      {listening && arrived.length === 0 && <Empty>Nothing has come yet. Publish a record that fits.</Empty>}
+      {listening && arrived.length === 0 && <Empty>No notifications yet. Publish a record that matches.</Empty>}
       {arrived.length > 0 && (
         <ol class="arrived" aria-label="Notifications">
           {arrived.map((one) => (
@@ -137,17 +136,4 @@ export function TryPanel({ channel, name }: { channel: Channel | undefined; name
       )}
     </Panel>
   )
-}
-
-/** Numbers as numbers. What is none is sent as it was typed: the cluster says best what it would take. */
-function values(parameters: Parameter[], texts: Record<string, string>): Record<string, string | number | boolean> {
-  const found: Record<string, string | number | boolean> = {}
-  for (const { name, type } of parameters) {
-    const text = (texts[name] ?? '').trim()
-    const number = Number(text)
-    if ((WHOLE.has(type) || FRACTIONAL.has(type)) && text !== '' && Number.isFinite(number)) found[name] = number
-    else if (type === 'BOOLEAN' && /^(true|false)$/i.test(text)) found[name] = text.toLowerCase() === 'true'
-    else found[name] = texts[name] ?? ''
-  }
-  return found
 }

@@ -1,19 +1,16 @@
-// Small parts that every page is made of.
+// Small components that pages share.
 
 import type { ComponentChildren } from 'preact'
 import { colourOf } from '../colours'
 import type { BrokerState } from '../types'
-
-type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'plain'
+import { STATE_TONES, type Tone } from './tones'
 
 export function Badge({ tone, children }: { tone: Tone; children: ComponentChildren }) {
   return <span class={`badge ${tone}`}>{children}</span>
 }
 
-const STATES: Record<BrokerState, Tone> = { active: 'good', cordoned: 'warn', draining: 'busy', dead: 'bad' }
-
 export function StateBadge({ state }: { state: BrokerState }) {
-  return <Badge tone={STATES[state]}>{state}</Badge>
+  return <Badge tone={STATE_TONES[state]}>{state}</Badge>
 }
 
 export function BrokerName({ name }: { name: string }) {
@@ -54,12 +51,12 @@ export function Tile(props: { name: string; value: string; note?: ComponentChild
   )
 }
 
-/** Says why there is nothing to see, and what to do about it. */
+/** Says why a panel is empty, and how to fill it. */
 export function Empty({ children }: { children: ComponentChildren }) {
   return <div class="empty">{children}</div>
 }
 
-/** Nothing, if there is no reason why something was refused. */
+/** A refusal's reason; nothing without one. */
 export function Refusal({ why }: { why: string | null }) {
   return why ? (
     <p class="refused" role="alert">

@@ -1,5 +1,5 @@
-// Asks before people are moved. A real dialog: Escape closes it, focus stays inside and comes back. A question belongs to
-// the page that asks: who goes elsewhere, or is signed out, has said no.
+// Asks before an action that is hard to undo. A real dialog: Escape closes it, focus stays inside and comes back. A
+// question belongs to the page that asks: leaving that page, or signing out, answers no.
 
 import { effect, signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'

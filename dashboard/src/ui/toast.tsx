@@ -1,4 +1,4 @@
-// What happened, told at the edge of the page: news goes by itself, errors stay until they are put away.
+// Messages at the edge of the page: news disappears by itself, errors stay until they are closed.
 
 import { signal } from '@preact/signals'
 import { wordsOf } from '../api'
@@ -25,7 +25,7 @@ function close(number: number): void {
   toasts.value = toasts.value.filter((one) => one.number !== number)
 }
 
-/** Do something for the operator and say how it went; whether it went well. */
+/** Does something for the operator and shows a message about the outcome; true if it succeeded. */
 export async function act(work: () => Promise<string>): Promise<boolean> {
   try {
     tell(await work())
@@ -43,7 +43,7 @@ export function Toasts() {
       {toasts.value.map((one) => (
         <div key={one.number} class={one.isError ? 'toast error' : 'toast'} role={one.isError ? 'alert' : undefined}>
           <span>{one.text}</span>
-          <button type="button" class="quiet" aria-label="Put this message away" onClick={() => close(one.number)}>
+          <button type="button" class="quiet" aria-label="Close this message" onClick={() => close(one.number)}>
             ×
           </button>
         </div>
