@@ -25,9 +25,9 @@ RUN = "TOCSIN_RUN"
 
 #: Variables that are no process's setting, and their meaning.
 COMMANDS: Mapping[str, str] = {
-    CLUSTER_URL: "where commands reach the data cluster",
+    CLUSTER_URL: "the data cluster's address, for commands",
     CLUSTER_TOKEN: "the API token that commands show to the data cluster",
-    COORDINATOR_URL: "where commands reach the coordinator",
+    COORDINATOR_URL: "the coordinator's address, for commands",
     COORDINATOR_TOKEN: "the API token that commands show to the coordinator",
     USER: "who subscribes",
     PASSWORD: "that user's password",

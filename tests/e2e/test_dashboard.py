@@ -146,7 +146,7 @@ def test_viewers_look_and_change_nothing(visitors: Any, town: Town) -> None:
     ]:
         answer = httpx.request(method, f"{town.url}{path}", json=body, headers=viewer)
         assert answer.status_code == 403, (path, answer.text)
-        assert "may look and change nothing" in answer.json()["error"]["message"]
+        assert "allows reading only" in answer.json()["error"]["message"]
 
 
 def test_load_is_seen_to_move(visitors: Any, town: Town) -> None:
@@ -238,10 +238,10 @@ def test_settings_are_switched(visitors: Any, town: Town) -> None:
     page.locator("input[name=alpha]").fill("0.25")
     page.locator("select[name=migration]").select_option("ldm")
     page.get_by_role("button", name="Save").click()
-    visit.saw("changed, and remembered")
+    visit.saw("Settings saved")
     settings = town.ask("/v1/balancing")["settings"]
     assert (settings["alpha"], settings["migration"]) == (0.25, "ldm")
-    page.get_by_label("Placement of newcomers").select_option("round-robin")
+    page.get_by_label("Placement of new subscribers").select_option("round-robin")
     visit.saw("round-robin")
     assert town.ask("/v1/placement-policy")["policy"] == "round-robin"
     page.locator("input[name=alpha]").fill("a lot")

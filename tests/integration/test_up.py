@@ -249,7 +249,7 @@ def test_no_folder_is_not_the_one_that_one_is_in(folder: Folder, command: str) -
     """`--data-dir "$DATA"` without DATA set: files would be all over the place."""
     code, said = folder.ask(command, "--data-dir", "")
     assert code == 2
-    assert "no folder is named" in said
+    assert "the folder's name is empty" in said
     assert list(folder.folder.iterdir()) == []
 
 

@@ -28,7 +28,9 @@ def optimum(view: AssignmentView) -> float:
     """The lowest possible highest score, found by trying every assignment: for small networks."""
     brokers, subscribers = np.flatnonzero(view.takes).tolist(), np.flatnonzero(view.movable)
     if len(brokers) ** len(subscribers) > _MOST_TRIED:
-        raise InvalidValue(f"{len(subscribers)} subscribers at {len(brokers)} brokers are too many to try everything")
+        raise InvalidValue(
+            f"{len(subscribers)} subscribers at {len(brokers)} brokers are too many to try all assignments"
+        )
     lowest = LoadTable.of(view).max_score
     owners = view.owners.copy()
     for chosen in product(brokers, repeat=len(subscribers)):

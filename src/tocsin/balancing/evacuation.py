@@ -14,7 +14,7 @@ from tocsin.balancing.load_table import NOWHERE, LoadTable, added, join
 from tocsin.balancing.proposal import Proposal
 
 NAME = "least-resulting-load"
-_REASONS = ("its broker is leaving, dead or gone; this one has the lowest load with it",)
+_REASONS = ("its broker is drained, dead or removed; the destination has the lowest load with it",)
 
 
 def evacuate(view: AssignmentView) -> Proposal:

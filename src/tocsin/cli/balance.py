@@ -11,7 +11,7 @@ import typer
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
 from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
 
-Change = Annotated[list[str] | None, typer.Argument(help="What to change, as NAME=VALUE.", show_default=False)]
+Change = Annotated[list[str] | None, typer.Argument(help="Settings to change, as NAME=VALUE.", show_default=False)]
 
 
 def who() -> str:
@@ -24,12 +24,15 @@ def who() -> str:
 
 def run_balance(
     changes: Change = None,
-    automatic: Annotated[bool | None, typer.Option("--on/--off", help="Balance by itself, or not.")] = None,
+    automatic: Annotated[bool | None, typer.Option("--on/--off", help="Switch automatic balancing on or off.")] = None,
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
     token: OperatorToken = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show how even the load is and what is done about it by itself; or change it: `tocsin balance --on alpha=0.1`."""
+    """Show how even the load is, and the settings of automatic balancing; or change them.
+
+    For example: `tocsin balance --on alpha=0.1`.
+    """
     wanted = dict(map(_change, changes or []))
     if automatic is not None:
         wanted["automatic"] = automatic
@@ -44,18 +47,18 @@ def run_balance(
             f" highest score {balancing['max']:,.0f} B/s, mean {balancing['mean']:,.0f} B/s",
             soft_wrap=True,
         )
-    out.print(f"{balancing['verdict'] or 'nothing has been looked at yet'}; {balancing['under_way']} moves under way")
+    out.print(f"{balancing['verdict'] or 'no check has been made yet'}; {balancing['under_way']} moves under way")
     rows = [[name, "none" if value is None else value] for name, value in balancing["settings"].items()]
     print_rows(["setting", "value"], rows)
 
 
 def run_audit(
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many entries.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The number of entries.")] = 20,
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
     token: OperatorToken = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show who did what and why, newest first: plans, moves, changed settings and states."""
+    """Show the audit log, newest first: plans, moves, changed settings and states, with names and reasons."""
     with coordinating(url, token) as client:
         entries = client.audit(limit=limit)
     if as_json:
@@ -72,7 +75,7 @@ def _change(text: str) -> tuple[str, Any]:
     """
     name, found, value = text.partition("=")
     if not found or not name:
-        fail(f"{text}: say NAME=VALUE, as in alpha=0.1")
+        fail(f"{text}: write NAME=VALUE, such as alpha=0.1")
     if value.lower() == "none":
         return name, None
     if value.lower() in {"true", "false"}:

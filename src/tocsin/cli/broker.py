@@ -13,17 +13,21 @@ from tocsin.settings import BrokerSettings
 
 
 def run_broker(
-    name: Annotated[str | None, typer.Option(help="How others know it. [default: broker-1]")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where its sessions are kept. [default: data/NAME]")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Its name, for the cluster and the coordinator. [default: broker-1]")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="The folder of its sessions. [default: data/NAME]")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8700]")] = None,
-    url: Annotated[str | None, typer.Option(help="Where subscribers reach it, if not at host and port.")] = None,
-    location: Annotated[str | None, typer.Option(help="Where it stands, in metres: x,y.")] = None,
-    capacity: Annotated[float | None, typer.Option(help="What it carries, relative to others. [default: 1]")] = None,
+    url: Annotated[str | None, typer.Option(help="Its address for subscribers, if that is not host and port.")] = None,
+    location: Annotated[str | None, typer.Option(help="Its location, in metres: x,y.")] = None,
+    capacity: Annotated[
+        float | None, typer.Option(help="Its capacity, relative to other brokers. [default: 1]")
+    ] = None,
     cluster_url: Annotated[str | None, typer.Option(help="Data cluster. [default: http://127.0.0.1:8600]")] = None,
     coordinator_url: Annotated[str | None, typer.Option(help="Coordinator. [default: http://127.0.0.1:8500]")] = None,
     drain_timeout_s: Annotated[
-        float | None, typer.Option(help="How long handing over may take when it ends. [default: 20]")
+        float | None, typer.Option(help="Seconds that moving its subscribers away may take when it ends. [default: 20]")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of settings, in a table named broker.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,

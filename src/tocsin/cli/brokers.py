@@ -16,7 +16,7 @@ from tocsin.client import CoordinatorClient
 _LOOK_EVERY_S = 0.3
 _DRAIN_TIMEOUT_S = 600.0
 
-app = typer.Typer(help="List brokers, cordon and drain them, choose how newcomers are placed.", no_args_is_help=True)
+app = typer.Typer(help="List brokers, cordon and drain them, choose the placement policy.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The broker's name.", show_default=False)]
 
@@ -35,14 +35,17 @@ def list_brokers(
     columns = ["broker", "state", "connections", "subscribers", "load", "measured", "capacity", "silent", "address"]
     print_rows(columns, [_row(one) for one in brokers])
     if status["mass_outage"]:
-        out.print("Most brokers fell silent at once; until they are back, none is taken for dead.", style="yellow")
+        out.print(
+            "Mass outage: most brokers fell silent at once. No broker is taken for dead until they are back.",
+            style="yellow",
+        )
 
 
 @app.command("show")
 def show(
     name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """Show all that is known of a broker."""
+    """Show everything about one broker."""
     with coordinating(url, token) as client:
         broker = client.broker(name)
     if as_json:
@@ -57,7 +60,7 @@ def show(
 def cordon(
     name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """Send no newcomers to a broker; it keeps its subscribers."""
+    """Send no new subscribers to a broker; it keeps its own."""
     _set_state(name, "cordoned", url, token, as_json)
 
 
@@ -65,19 +68,19 @@ def cordon(
 def uncordon(
     name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """Have a broker take newcomers again."""
+    """Let a broker take new subscribers again."""
     _set_state(name, "active", url, token, as_json)
 
 
 @app.command("drain")
 def drain(
     name: Name,
-    wait: Annotated[bool, typer.Option(help="Wait until nobody is left.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until no subscriber is left.")] = True,
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
     token: OperatorToken = "",
     as_json: AsJson = False,
 ) -> None:
-    """Empty a broker: all subscribers are moved to others, even those away. It takes nobody until `uncordon`."""
+    """Empty a broker: move all its subscribers to others, even absent ones. It takes no new ones until `uncordon`."""
     with coordinating(url, token) as client:
         answer = client.set_state(name, "draining", by=who())
         if wait:
@@ -94,17 +97,19 @@ def remove(
     """Forget a broker that is gone for good."""
     with coordinating(url, token) as client:
         answer = client.remove_broker(name)
-    print_answer(answer, f"broker {name} removed; {answer['subscribers']} subscribers go elsewhere", as_json=as_json)
+    print_answer(
+        answer, f"broker {name} removed; {answer['subscribers']} subscribers will be placed elsewhere", as_json=as_json
+    )
 
 
 @app.command("policy")
 def policy(
-    name: Annotated[str, typer.Argument(help="The policy to change to; leave it out to see the one in force.")] = "",
+    name: Annotated[str, typer.Argument(help="The new policy; without it, the command shows the present one.")] = "",
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
     token: OperatorToken = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show or change how newcomers are placed."""
+    """Show or change the placement policy."""
     with coordinating(url, token) as client:
         answer = client.choose_policy(name) if name else client.policy()
     if as_json:

@@ -13,7 +13,7 @@ from tocsin.settings import ClusterSettings
 
 
 def run_cluster(
-    data_dir: Annotated[Path | None, typer.Option(help="Where everything durable lives. [default: data]")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="The folder of all durable data. [default: data]")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8600]")] = None,
     master: Annotated[str | None, typer.Option(help="Spark master. [default: local[*]]")] = None,

@@ -67,7 +67,7 @@ def describe_failure(message: str, script: Mapping[str, Any] | None) -> str:
     >>> script = {"statement": 2, "statements": 3, "line": 5, "done": ["feed f created"]}
     >>> print(describe_failure("no dataset called x", script))
     statement 1 of 3: feed f created
-    statement 2 of 3, at line 5, failed; those after it were not carried out:
+    statement 2 of 3, at line 5, failed; the statements after it were not carried out:
     no dataset called x
     """
     if not script:
@@ -77,5 +77,5 @@ def describe_failure(message: str, script: Mapping[str, Any] | None) -> str:
     if not lines:
         lines = ["nothing was carried out"]
     failed = f"statement {script['statement']} of {count}, at line {script['line']}, failed"
-    rest = "; those after it were not carried out" if script["done"] and script["statement"] < count else ""
+    rest = "; the statements after it were not carried out" if script["done"] and script["statement"] < count else ""
     return "\n".join([*lines, f"{failed}{rest}:", message])

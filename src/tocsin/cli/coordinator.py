@@ -14,7 +14,7 @@ from tocsin.settings import CoordinatorSettings
 
 def run_coordinator(
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where its database and signing key live. [default: data/coordinator]")
+        Path | None, typer.Option(help="The folder of its database and signing key. [default: data/coordinator]")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8500]")] = None,
@@ -23,12 +23,12 @@ def run_coordinator(
         typer.Option(help="nearest, round-robin, random or least-resulting-load. [default: least-resulting-load]"),
     ] = None,
     cluster_url: Annotated[
-        str | None, typer.Option(help="The data cluster, for the dashboard to show. [default: none]")
+        str | None, typer.Option(help="The data cluster that the dashboard shows. [default: none]")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of settings, in a table named coordinator.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [default: info]")] = None,
 ) -> None:
-    """Run the coordinator: users and tokens, brokers and where subscribers go, with its HTTP API and the dashboard.
+    """Run the coordinator: users, tokens, brokers and placement, with its HTTP API and the dashboard.
 
     Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: it remembers everything.
     """

@@ -11,7 +11,7 @@ from tocsin.cli.connecting import DEFAULT_URL, Token, Url, connected
 from tocsin.cli.terminal import AsJson, fail, out, print_answer, print_json
 from tocsin.client import ClusterClient
 
-app = typer.Typer(help="Records that did not fit: list, show, replay and discard them.", no_args_is_help=True)
+app = typer.Typer(help="List, show, replay and discard dead letters.", no_args_is_help=True)
 
 #: How much a list shows of a record and of the reason; `show` prints all of it.
 _SHOWN_CHARACTERS = 200
@@ -20,20 +20,22 @@ _NAMES = {"ignore_unknown_options": True}
 #: The most that one call takes.
 _LETTERS_PER_CALL = 1_000
 
-Dataset = Annotated[str, typer.Argument(help="The dataset that they were for.", show_default=False)]
+Dataset = Annotated[str, typer.Argument(help="The dataset that the records were for.", show_default=False)]
 Letters = Annotated[
     list[str] | None, typer.Argument(help="Their names, as `list` shows them: POSITION:LINE.", show_default=False)
 ]
-Everything = Annotated[bool, typer.Option("--all", help="All of the dataset.")]
+Everything = Annotated[bool, typer.Option("--all", help="All dead letters of the dataset.")]
 
 
 @app.command("list")
 def list_letters(
     dataset: Dataset,
-    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=1000)] = 20,
-    after: Annotated[str, typer.Option(help="Go on after a page, by what it ends with.", show_default=False)] = "",
+    limit: Annotated[int, typer.Option(help="At most so many dead letters.", min=1, max=1000)] = 20,
+    after: Annotated[
+        str, typer.Option(help="Go on after a page: the value in its last line.", show_default=False)
+    ] = "",
     raw: Annotated[
-        bool, typer.Option("--raw", help="The records alone, one a line, to be mended and published.")
+        bool, typer.Option("--raw", help="Print only the records, one per line, so that you can mend and publish them.")
     ] = False,
     url: Url = DEFAULT_URL,
     token: Token = "",
@@ -81,7 +83,7 @@ def replay(
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
-    """Publish dead letters again. Those that still do not fit become dead letters again, and the exit code is 1."""
+    """Publish dead letters again. Records that still do not fit become dead letters again, and the exit code is 1."""
     named = _named(letters, everything)
     with connected(url, token) as client:
         done = client.replay(dataset, letters=named)
@@ -100,7 +102,7 @@ def discard(
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
-    """Remove dead letters for good, such as after they were mended and published again."""
+    """Remove dead letters for good, for example after mending and publishing the records."""
     named = _named(letters, everything)
     with connected(url, token) as client:
         count = client.discard(dataset, letters=named)
@@ -110,7 +112,7 @@ def discard(
 def _named(letters: list[str] | None, everything: bool) -> list[str] | None:
     """None for all."""
     if bool(letters) == everything:
-        raise typer.BadParameter("name the dead letters that are meant, or give --all")
+        raise typer.BadParameter("name the dead letters, or give --all")
     if letters and len(letters) > _LETTERS_PER_CALL:
         fail(f"at most {_LETTERS_PER_CALL:,} dead letters at a time, or --all; nothing was done")
     return letters or None

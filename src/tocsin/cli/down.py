@@ -27,7 +27,7 @@ _KILLED_WITHIN_S = 2.0
 
 
 def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
-    """End what `tocsin up` runs in a folder, and wait until it has ended. Nothing to end is fine.
+    """End the processes that `tocsin up` runs in a folder, and wait for their end. It is no error if nothing runs.
 
     Only processes that `tocsin up` started in that folder are ended, also those that a killed one has left behind. The
     exit code is 1 if a process still runs.
@@ -36,7 +36,7 @@ def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
     running = running_record(data_dir)
     record = running or read_record(data_dir)
     if running is None and is_locked(data_dir):
-        fail(f"the data folder {data_dir} is in use by {holder_of(data_dir)}, which says nothing of itself; it goes on")
+        fail(f"the data folder {data_dir} is in use by {holder_of(data_dir)}, which wrote no record; it was not ended")
     in_time = running is None or _end(running, data_dir)
     left = kill_processes_of(record.run) if record is not None else 0
     if record is not None and running is None:
@@ -52,7 +52,7 @@ def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
     elif not left:
         out.print(f"nothing runs in {data_dir}", markup=False, soft_wrap=True)
     if left and not as_json:
-        out.print(f"killed what was left behind (processes: {left})", soft_wrap=True)
+        out.print(f"killed processes that were left behind ({left})", soft_wrap=True)
     raise typer.Exit(0)
 
 
@@ -67,7 +67,7 @@ def _end(running: RunRecord, data_dir: Path) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        fail(f"process {running.pid} belongs to another user; it goes on")
+        fail(f"process {running.pid} belongs to another user; it was not ended")
     return False
 
 

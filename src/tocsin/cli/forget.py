@@ -12,9 +12,7 @@ from tocsin.cli.terminal import AsJson, fail, out, print_json
 
 
 def run_forget(
-    name: Annotated[
-        str, typer.Argument(help="As it stands in data, and as the user is called if it is one.", show_default=False)
-    ],
+    name: Annotated[str, typer.Argument(help="The person's name, in the data and as a user.", show_default=False)],
     url: Url = DEFAULT_URL,
     token: Token = "",
     coordinator_url: Annotated[
@@ -56,4 +54,4 @@ def run_forget(
         out.print(answer["message"], markup=False, soft_wrap=True)
     if people["away"]:
         names = ", ".join(people["away"])
-        fail(f"these brokers do not answer, and may still keep the name: {names}; they remove it when they are back")
+        fail(f"these brokers do not answer and may still hold the name: {names}; they remove it when they are back")

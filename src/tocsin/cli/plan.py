@@ -17,27 +17,29 @@ _LOOK_EVERY_S = 0.3
 
 
 def run_plan(
-    plan: Annotated[str, typer.Argument(help="A plan made before, to see it again; without it, one is made.")] = "",
-    stage: Annotated[str, typer.Option(help="migration moves some, shuffle may move everybody.")] = "migration",
+    plan: Annotated[str, typer.Argument(help="An earlier plan; without it, the command makes a new one.")] = "",
+    stage: Annotated[str, typer.Option(help="migration moves some subscribers, shuffle may move all.")] = "migration",
     policy: Annotated[
         str, typer.Option(help="migration: group, ldm, sdm. shuffle: sharing, gsh, sharing-hypergraph.")
     ] = "",
-    cov_at_most: Annotated[float, typer.Option(min=0, help="How even migration should make the scores.")] = 0.15,
-    max_moves: Annotated[int | None, typer.Option(min=0, help="Move no more than so many.")] = None,
-    reason: Annotated[str, typer.Option(help="Why, for whoever looks at it later.")] = "",
-    moves: Annotated[int, typer.Option(min=0, max=100_000, help="How many moves to show.")] = 10,
+    cov_at_most: Annotated[float, typer.Option(min=0, help="The cov that migration aims at.")] = 0.15,
+    max_moves: Annotated[int | None, typer.Option(min=0, help="Move at most so many subscribers.")] = None,
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")] = "",
+    moves: Annotated[int, typer.Option(min=0, max=100_000, help="The number of moves to show.")] = 10,
     list_: Annotated[bool, typer.Option("--list", help="Show the last plans.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Carry the plan out, and wait for its end.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="Begin no more moves of the plan that is named.")] = False,
-    executions: Annotated[bool, typer.Option("--executions", help="Show plans that are or were carried out.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Begin no more moves of this plan.")] = False,
+    executions: Annotated[
+        bool, typer.Option("--executions", help="Show the plans that were carried out, or still are.")
+    ] = False,
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
     token: OperatorToken = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show what could be moved to even out the load: before and after, the moves with reasons, and how much would be
-    left to gain. Nothing is moved without --execute."""
+    """Make, show and carry out plans that even out the load: loads before and after, the moves with their reasons, and
+    the lower bound. Without --execute, no subscriber is moved."""
     if stage not in {"migration", "shuffle"}:
-        fail(f"--stage {stage}: there are migration and shuffle")
+        fail(f"--stage {stage}: the stages are migration and shuffle")
     with coordinating(url, token) as client:
         if list_:
             _list(client.plans(), as_json)
@@ -47,7 +49,7 @@ def run_plan(
             return
         if stop:
             if not plan:
-                fail("say which plan to stop; `tocsin plan --executions` lists them")
+                fail("name the plan to stop; `tocsin plan --executions` lists them")
             client.stop(plan, by=who())
             out.print(f"{plan} begins no more moves", markup=False)
             return
@@ -74,7 +76,7 @@ def run_plan(
     elif execute:
         out.print(f"{made['state']}: {made['done']} moved, {made['failed']} failed, {made['cancelled']} cancelled")
     else:
-        out.print("Nothing has been moved.", style="dim")
+        out.print("No subscriber has been moved.", style="dim")
     if made.get("failed"):
         raise typer.Exit(1)
 

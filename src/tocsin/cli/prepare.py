@@ -55,10 +55,10 @@ def run_prepare(as_json: AsJson = False) -> None:
     compile_loops()
     try:
         java = find_java()
-        with err.status("Trying out Spark, once, so that it starts faster from now on: about a minute"):
+        with err.status("Running Spark once, so that it starts faster from now on: about a minute"):
             archive = _make(java)
     except (TocsinError, OSError, httpx.HTTPError, psutil.Error, subprocess.SubprocessError) as exc:
-        fail(f"nothing was archived: {exc}. Clusters start without, some seconds later")
+        fail(f"nothing was archived: {exc}. Clusters work without the archive, but start some seconds later")
         return
     size_mb = archive.stat().st_size >> 20
     answer = {"archive": archive, "size_mb": size_mb, "seconds": round(time.monotonic() - begin_s, 1)}

@@ -25,7 +25,7 @@ def run_publish(
     feed: Annotated[str, typer.Argument(help="The feed to publish to.")],
     file: Annotated[Path, typer.Argument(help="NDJSON file, one record per line; `-` reads standard input.")] = STDIN,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until the records are in the table; tell rejections.")
+        bool, typer.Option("--wait", help="Wait until the records are in the table, and print rejections.")
     ] = False,
     url: Url = DEFAULT_URL,
     token: Token = "",

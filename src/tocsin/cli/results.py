@@ -11,15 +11,17 @@ from tocsin.cli.terminal import AsJson, out, print_json
 
 
 def run_results(
-    broker: Annotated[str, typer.Argument(help="The broker whose results to show.")],
-    after: Annotated[int, typer.Option(help="Cursor to begin after; 0 is the beginning.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as results are committed.")] = False,
-    limit: Annotated[int, typer.Option(help="Most results to show, unless following.")] = 1000,
+    broker: Annotated[str, typer.Argument(help="The broker.")],
+    after: Annotated[int, typer.Option(help="Begin after this cursor; 0 is the beginning.")] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep running, and show results as they are committed.")
+    ] = False,
+    limit: Annotated[int, typer.Option(help="The most results to show, without --follow.")] = 1000,
     url: Url = DEFAULT_URL,
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show the results that were made for a broker's subscriptions."""
+    """Show the results for a broker's subscriptions."""
     with connected(url, token) as client:
         source = client.follow(broker, after) if follow else client.pull(broker, after, limit=limit)[0]
         try:

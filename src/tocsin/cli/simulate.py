@@ -46,7 +46,7 @@ def run_simulate(
             _list_presets(as_json)
             return
         if not scenario:
-            fail("which scenario? `tocsin simulate --list` shows those that come with Tocsin")
+            fail("no scenario is given; `tocsin simulate --list` shows the presets")
         loaded = load(scenario, dict(_change(one) for one in set_ or []))
         began_s = time.perf_counter()
         runs = _run(combinations(loaded, compare) if compare else [loaded], seed)

@@ -22,7 +22,7 @@ SILENT = "no answer"
 
 
 def run_status(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
-    """Show what `tocsin up` runs in a folder: which processes, where, since when, and whether they are ready.
+    """Show the processes that `tocsin up` runs in a folder: addresses, start times, and whether they are ready.
 
     The exit code is 0 if everything is ready, else 1.
     """
@@ -51,7 +51,7 @@ def run_status(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> Non
         _show(processes)
         if running is None:
             option = at_folder(data_dir)
-            gone = "the `tocsin up` that started these is gone"
+            gone = "the `tocsin up` that started these processes is gone"
             out.print(
                 f"{gone}; `tocsin down{option}` ends them, `tocsin up{option}` starts anew",
                 markup=False,

@@ -46,20 +46,36 @@ def run_subscribe(
     ] = DEFAULT_COORDINATOR_URL,
     broker: Annotated[
         str,
-        typer.Option(help="Stay with the broker at this address; else the coordinator names one.", show_default=False),
+        typer.Option(help="Connect to this broker only; without it, the coordinator chooses one.", show_default=False),
     ] = "",
     user: Annotated[
-        str, typer.Option(envvar=variables.USER, help="Without one, a guest is registered.", show_default=False)
+        str,
+        typer.Option(
+            envvar=variables.USER,
+            help="Your user name; without one, the command registers a guest.",
+            show_default=False,
+        ),
     ] = "",
     password: Annotated[
-        str, typer.Option(envvar=variables.PASSWORD, help="Asked for if it is needed.", show_default=False)
+        str,
+        typer.Option(
+            envvar=variables.PASSWORD,
+            help="Your password; the command asks for it if it is needed.",
+            show_default=False,
+        ),
     ] = "",
-    token: Annotated[str, typer.Option(envvar=variables.TOKEN, help="Instead of a password.", show_default=False)] = "",
-    register: Annotated[bool, typer.Option("--register", help="Register the user if there is none yet.")] = False,
+    token: Annotated[
+        str, typer.Option(envvar=variables.TOKEN, help="Your token, instead of a password.", show_default=False)
+    ] = "",
+    register: Annotated[bool, typer.Option("--register", help="Register the user if it does not exist yet.")] = False,
     device: Annotated[
-        str, typer.Option(help="With a name, what comes while this does not run is sent later.", show_default=False)
+        str,
+        typer.Option(
+            help="A name for this device. Notifications that it misses while it is away are sent later.",
+            show_default=False,
+        ),
     ] = "",
-    count: Annotated[int, typer.Option(min=0, help="End after this many notifications; 0 is never.")] = 0,
+    count: Annotated[int, typer.Option(min=0, help="End after so many notifications; 0: never.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Subscribe to channels and print notifications as they come. Ctrl-C ends it."""

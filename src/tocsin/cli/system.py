@@ -120,7 +120,7 @@ def _check_decided_here(settings: Settings, names: Sequence[str]) -> None:
     for name in names:
         if (value := getattr(settings, name)) != getattr(usual, name):
             raise InvalidValue(
-                f"{settings.TABLE} setting {name}: `tocsin up` decides it, so {str(value)!r} would be ignored; "
+                f"{settings.TABLE} setting {name}: `tocsin up` sets it, so {str(value)!r} would be ignored; "
                 f"leave it out, or run `tocsin {settings.TABLE}`"
             )
 

@@ -38,7 +38,7 @@ _JAVA_WITHIN_S = 3.0
 def _folder(text: str | Path) -> Path:
     """A folder as it was typed. An empty text, such as from an unset variable, would mean the current folder."""
     if not str(text).strip():
-        raise typer.BadParameter("no folder is named; `.` is the one that you are in")
+        raise typer.BadParameter("the folder's name is empty; `.` is the current folder")
     return Path(text)
 
 
@@ -46,9 +46,9 @@ DataDir = Annotated[Path, typer.Option(parser=_folder, metavar="PATH", help="The
 
 
 def run_up(
-    brokers: Annotated[int, typer.Option(min=1, max=50, help="How many brokers.")] = 3,
+    brokers: Annotated[int, typer.Option(min=1, max=50, help="The number of brokers.")] = 3,
     data_dir: Annotated[
-        Path, typer.Option(parser=_folder, metavar="PATH", help="Where everything durable lives.")
+        Path, typer.Option(parser=_folder, metavar="PATH", help="The folder of all durable data.")
     ] = Path("data"),
     host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
     cluster_port: Annotated[int | None, typer.Option(help="The data cluster's port. [default: 8600]")] = None,
@@ -126,7 +126,7 @@ def _end_leftovers(data_dir: Path) -> None:
     """End processes that an earlier run has left behind: we have the folder's lock, so that run is over."""
     record = read_record(data_dir)
     if record is not None and (count := kill_processes_of(record.run)):
-        err.print(f"ended what an earlier `tocsin up` had left behind (processes: {count})", style="yellow")
+        err.print(f"ended processes that an earlier `tocsin up` had left behind ({count})", style="yellow")
     remove_record(data_dir)
     for stale in (data_dir / "logs").glob("*.pid"):
         stale.unlink(missing_ok=True)
@@ -176,4 +176,4 @@ Try it, from another terminal:{export}
   tocsin subscribe "MyChannel(name => 'value')"
   {addresses["broker-1"]}/  subscribes from a browser
   {addresses["coordinator"]}/  the dashboard
-`tocsin status{option}` shows what runs. Ctrl-C or `tocsin down{option}` stops everything."""
+`tocsin status{option}` shows the processes. Ctrl-C or `tocsin down{option}` stops everything."""

@@ -20,7 +20,7 @@ Password = Annotated[
     typer.Option(
         "--password",
         envvar=variables.PASSWORD,
-        help="The user's password. Others can see what is given here; better leave it out and be asked.",
+        help="The user's password. Others can see it on the command line; leave it out, and the command asks for it.",
         show_default=False,
     ),
 ]
@@ -30,7 +30,9 @@ Password = Annotated[
 def add(
     name: Name,
     password: Password = "",
-    permission: Annotated[str, typer.Option(help="Permission class: what the user may see.")] = "",
+    permission: Annotated[
+        str, typer.Option(help="The user's permission class: decides which channels the user may see.")
+    ] = "",
     url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
     token: OperatorToken = "",
     as_json: AsJson = False,
@@ -91,14 +93,14 @@ def revoke(
     """Make all tokens of a user that were issued up to now void."""
     with coordinating(url, token) as client:
         answer = client.revoke(name)
-    print_answer(answer, f"tokens of {name} are void; with the password, new ones can be got", as_json=as_json)
+    print_answer(answer, f"tokens of {name} are void; the user gets new ones with the password", as_json=as_json)
 
 
 @app.command("remove")
 def remove(
     name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
 ) -> None:
-    """Remove a user: tokens become void, subscriptions are forgotten."""
+    """Remove a user with all sessions. The user's tokens become void."""
     with coordinating(url, token) as client:
         client.remove_user(name)
     print_answer({"user": name}, f"user {name} removed", as_json=as_json)

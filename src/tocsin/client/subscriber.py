@@ -168,7 +168,9 @@ class Subscriber:
             trouble = self._driver.trouble or "the broker did not answer"
             advice = "try again later"
             if self._driver.inbox.is_full:
-                trouble = f"{len(self._driver.inbox)} notifications wait to be taken, and until then nothing is read"
+                trouble = (
+                    f"{len(self._driver.inbox)} notifications wait to be taken, and nothing more is read until then"
+                )
                 advice = "iterate over them in a task of its own while you subscribe"
             message = f"not subscribed to {channel} within {self._subscribe_timeout_s:g} s: {trouble}; {advice}"
             raise NotConnected(message) from None

@@ -70,7 +70,7 @@ def _erase_traces(cluster: Cluster, name: str, begin: int) -> None:
     while not cluster.intake.has_released(begin):
         # A request that had claimed its idempotency key before is still being written.
         if cluster.clock.monotonic_s() > deadline_s:
-            raise Unavailable("the landing log is held up; give the statement again", retry_after_s=1.0)
+            raise Unavailable("a request still writes to the landing log; run the statement again", retry_after_s=1.0)
         time.sleep(_PAUSE_S)
         cluster.maintenance.release_log(again=True)
     cluster.intake.forget_keys_with(name)

@@ -150,11 +150,11 @@ class Interpreter:
                 return self._revoke(grant)
             case st.CreatePublisher(name):
                 token = self._cluster.grants.create_publisher(name)
-                message = f"publisher {name} created; its token is shown this once"
+                message = f"publisher {name} created; its token is shown only now"
                 return Answer(message, ("publisher", "token"), [(name, token)])
             case st.DropPublisher(name):
                 self._cluster.grants.drop_publisher(name)
-                return Answer(f"publisher {name} dropped: its token opens nothing any more")
+                return Answer(f"publisher {name} dropped: its token is void")
             case _ as never:
                 assert_never(never)
 
@@ -227,7 +227,7 @@ class Interpreter:
         dataset = cluster.catalogue.dataset(statement.dataset)
         if dataset.kind is DatasetKind.ACTIVE:
             raise InvalidValue(
-                f"{dataset.name} is an ACTIVE dataset: its rows have been told to subscribers, and stay until "
+                f"{dataset.name} is an ACTIVE dataset: subscribers have been notified of its rows, which stay until "
                 "dataset_retention_s has passed; rows of KEYED and REFERENCE datasets can be deleted"
             )
         review_query(statement.doomed, cluster.catalogue.datasets)

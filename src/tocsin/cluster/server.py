@@ -45,7 +45,7 @@ def end_process(reason: str) -> None:
 
 def end_late() -> None:
     """A stop was requested, and everything acknowledged is durable: the next start finds unfinished work."""
-    log.warning("something under way did not end in time; ending without it")
+    log.warning("work under way did not end in time; ending without it")
     os._exit(0)
 
 

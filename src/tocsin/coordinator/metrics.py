@@ -16,7 +16,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
-        self.placements = counter("tocsin_coordinator_placements", "Placements by what decided them", ["reason"])
+        self.placements = counter("tocsin_coordinator_placements", "Placements by reason", ["reason"])
         self.heartbeats = counter("tocsin_coordinator_heartbeats", "Heartbeats received")
         self.claims = counter("tocsin_coordinator_claims", "Subscribers taken over by brokers")
         self.tokens = counter("tocsin_coordinator_tokens", "Tokens by outcome: issued, refused", ["outcome"])
@@ -36,9 +36,7 @@ class Metrics:
         )
         self._under_way = gauge("tocsin_coordinator_moves_under_way", "Moves under way")
         self._cov = gauge("tocsin_coordinator_cov", "Standard deviation of the brokers' scores over their mean")
-        self._max_score = gauge(
-            "tocsin_coordinator_max_score", "The highest load for its capacity, in bytes per second"
-        )
+        self._max_score = gauge("tocsin_coordinator_max_score", "The highest score, in bytes per second")
 
     def balance(self, cov: float, max_score: float, under_way: int) -> None:
         self._cov.set(cov)

@@ -157,7 +157,7 @@ class CoordinatorNode:
         remembered = self._store.load()
         policy = remembered.policy or self.settings.placement
         if policy not in policies:
-            log.warning("the placement policy chosen before is not there any more", policy=policy)
+            log.warning("the stored placement policy does not exist any more", policy=policy)
             policy = self.settings.placement
         limits = Limits(self.settings.heartbeat_every_s, self.settings.dead_after_s, self.settings.mass_outage)
         window_s = self.settings.rates_window_s
@@ -188,7 +188,7 @@ class CoordinatorNode:
                 await asyncio.to_thread(self.keys.advance)
             except Exception as exc:
                 # Whatever has failed, liveness must still be watched.
-                log.error("watching for silence failed", exc_info=exc)
+                log.error("the check for silent brokers failed", exc_info=exc)
 
 
 def _check_tokens(settings: CoordinatorSettings) -> None:

@@ -92,7 +92,7 @@ class Balancer:
         goal = Goal(request.cov_at_most, request.mean_above, max_moves=request.max_moves)
         wish = self.planning.wish(Stage(request.stage), request.policy, goal, request.reason)
         if not self._state.balance().brokers:
-            raise NotFound("no broker is there to plan for")
+            raise NotFound("there is no broker to plan for")
         view = self._state.assignment()
         plan = await asyncio.to_thread(self.planning.propose, view, wish)
         return self.planning.keep(_new_id(), self._clock.now_us(), wish, plan)
@@ -105,7 +105,7 @@ class Balancer:
         view = self._state.assignment()
         if changes := await asyncio.to_thread(changed_since, kept.plan, view):
             more = f", and {len(changes) - 1} more changes" if len(changes) > 1 else ""
-            raise InUse(f"things have changed since {plan_id} was made: {changes[0]}{more}; make a new plan")
+            raise InUse(f"the network has changed since {plan_id} was made: {changes[0]}{more}; make a new plan")
         return await self._begin(plan_id, kept.plan, reason or kept.wish.reason, by)
 
     async def stop(self, plan_id: str, by: str) -> None:
@@ -154,10 +154,10 @@ class Balancer:
         controller = self._controller
         balance = self._state.balance()
         if not balance.brokers:
-            self.verdict = "no broker is there"
+            self.verdict = "there is no broker"
             return
         if unheard := self._state.unheard(now_s):
-            self.verdict = f"nothing was heard of {', '.join(unheard)} for a while; waiting"
+            self.verdict = f"no heartbeat came from {', '.join(unheard)} for a while; waiting"
             return
         verdict = controller.look(now_s, balance)
         self.verdict = verdict.reason

@@ -36,7 +36,7 @@ class ClusterWatch:
         self._status: dict[str, Any] = {}
         self._catalogue: dict[str, Any] = {"datasets": [], "channels": [], "feeds": []}
         self._counts: deque[_Counts] = deque()
-        self._trouble = "it was not asked yet"
+        self._trouble = "no answer has come yet"
         self._logged_trouble = ""
 
     async def close(self) -> None:

@@ -58,7 +58,7 @@ _Services = Annotated[Services, Depends(_services_of)]
 
 def _cluster_of(services: _Services) -> ClusterWatch:
     if services.cluster is None:
-        raise NotFound("this coordinator was told of no data cluster; see the setting cluster_url")
+        raise NotFound("this coordinator knows no data cluster; see the setting cluster_url")
     return services.cluster
 
 

@@ -40,7 +40,7 @@ class Trials:
     async def begin(self, channel: str, parameters: Mapping[str, ParameterValue]) -> Relay:
         """Subscribe; raises the error of the broker or the cluster if they refuse."""
         if self._count >= MAX_AT_ONCE:
-            raise Unavailable(f"{MAX_AT_ONCE} channels are being tried already; end one first", retry_after_s=5)
+            raise Unavailable(f"{MAX_AT_ONCE} trials of channels run already; end one first", retry_after_s=5)
         self._count += 1
         stack = AsyncExitStack()
         stack.callback(self._ended)

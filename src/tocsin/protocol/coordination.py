@@ -38,13 +38,15 @@ class BrokerState(StrEnum):
 
 
 class BrokerRegistration(BaseModel):
-    url: str = Field(max_length=2000, description="Where subscribers reach it: http:// or https://")
-    location: Location | None = Field(None, description="Where it stands, for placing subscribers near")
-    capacity: float = Field(1.0, gt=0, le=1e9, description="Relative to other brokers")
+    url: str = Field(max_length=2000, description="Its address for subscribers: http:// or https://")
+    location: Location | None = Field(None, description="Its location, for nearest placement")
+    capacity: float = Field(1.0, gt=0, le=1e9, description="Its capacity, relative to other brokers")
     identity: str = Field(
         "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
     )
-    start: str = Field("", max_length=64, description="Random for each start, so that registering twice is once")
+    start: str = Field(
+        "", max_length=64, description="Random for each start, so that a repeated registration changes nothing"
+    )
     takes_over: bool = Field(
         default=True,
         description="Whether to take the name from another identity that fell silent; else that is 409 `in_use`",
@@ -93,16 +95,18 @@ class Heartbeat(BaseModel):
     bytes_in_per_s: float = Field(0, ge=0)
     bytes_out_per_s: float = Field(0, ge=0)
     cpu_cores: float = Field(0, ge=0)
-    changed: list[Session] = Field([], max_length=100_000, description="Sessions that changed since the last one")
-    ended: list[SubscriberId] = Field([], max_length=100_000, description="Subscribers it keeps nothing for any more")
-    pulled: list[PulledSubscription] = Field([], max_length=100_000, description="Where results have come since")
+    changed: list[Session] = Field([], max_length=100_000, description="Sessions that changed since the last heartbeat")
+    ended: list[SubscriberId] = Field(
+        [], max_length=100_000, description="Subscribers whose sessions it no longer keeps"
+    )
+    pulled: list[PulledSubscription] = Field([], max_length=100_000, description="The bytes of new results")
     revocations_seen: _Count = Field(0, description="The `revocations_version` of the last answer")
     keys_seen: str = Field("", max_length=64, description="Which `public_keys` it has: their SHA-256, 16 digits of it")
     draining: bool = Field(False, description="It is shutting down and moves its subscribers away")
-    prepared: list[SubscriberId] = Field([], max_length=100_000, description="Those of `prepare` whose all is held now")
-    locations: dict[SubscriberId, Location] = Field(
-        {}, max_length=100_000, description="Where subscribers are who have moved"
+    prepared: list[SubscriberId] = Field(
+        [], max_length=100_000, description="Subscribers of `prepare` whose subscriptions are all held now"
     )
+    locations: dict[SubscriberId, Location] = Field({}, max_length=100_000, description="Subscribers' new locations")
     latencies: list[_Events] = Field(
         [],
         max_length=BUCKETS,
@@ -110,7 +114,7 @@ class Heartbeat(BaseModel):
         "bounds of which are 1 ms times powers of the square root of two; empty if there were none",
     )
     cache_hits: _Events = Field(0, description="Times since the last one that catching up was served from memory")
-    cache_misses: _Events = Field(0, description="Times that it needed the cluster")
+    cache_misses: _Events = Field(0, description="Times that catching up needed the cluster")
 
 
 class Preparation(BaseModel):
@@ -130,17 +134,19 @@ class MoveOrder(BaseModel):
 
 class HeartbeatAnswer(BaseModel):
     state: BrokerState
-    prepare: list[Preparation] = Field([], description="To be answered with `prepared`; again if it comes again")
+    prepare: list[Preparation] = Field(
+        [], description="Subscribers to prepare for. The broker answers with `prepared`, every time"
+    )
     adopt: list[SubscriberId] = Field([], description="Subscribers who are away, to be claimed")
     move: list[MoveOrder] = []
-    next_in_s: float = Field(1.0, description="When the next heartbeat is wanted")
-    lost: list[SubscriberId] = Field(description="Those of `changed` that another broker has taken over since")
+    next_in_s: float = Field(1.0, description="Seconds until the next heartbeat")
+    lost: list[SubscriberId] = Field(description="Sessions of `changed` that another broker has taken over since")
     revoked: dict[str, int] = Field(
         description="User to µs since 1970: tokens issued earlier are void. `sha256:` and the digest of a name stand "
         "for a person who was forgotten: the broker keeps nothing that names them, then says so by `revocations_seen`"
     )
     revocations_version: int
-    public_keys: list[str] | None = Field(None, description="If they are not those of `keys_seen`")
+    public_keys: list[str] | None = Field(None, description="The public keys, if they differ from those of `keys_seen`")
 
 
 class SessionsRequest(BaseModel):
@@ -150,8 +156,10 @@ class SessionsRequest(BaseModel):
 
 
 class SessionsAnswer(BaseModel):
-    sessions: list[Session] = Field(description="Of those for whom anything is kept")
-    left_out: list[SubscriberId] = Field([], description="Those that did not fit into one answer: ask again for them")
+    sessions: list[Session] = Field(description="The sessions that are kept")
+    left_out: list[SubscriberId] = Field(
+        [], description="Subscribers that did not fit into one answer: ask again for them"
+    )
 
 
 class Claim(BaseModel):

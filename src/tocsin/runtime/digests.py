@@ -30,7 +30,7 @@ _FUNCTION: Final = "row_checksum"
 #: Errors from reading a damaged database: SQLite does not check that names are valid text.
 UNREADABLE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
 _NOTED: Final = struct.Struct("<QI")
-_WHAT_TO_DO: Final = "restore it from a backup; if there is none, docs/guides/operate.md says how to go on without"
+_WHAT_TO_DO: Final = "restore it from a backup; if there is none, docs/guides/operate.md says how to go on without it"
 
 
 def register(connection: sqlite3.Connection) -> None:
@@ -74,7 +74,7 @@ def _check_rows(connection: sqlite3.Connection, path: Path) -> None:
     )
     known = dict(connection.execute(f"SELECT name, total FROM {_TABLE}"))
     if known.pop(_DECLARATIONS, None) not in (None, _declarations(connection)):
-        raise _damaged(path, "its tables are not declared as they were")
+        raise _damaged(path, "the declarations of its tables have changed")
     tables = _tables(connection)
     if lost := sorted(known.keys() - set(tables)):
         raise _damaged(path, f"its table {lost[0]} is gone")
@@ -84,7 +84,7 @@ def _check_rows(connection: sqlite3.Connection, path: Path) -> None:
         has_triggers = _has_triggers(connection, table, columns)
         if has_triggers and table in known:
             if total != known[table]:
-                raise _damaged(path, f"rows of its table {table} are not what was written")
+                raise _damaged(path, f"rows of its table {table} differ from the rows that were written")
             continue
         # A new table, or one whose columns have changed.
         _put_triggers(connection, table, columns)

@@ -100,5 +100,5 @@ def _unusable(folder: Path, title: str, exc: OSError) -> InvalidValue:
     no_folder = isinstance(exc, FileExistsError | NotADirectoryError)
     why = "it is, or lies below, something that is no folder" if no_folder else exc.strerror or exc
     if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-        why = f"{why}. Make room there, and start again; what the folder holds is as it was"
+        why = f"{why}. Make room there, and start again; the folder's contents are unchanged"
     return InvalidValue(f"{title} {folder} can't be used: {why}")

@@ -41,4 +41,4 @@ def erase_free_pages_of(connection: sqlite3.Connection) -> None:
             f"free pages of a database can't be removed now: {exc}", retry_after_s=_RETRY_AFTER_S
         ) from exc
     if is_held_up:
-        raise Unavailable("the log of a database can't be emptied now: somebody reads it", retry_after_s=_RETRY_AFTER_S)
+        raise Unavailable("the log of a database can't be emptied now: it is being read", retry_after_s=_RETRY_AFTER_S)

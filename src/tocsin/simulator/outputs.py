@@ -121,9 +121,9 @@ def report(runs: Sequence[Run]) -> str:
     scenarios = ", ".join(dict.fromkeys(run.scenario for run in runs))
     parts = [
         page.paragraph(
-            "Loads are what brokers fetch from the cluster and deliver to subscribers, by the model. A broker's score"
-            " is its load for its capacity; cov is the standard deviation of the scores over their mean. Figures called"
-            " later are means over the second half of the run."
+            "A load is the bytes per second that a broker fetches from the cluster and delivers to subscribers, by the"
+            " model. A broker's score is its load divided by its capacity; cov is the standard deviation of the scores"
+            " over their mean. Figures called later are means over the second half of the run."
         ),
         _summary_table(named),
         page.heading("Runs beside each other"),

@@ -132,7 +132,7 @@ def test_what_is_held_everywhere_anyway_is_not_parted(monkeypatch: pytest.Monkey
 
 def test_the_hypergraph_knows_no_budget_and_says_when_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     view = random_assignment(6, subscribers=50, subscriptions=20, brokers=3, each=3)
-    with pytest.raises(InvalidValue, match="knows no budget"):
+    with pytest.raises(InvalidValue, match="takes no max_moves"):
         sharing_hypergraph(view, Goal(max_moves=3))
 
     def missing() -> None:

@@ -39,7 +39,7 @@ def test_presets_are_listed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "which scenario?"),
+        ([], "no scenario is given"),
         (["papr"], "no scenario 'papr'; did you mean paper?"),
         (["paper", "--set", "alpha"], "give a key and a value"),
         (["paper", "--set", "balancing.alfa=1"], "--set balancing.alfa=1: [balancing] alfa is no key here"),

@@ -53,8 +53,8 @@ def test_servers_with_certificates_are_reached_by_tls() -> None:
     ("changes", "environment", "answer"),
     [
         ({}, {"TOCSIN_BROKER_URL": "http://b:1"}, r"broker setting url: 2 brokers can't share http://b:1"),
-        ({}, {"TOCSIN_CLUSTER_DATA_DIR": "/d"}, "cluster setting data_dir: `tocsin up` decides it, so '/d' would be"),
-        ({}, {"TOCSIN_BROKER_NAME": "b"}, "broker setting name: `tocsin up` decides it, so 'b' would be ignored"),
+        ({}, {"TOCSIN_CLUSTER_DATA_DIR": "/d"}, "cluster setting data_dir: `tocsin up` sets it, so '/d' would be"),
+        ({}, {"TOCSIN_BROKER_NAME": "b"}, "broker setting name: `tocsin up` sets it, so 'b' would be ignored"),
         ({"host": "0.0.0.0"}, {}, "can be reached from other machines"),
         ({"cluster_port": 8702}, {}, "port 8702 would be both cluster's and broker-2's"),
         ({"broker_port": 65535}, {}, "broker-2: 65536 is no port; allowed are 1 to 65535"),

@@ -51,7 +51,7 @@ def test_a_script_that_failed_says_what_it_did() -> None:
     assert shown.splitlines() == [
         "statement 1 of 5: active dataset A created",
         "statement 2 of 5: feed f created",
-        "statement 3 of 5, at line 7, failed; those after it were not carried out:",
+        "statement 3 of 5, at line 7, failed; the statements after it were not carried out:",
         "no dataset",
     ]
     shown = describe_failure("wrong", {"statement": 2, "statements": 2, "line": 3, "done": []})

@@ -114,7 +114,7 @@ async def test_viewers_change_nothing(http: httpx.AsyncClient, method: str, path
     """403 says what the matter is, wherever it is tried: in the dashboard's routes and in the API's."""
     answer = await http.request(method, path, json=body, headers=_VIEWER)
     assert answer.status_code == 403
-    assert "may look and change nothing" in answer.json()["error"]["message"]
+    assert "allows reading only" in answer.json()["error"]["message"]
     assert (await http.request(method, path, json=body, headers={"Authorization": ""})).status_code == 401
 
 

@@ -30,7 +30,7 @@ _SQUARINGS = 3
 _ALONE, _TOGETHER = 0, 1
 _REASONS = (
     "heavy, at the most loaded broker; the destination is the least loaded once it is there",
-    "leaves the most loaded broker together with those it shares a subscription with",
+    "leaves the most loaded broker together with subscribers that share a subscription with it",
 )
 
 

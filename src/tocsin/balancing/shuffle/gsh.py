@@ -15,7 +15,7 @@ from tocsin.balancing.compiled import compiled
 from tocsin.balancing.load_table import LoadTable, demands_of, join, least_loaded
 from tocsin.balancing.proposal import Goal, Proposal
 
-_REASONS = ("everybody was assigned anew, heaviest first, to the least loaded broker",)
+_REASONS = ("all subscribers were assigned anew, heaviest first, to the least loaded broker",)
 
 
 def gsh(view: AssignmentView, _goal: Goal) -> Proposal:

@@ -31,7 +31,7 @@ _THREADS = 2
 def sharing_hypergraph(view: AssignmentView, goal: Goal) -> Proposal:
     """Never worse than a greedy shuffle. If brokers are closed or subscribers are few, it works like `sharing`."""
     if goal.max_moves is not None:
-        raise InvalidValue("sharing-hypergraph assigns everybody anew and knows no budget of moves; use sharing")
+        raise InvalidValue("sharing-hypergraph assigns all subscribers anew and takes no max_moves; use sharing")
     movable = np.flatnonzero(view.movable)
     owners = view.owners.copy()
     if len(view.brokers) > 1 and len(movable) >= 2 * len(view.brokers) and view.takes.all():

@@ -53,7 +53,7 @@ class Admission:
         arrival = self._pop(subscriber)
         if arrival is None or is_certain or brings_all(arrival):
             return arrival
-        self.send_away(arrival, Unavailable("what was kept for you can't be found out now", retry_after_s=1))
+        self.send_away(arrival, Unavailable("this broker can't look up your session now", retry_after_s=1))
         return None
 
     def lose(self, connection: ConnectionId) -> None:

@@ -149,7 +149,7 @@ class Holdings:
     def violations(self) -> Iterator[tuple[str, str]]:
         for backend in self._backends.values():
             if bool(backend.frontends) == (backend.id in self._unwanted):
-                yield str(backend.id), "either somebody holds a backend subscription, or it is to be released"
+                yield str(backend.id), "a backend subscription has a hold, or is to be released"
         yield from ((str(key), "points at nothing") for key, one in self._ids.items() if one not in self._backends)
         if self._asked and not self._busy:
             yield str(next(iter(self._asked))), "was asked for, and no call is under way"

@@ -196,7 +196,7 @@ class Claims:
         claiming = {one for one, session in self.sessions.items() if session.state.ownership is Ownership.CLAIMING}
         yield from ((one, "claiming, or its claim is to be sent, not both") for one in claiming ^ self._reports.claims)
         yield from ((one, "presence of no session is to be stored") for one in self._presence.keys() - self.sessions)
-        yield from ((one, "both kept and let go of") for one in self._orphans.keys() & self.sessions)
+        yield from ((one, "both kept and released") for one in self._orphans.keys() & self.sessions)
 
     # Ending
 

@@ -23,8 +23,8 @@ from tocsin.protocol.messages import HistoryGone
 from tocsin.protocol.ports import Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
-_REMOVED = "results before this position are gone: they were kept for as long as the cluster keeps results"
-_REWOUND = "the cluster was started from a back-up: what it found since that was made is gone, and may come again"
+_REMOVED = "results before this position are gone: they are past the cluster's retention"
+_REWOUND = "the cluster was started from a back-up: results since the back-up are gone, and may come again"
 #: Subscriptions in one request for history; the cluster takes 10,000.
 _MAX_PER_FETCH = 1_000
 

@@ -33,7 +33,7 @@ class Quotas:
     def refuse_connection(self, user: str, connections: int) -> TocsinError | None:
         """Why another connection can't be taken; None if it can."""
         if connections >= self._limits.max_connections:
-            return Overloaded(f"this broker holds {connections} connections, its most", retry_after_s=5)
+            return Overloaded(f"this broker holds {connections} connections, the most that it allows", retry_after_s=5)
         if self._connections[user] >= self._limits.max_connections_per_user:
             most = self._limits.max_connections_per_user
             return Overloaded(f"{user} has {most} connections here, the most for one user; close one", retry_after_s=5)
@@ -69,8 +69,8 @@ class Quotas:
         if len(self._sessions.get(user, ())) < most:
             return None
         return Overloaded(
-            f"{user} has {most} devices here, the most for one user; come as one of them, or wait until what is kept"
-            " for one has ended",
+            f"{user} has {most} devices here, the most for one user; connect as one of them, or wait until the session"
+            " of one has ended",
             retry_after_s=60,
         )
 

@@ -42,7 +42,7 @@ _UNREMARKABLE = frozenset(
 )
 #: Events that an error lists.
 _TOLD_EVENTS = 20
-_FAILED = "something failed here; come back and carry on from your position"
+_FAILED = "this broker had an internal error; connect again and carry on from your position"
 
 
 class BrokerState:

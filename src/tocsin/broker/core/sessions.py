@@ -97,7 +97,7 @@ class Session:
         """The only way to another state."""
         state = next_state(self.state, fact)
         if state is None:
-            about = f"session {self.subscriber} is {self.state} and can't be {fact}; what led to it:"
+            about = f"session {self.subscriber} is {self.state} and can't be {fact}; its last events:"
             raise InvalidTransition(about, self.story.of(self.subscriber))
         if state != self.state:
             self.story.note(self.subscriber, f"{fact}: {state}")

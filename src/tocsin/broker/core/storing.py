@@ -39,7 +39,7 @@ class Unkept:
         """The error that subscribers get."""
         if isinstance(self.error, TocsinError):
             return Unavailable(f"this broker can't store subscriptions now: {self.error.message}", retry_after_s=5)
-        return Unavailable("this could not be stored, and nothing was changed", retry_after_s=5)
+        return Unavailable("the change could not be stored; nothing was changed", retry_after_s=5)
 
 
 class Keeper:

@@ -133,7 +133,9 @@ class Subscribing:
     def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
         """Why a session can't have one more; None if it can."""
         if session.state.knowledge is Knowledge.DOUBTFUL and position is None:
-            return Unavailable("whether this was kept for you elsewhere can't be found out now", retry_after_s=1)
+            return Unavailable(
+                "this broker can't find out now whether another broker keeps this subscription for you", retry_after_s=1
+            )
         return self.refuse_change() or self._quotas.refuse_subscription(session.user)
 
     def unsubscribe(self, session: Session, subscription: int, request: int, now_s: float) -> None:

@@ -102,7 +102,7 @@ class ClusterCalls:
         # Holds that came or went meanwhile may be in the list or not.
         lost = (before & held()) - {one.id for one in listed}
         if lost:
-            raise NotFound(f"the cluster holds {len(lost)} subscriptions no more that we had, such as {min(lost)}")
+            raise NotFound(f"the cluster holds {len(lost)} of our subscriptions no longer, such as {min(lost)}")
         self._run = run
 
     async def acquire(self, keys: Sequence[SubscriptionKey]) -> None:

@@ -121,10 +121,10 @@ class Coordination:
                 # If the cluster has given us the name, the other broker ends when it hears that, and falls silent.
                 if not self._has_name:
                     raise
-                log.warning("our name is another's at the coordinator; trying again", reason=exc.message)
+                log.warning("another broker has our name at the coordinator; trying again", reason=exc.message)
                 await asyncio.sleep(pauses.next_s())
             except TocsinError as exc:
-                log.warning("no word from the coordinator; trying again", reason=exc.message)
+                log.warning("the coordinator does not answer; trying again", reason=exc.message)
                 await asyncio.sleep(pauses.next_s())
 
     def report_soon(self) -> None:
@@ -143,7 +143,7 @@ class Coordination:
         try:
             await self.report_once()
         except TocsinError as exc:
-            log.warning("the coordinator could not be told", reason=exc.message)
+            log.warning("a report to the coordinator failed", reason=exc.message)
 
     async def report_once(self) -> None:
         async with self._reporting:
@@ -212,7 +212,7 @@ class Coordination:
             if answer.revoked or not self._revocations_seen:
                 self._store.store_revocations(done, are_all=not self._revocations_seen)
         except Unavailable as exc:
-            log.warning("revocations could not be stored; they are asked for again", reason=exc.message)
+            log.warning("revocations could not be stored; the broker asks for them again", reason=exc.message)
         else:
             self._revocations_seen = answer.revocations_version
         return new
@@ -225,7 +225,7 @@ class Coordination:
             self._store.erase_traces(people.keys())
             self._store.store_revocations(people, are_all=False)
         except Unavailable as exc:
-            log.warning("what was deleted can't be removed from files yet; trying again", reason=exc.message)
+            log.warning("deleted rows can't be removed from files yet; trying again", reason=exc.message)
             self._revocations_seen = 0  # We are told again, of these people too.
         else:
             self._forgotten.update(people)
@@ -239,7 +239,9 @@ class Coordination:
         try:
             self._store.store_fact(_KEYS, json.dumps(keys))
         except Unavailable as exc:
-            log.warning("the coordinator's keys could not be stored; they are asked for again", reason=exc.message)
+            log.warning(
+                "the coordinator's keys could not be stored; the broker asks for them again", reason=exc.message
+            )
         else:
             self._stored_keys = keys
 
@@ -263,14 +265,14 @@ class Coordination:
         try:
             return await asyncio.wait_for(self._questions.session(subscriber), _SESSION_PATIENCE_S), True
         except (TocsinError, TimeoutError) as exc:
-            log.warning("a newcomer's session could not be asked for", reason=str(exc))
+            log.warning("the session of a new subscriber could not be fetched", reason=str(exc))
             return None, False
 
     async def request_moves(self, subscribers: Sequence[str]) -> None:
         try:
             placements = await self._link.request_moves(subscribers)
         except TocsinError as exc:
-            log.warning("nobody could be placed elsewhere", reason=exc.message)
+            log.warning("no subscriber could be placed elsewhere", reason=exc.message)
             placements = {}
         self._happened(ev.MovesPlaced(placements))
 

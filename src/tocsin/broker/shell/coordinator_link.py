@@ -61,7 +61,9 @@ class CoordinatorLink:
         answer = await self._call("POST", f"{self._path}/sessions", coordination.SessionsAnswer, body)
         left_out = set(answer.left_out)
         if left_out.issuperset(subscribers):
-            raise Unavailable("the coordinator answers nothing of what it was asked", retry_after_s=1)
+            raise Unavailable(
+                "the coordinator's answer has none of the subscribers that were asked for", retry_after_s=1
+            )
         known = {one.subscriber: from_wire(one) for one in answer.sessions}
         return {one: known.get(one) for one in subscribers if one not in left_out}, sorted(left_out & set(subscribers))
 

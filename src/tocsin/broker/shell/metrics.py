@@ -58,14 +58,14 @@ class BrokerMetrics(Collector):
             "frontend_subscriptions": ("Frontend subscriptions", state.frontends),
             "cache_bytes": ("Bytes of recent results in memory", state.cache.size_bytes),
             "store_writable": ("1 while the session store takes changes, else 0", float(not state.unwritable)),
-            "cursor": ("Results up to here have been delivered to those who are live", state.through),
+            "cursor": ("Live subscriptions have been sent all results up to this cursor", state.through),
         }
         counters: dict[str, tuple[str, float]] = {
             "deliveries": ("Notifications sent", state.deliveries),
-            "cache_hits": ("Catching up from memory", state.cache.hits),
-            "cache_misses": ("Catching up that needed the cluster", state.cache.misses),
+            "cache_hits": ("Times that catching up was served from memory", state.cache.hits),
+            "cache_misses": ("Times that catching up needed the cluster", state.cache.misses),
             "resumes": ("Subscriptions that went on after a position", state.resumed),
-            "resume_gaps": ("Those where results were gone", state.resume_gaps),
+            "resume_gaps": ("Subscriptions that went on after a position whose results were gone", state.resume_gaps),
             "bytes_in": ("Bytes of results pulled", self.bytes_in),
             "bytes_out": ("Bytes of notifications sent", self.bytes_out),
         }
@@ -77,7 +77,7 @@ class BrokerMetrics(Collector):
         buckets = list(zip([*(f"{bound_s:g}" for bound_s in BOUNDS_S), "+Inf"], reached, strict=True))
         yield HistogramMetricFamily(
             "tocsin_broker_notification_seconds",
-            "From a result's commit until it was written to the sockets of those who are live",
+            "From a result's commit until it was written to the sockets of live subscribers",
             buckets=buckets,
             sum_value=self._latencies.sum_s,
         )

@@ -113,9 +113,11 @@ class BrokerNode:
             try:
                 await asyncio.wait_for(self._empty.wait(), self._settings.drain_timeout_s)
             except TimeoutError:
-                log.warning("time is up; closing the rest", connections=len(self._connections))
+                log.warning(
+                    "the drain takes too long; closing the remaining connections", connections=len(self._connections)
+                )
         for connection in self._connections:
-            self._drop(connection, messages.CLOSE_IDLE, "the broker ends; come back at another")
+            self._drop(connection, messages.CLOSE_IDLE, "this broker is shutting down; connect to another")
         self.happened(ev.Ticked(self.now_s()))
         await self._coordination.report_now()
 
@@ -297,13 +299,15 @@ class BrokerNode:
 
     def _note_failure(self, error: Exception, **what: Any) -> None:
         self._metrics.failures.inc()
-        log.error("a mistake of our own; those concerned go on from the store", exc_info=error, **what)
+        log.error("an internal error; the subscribers concerned go on from the store", exc_info=error, **what)
 
     def _failed(self, connection: Connection, error: Exception) -> None:
         """We can't deal with this connection."""
         self._note_failure(error, connection=connection.id)
         self._drop(
-            connection, messages.CLOSE_FAILED, "something failed here; come back and carry on from your position"
+            connection,
+            messages.CLOSE_FAILED,
+            "this broker had an internal error; connect again and carry on from your position",
         )
 
     def _send(self, connection: ev.ConnectionId, message: messages.FromBroker) -> None:

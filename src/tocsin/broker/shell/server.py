@@ -212,10 +212,10 @@ def _ended(task: asyncio.Task[None], on_failure: Callable[[int], None]) -> None:
     if task.cancelled() or (exc := task.exception()) is None:
         return
     if isinstance(exc, ENDING):
-        log.error("this broker ends, and lets go of nothing", reason=str(exc))
+        log.error("this broker ends, and keeps its subscriptions at the cluster", reason=str(exc))
         on_failure(exits.NAME_LOST)
     else:
-        log.error("the broker can't go on; starting it again is the way back", exc_info=exc)
+        log.error("the broker can't go on; start it again", exc_info=exc)
         on_failure(exits.FAILED)
 
 

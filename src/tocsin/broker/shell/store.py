@@ -69,7 +69,11 @@ class SessionStore:
             raise digests.unreadable(file, exc) from exc
         self._noted = digests.NotedChanges(file)
         if lost := self._noted.lost(self._db):
-            log.warning("the last changes are gone; what they acknowledged comes again", file=str(file), changes=lost)
+            log.warning(
+                "the last changes are gone; the results that they acknowledged will come again",
+                file=str(file),
+                changes=lost,
+            )
 
     def close(self) -> None:
         self._noted.close()

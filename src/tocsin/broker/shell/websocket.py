@@ -176,12 +176,14 @@ class SubscriberSocket(asyncio.Protocol):
     def _answer(self, request: Request) -> None:
         path = urlsplit(request.path)
         if not self._is_stranger:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections wait to say hello; come back\n")
+            self._refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE, "too many connections have not sent `hello` yet; try again later\n"
+            )
         elif path.path != PATH:
             self._refuse(HTTPStatus.NOT_FOUND, f"WebSockets are served at {PATH}\n")
         elif path.query:
             # Tokens in addresses end up in logs; they belong into `hello`.
-            self._refuse(HTTPStatus.BAD_REQUEST, f"{PATH} takes no query; say who you are in `hello`\n")
+            self._refuse(HTTPStatus.BAD_REQUEST, f"{PATH} takes no query; send your token in `hello`\n")
         elif not self._origins(request.headers.get("Origin", ""), request.headers.get("Host", "")):
             self._refuse(HTTPStatus.FORBIDDEN, "this origin is not in allowed_origins\n")
         else:

@@ -278,5 +278,5 @@ def _subscribe_message(held: ClientSubscription) -> messages.Subscribe:
 def _twice(channel: str) -> AlreadyExists:
     return AlreadyExists(
         f"this device is subscribed to {channel} with these parameters already; "
-        "use the subscription that there is, or connect with another device name"
+        "use the existing subscription, or connect with another device name"
     )

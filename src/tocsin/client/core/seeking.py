@@ -118,7 +118,7 @@ class Seeker:
     def _need_token(self, reason: str, now_s: float) -> None:
         """Our token is not good; get another one."""
         if not self._options.can_renew:
-            advice = "give user and password, so that new tokens can be had, or connect again with a new token"
+            advice = "give user and password, so that the client can get new tokens, or connect again with a new token"
             self._fail(TokenRefused(f"{reason}; {advice}"))
         elif self._has_fresh_token(now_s):
             self._fail(TokenRefused(f"a new token was refused too: {reason}"))

@@ -99,10 +99,10 @@ class Session:
         if self._ended and self._links():
             yield "it has ended, and has a link"
         if self._candidate is not None and self._current is None:
-            yield "there is a candidate beside nothing"
+            yield "there is a candidate and no link"
         is_idle = self._current is None and not self._seeker.is_asking and self._seeker.retry_s is None
         if is_idle and self._links_made and not self._ended:
-            yield "it has no link, and waits for nothing that brings one"
+            yield "it has no link, and no step is under way that brings one"
         for link in self._links():
             if {request: number for number, request in link.requests.items() if request} != link.numbers:
                 yield f"link {link.number} binds {link.requests}, and {link.numbers}"

@@ -112,7 +112,7 @@ class Connection:
                 return 0, f"it sent a message of more than {messages.MAX_MESSAGE_BYTES} bytes"
             return (exc.rcvd.code, exc.rcvd.reason) if exc.rcvd is not None else (0, "the connection broke")
         except InvalidValue as exc:
-            return 0, f"it does not speak our language: {exc}"
+            return 0, f"it does not follow the protocol: {exc}"
 
     async def _send_all(self, socket: ClientConnection) -> None:
         try:

@@ -82,7 +82,7 @@ class Access:
         if role is None:
             raise Unauthorised("give the API token as a bearer token")
         if role is Role.BROKER and not self._is_for_brokers(method, path):
-            raise Forbidden(f"the brokers' token is for what brokers do; {method} {path} is for operators")
+            raise Forbidden(f"the brokers' token is for brokers' requests; {method} {path} is for operators")
         if role is Role.PUBLISHER:
             self._check_feed(token, method, path)
         return role

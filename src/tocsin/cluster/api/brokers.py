@@ -35,8 +35,8 @@ _RESULTS: dict[int | str, dict[str, Any]] = {
         "description": "Results, oldest first",
         "content": {NDJSON: {"schema": {"type": "string"}}, ARROW: {"schema": {"type": "string"}}},
         "headers": {
-            _CURSOR_HEADER: {"description": "Where to go on from", "schema": {"type": "string"}},
-            RUN_HEADER: {"description": "Another one after each start of the cluster", "schema": {"type": "string"}},
+            _CURSOR_HEADER: {"description": "The cursor to go on from", "schema": {"type": "string"}},
+            RUN_HEADER: {"description": "A new value after each start of the cluster", "schema": {"type": "string"}},
         },
     }
 }
@@ -51,12 +51,14 @@ class BrokerRequest(BaseModel):
     identity: str = Field(
         "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
     )
-    start: str = Field("", max_length=64, description="Random for each start, so that registering twice is once")
+    start: str = Field(
+        "", max_length=64, description="Random for each start, so that a repeated registration changes nothing"
+    )
 
 
 class Registered(BaseModel):
     broker: str
-    cursor: int = Field(description="Where its pulling may begin: results so far lie before it")
+    cursor: int = Field(description="The cursor at which its pulls may begin: all earlier results lie before it")
     incarnation: int = Field(description="To be given with each later call, as `Tocsin-Incarnation`")
 
 
@@ -88,7 +90,9 @@ class SubscriptionAnswer(BaseModel):
     id: int
     channel: str
     parameters: dict[str, _Value]
-    filled: dict[str, FilledBy] = Field(description="Those that are filled in for the subscriber, and with what")
+    filled: dict[str, FilledBy] = Field(
+        description="Parameters that are filled in for the subscriber, and their sources"
+    )
     permission: str
     position: str = Field(description="EPOCH-SEQUENCE: the results that follow come after it")
     failure: str = Field(description="Why the channel can't be run for it any more, or empty")
@@ -104,7 +108,7 @@ class Ids(BaseModel):
 
 class Unsubscribed(BaseModel):
     released: int
-    ended: int = Field(description="Those that nobody holds any more")
+    ended: int = Field(description="Subscriptions that nobody holds any more")
 
 
 class PullRequest(BaseModel):
@@ -122,7 +126,9 @@ def register(broker: str, body: BrokerRequest, cluster: AnyCluster, role: GivenR
     if not broker.isprintable() or not 1 <= len(broker) <= 64 or "/" in broker:
         raise InvalidValue("a broker's name has 1 to 64 printable characters and no slash")
     if role is Role.BROKER and not body.identity:
-        raise Forbidden("identity: a broker's token registers brokers that have one, so that names stay apart")
+        raise Forbidden(
+            "identity: with the brokers' token, a broker registers only with an identity, so that names stay apart"
+        )
     # Changes that an earlier incarnation has begun are finished before this, or refused.
     with cluster.subscription_lock:
         incarnation = cluster.incarnations.register(broker, body.identity, body.start)
@@ -288,7 +294,7 @@ def _refuse_wrong(wrong: dict[int, TocsinError], count: int) -> None:
     if count == 1:
         raise error
     others = f"; {len(wrong) - 1} more are wrong" if len(wrong) > 1 else ""
-    raise WrongEntries(f"none is held: subscription {first + 1} of {count}: {error}{others}", wrong)
+    raise WrongEntries(f"no subscription was made: subscription {first + 1} of {count}: {error}{others}", wrong)
 
 
 def _held_by(cluster: Cluster, broker: str) -> Callable[[pa.Table], pa.Table]:

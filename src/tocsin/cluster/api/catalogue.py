@@ -35,7 +35,9 @@ class DatasetEntry(BaseModel):
 
 class ParameterEntry(Typed):
     maximum: float | None = Field(description="Values from 0 to this are allowed; null if none was declared")
-    filled_by: FilledBy | None = Field(description="What the server fills it in with; null if subscribers give it")
+    filled_by: FilledBy | None = Field(
+        description="The source that the server fills it in from; null if subscribers give it"
+    )
 
 
 class ChannelEntry(BaseModel):
@@ -51,7 +53,7 @@ class FeedEntry(BaseModel):
     name: str
     dataset: str
     source: FeedSource
-    publishers: list[str] = Field(description="The publishers to whom it is granted")
+    publishers: list[str] = Field(description="The publishers that it is granted to")
 
 
 class CatalogueAnswer(BaseModel):
@@ -62,7 +64,7 @@ class CatalogueAnswer(BaseModel):
 
 class RecentRowsAnswer(BaseModel):
     dataset: str
-    commit: int = Field(description="What to give as `after` next time")
+    commit: int = Field(description="The value of `after` for the next request")
     columns: list[str]
     rows: list[list[Any]] = Field(description="Oldest first")
 

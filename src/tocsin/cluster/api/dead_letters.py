@@ -30,7 +30,9 @@ _Letter = Annotated[str, Field(max_length=40, examples=["4096:2"])]
 
 class DeadLetter(BaseModel):
     id: str = Field(description="POSITION:LINE")
-    position: int = Field(description="Of its request in the landing log; below zero if it is a channel's")
+    position: int = Field(
+        description="The position of its request in the landing log; below zero if the dead letter is a channel's"
+    )
     line: int
     feed: str
     reason: str
@@ -41,7 +43,7 @@ class DeadLetter(BaseModel):
 class DeadLetters(BaseModel):
     total: int
     dead_letters: list[DeadLetter]
-    next: str = Field(description="To be given as `after` for the next page; empty on the last")
+    next: str = Field(description="The value of `after` for the next page; empty on the last")
 
 
 class FoundLetters(BaseModel):
@@ -54,7 +56,9 @@ class ChoiceRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     letters: list[_Letter] | None = Field(None, max_length=1_000, description="By `id`")
-    positions: list[_Position] | None = Field(None, max_length=100_000, description="All of these requests")
+    positions: list[_Position] | None = Field(
+        None, max_length=100_000, description="All dead letters of these requests"
+    )
 
     @model_validator(mode="after")
     def _in_one_way(self) -> Self:
@@ -93,7 +97,7 @@ def list_dead_letters(
     dataset: str,
     cluster: AnyCluster,
     limit: Annotated[int, Query(ge=1, le=1000)] = _MAX_LISTED,
-    after: Annotated[str, Query(max_length=100, description="`next` of the page before")] = "",
+    after: Annotated[str, Query(max_length=100, description="`next` of the previous page")] = "",
 ) -> Response:
     """Records that did not fit, or that a channel could not be run for, with the reason, newest first, page by page."""
     letters = _letters(cluster, dataset)

@@ -54,15 +54,15 @@ class ChannelStatus(BaseModel):
     kind: ChannelKind
     period_s: float | None
     is_paused: bool
-    pause_reason: str = Field(description="Why it was paused, if it was not a person who did it")
-    subscriptions: int = Field(description="Those that it runs for")
-    failed_subscriptions: int = Field(description="Those that it can't be run for")
+    pause_reason: str = Field(description="Why the cluster paused it; empty if a person did")
+    subscriptions: int = Field(description="Subscriptions that it runs for")
+    failed_subscriptions: int = Field(description="Subscriptions that it can't be run for")
     rows_set_aside: int = Field(description="Records since the process began that it could not be run over")
     runs: int = Field(description="Since the process began, as are results and overruns")
     results: int
     overruns: int = Field(description="Runs that outlasted their period")
     last_run_s: float
-    last_results: int = Field(description="How many results the last run gave")
+    last_results: int = Field(description="The number of results of the last run")
     last_error: str = Field(description="Why the last run failed, or empty")
     window_lag_commits: int = Field(description="Commits that it has not run over yet")
 
@@ -78,7 +78,7 @@ class StatusAnswer(BaseModel):
     datasets: list[DatasetStatus]
     feeds: list[FeedStatus]
     channels: list[ChannelStatus] = Field(description="Empty while the cluster starts")
-    memory: dict[str, int] = Field(description="Resident bytes of this process and of those it started")
+    memory: dict[str, int] = Field(description="Resident bytes of this process and of the processes that it started")
 
 
 @router.post("/v1/statements", response_model=ScriptAnswer, tags=["statements"])

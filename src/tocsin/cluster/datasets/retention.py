@@ -54,7 +54,7 @@ class RetentionClock:
         time = RetentionTime(clock_us) if self._time is None else self._time.after(elapsed_s, clock_us, patience_s)
         if time.claimed_us is not None and not was_doubted:
             ahead_s = (time.claimed_us - time.now_us) // 1_000_000
-            log.warning("the clock is ahead of the time that passed; nothing is removed for it yet", ahead_s=ahead_s)
+            log.warning("the clock has jumped ahead; retention does not follow it yet", ahead_s=ahead_s)
         values = asdict(time)
         with self._engine.begin() as connection:
             if connection.execute(_time.update().values(**values)).rowcount == 0:

@@ -50,7 +50,7 @@ _REWRITE_AFTER_BYTES: Final = 1 << 20
 #: Reading the Delta log may take this long.
 _ENTRIES_KEPT_S: Final = 600
 _WHAT_TO_DO: Final = (
-    "restore it from a backup; if there is none, docs/guides/operate.md says how to go on with what is there"
+    "restore it from a backup; if there is none, docs/guides/operate.md says how to go on with the remaining data"
 )
 
 
@@ -140,7 +140,7 @@ class TableFiles:
         for version in state.checkpoints.keys() - set(sound):
             del state.checkpoints[version]
         if dropped:
-            log.info("dropped what had not been synced", table=str(self._path), entries=dropped)
+            log.info("dropped entries that had not been synced", table=str(self._path), entries=dropped)
 
     def _drop_later(self, sound_checkpoints: set[int]) -> int:
         """Remove entries after the last sync, and checkpoints that are not known to be sound."""
@@ -197,7 +197,7 @@ class TableFiles:
                 continue
             if not _is_as_written(self._path / name, check):
                 raise ClusterFailure(
-                    f"{self._path / name} is damaged: it is not what was written, and was not read; {_WHAT_TO_DO}"
+                    f"{self._path / name} is damaged: its size or checksum is wrong, and it was not read; {_WHAT_TO_DO}"
                 )
             self._verified.add(name)
 

@@ -63,7 +63,7 @@ class Chosen:
         ids = self.among(letters.read(where=self.where(), columns=["position", "line"]))
         there = {LetterId(*one) for one in zip(*(column.to_pylist() for column in ids.columns), strict=True)}
         if missing := sorted(set(self.letters) - there):
-            more = f", nor {len(missing) - 1} more of those that were named" if len(missing) > 1 else ""
+            more = f", nor {len(missing) - 1} more of the named ones" if len(missing) > 1 else ""
             raise NotFound(f"dataset {dataset} has no dead letter {missing[0]}{more}; nothing was done")
 
 

@@ -148,7 +148,7 @@ class FolderFeed:
         """Lists once and publishes the files that are ready; returns how many files were moved to `done/`."""
         try:
             if self.folder.resolve() != self.folder.absolute():
-                raise OSError(errno.ELOOP, "a link stands on the way to it; links are not followed")
+                raise OSError(errno.ELOOP, "its path has a symbolic link in it; links are not followed")
             listing = list(_list_files(self.folder))
         except OSError as exc:
             self._report(str(self.folder), f"the folder can't be read: {exc}")

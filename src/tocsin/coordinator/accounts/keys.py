@@ -66,11 +66,11 @@ class Keys:
         with self._lock:
             self._forget_expired()
             if self._next is not None:
-                raise InUse("a new key is on its way already")
+                raise InUse("a new key has been announced already")
             if len(self._retired) >= _MAX_RETIRED:
                 first_us = min(self._retired.values())
                 raise InUse(
-                    f"{_MAX_RETIRED} earlier keys are believed still, the first until {first_us} µs since 1970; "
+                    f"{_MAX_RETIRED} earlier keys are still trusted, the first until {first_us} µs since 1970; "
                     "wait, or drop all of them"
                 )
             key = key_id(self._announce().public_key())

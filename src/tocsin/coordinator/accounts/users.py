@@ -161,7 +161,7 @@ class Users:
     @asynccontextmanager
     async def _turn(self, source: str) -> AsyncIterator[None]:
         if self._waiting.total() >= _MAX_WAITING or self._waiting[source] >= _MAX_WAITING_OF_SOURCE:
-            raise Unavailable("too many are registering and logging in at once", retry_after_s=_RETRY_AFTER_S)
+            raise Unavailable("too many users register and log in at once", retry_after_s=_RETRY_AFTER_S)
         self._waiting[source] += 1
         try:
             yield

@@ -15,9 +15,11 @@ router = APIRouter(prefix="/v1/balancing", responses=ERRORS, tags=["balancing"],
 
 
 class BalancingAnswer(BaseModel):
-    settings: dict[str, Any] = Field(description="As they can be changed")
-    verdict: str = Field(description="What is being done, or why nothing is")
-    cov: float | None = Field(description="Standard deviation of the brokers' scores over their mean; none without any")
+    settings: dict[str, Any] = Field(description="The settings, in the form that PUT /v1/balancing takes")
+    verdict: str = Field(description="The plan under way, or the reason why there is none")
+    cov: float | None = Field(
+        description="Standard deviation of the brokers' scores over their mean; null without brokers"
+    )
     max: float | None
     mean: float | None
     measured_cov: float | None = Field(description="The same over the bytes per second that brokers measured")

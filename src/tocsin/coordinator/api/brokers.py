@@ -37,8 +37,10 @@ class LoadsAnswer(BaseModel):
 class DeliveriesAnswer(BaseModel):
     """Over the last minute; a figure is none if nothing was counted for it."""
 
-    notifications: int = Field(description="To those who were up to date")
-    p50_s: float | None = Field(description="From commit to written: half of them took no longer")
+    notifications: int = Field(description="Notifications to live subscriptions")
+    p50_s: float | None = Field(
+        description="From a result's commit to the socket: half of the notifications took no longer"
+    )
     p95_s: float | None
     p99_s: float | None
     cache_hit_rate: float | None = Field(description="How often catching up was served from memory")
@@ -54,8 +56,8 @@ class BrokerAnswer(BaseModel):
     bytes_in_per_s: float
     bytes_out_per_s: float
     cpu_cores: float
-    subscribers: int = Field(description="Whose sessions it keeps, connected or not")
-    silent_s: float = Field(description="Since it was last heard of")
+    subscribers: int = Field(description="Subscribers whose sessions it keeps, connected or not")
+    silent_s: float = Field(description="Seconds since it was last heard of")
     loads: LoadsAnswer
     deliveries: DeliveriesAnswer
 
@@ -66,7 +68,7 @@ class BrokersAnswer(BaseModel):
 
 class ModeRequest(BaseModel):
     state: Literal["active", "cordoned", "draining"]
-    by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
+    by: str = Field("operator", min_length=1, max_length=64, description="The operator's name, for the audit log")
 
 
 class StateAnswer(BaseModel):
@@ -76,7 +78,9 @@ class StateAnswer(BaseModel):
 
 class RemovedBroker(BaseModel):
     broker: str
-    subscribers: int = Field(description="Whose sessions it kept. They are remembered, and placed elsewhere")
+    subscribers: int = Field(
+        description="Subscribers whose sessions it kept. The coordinator remembers them, and places them elsewhere"
+    )
 
 
 @router.put("/{name}", response_model=coordination.BrokerWelcome)
@@ -85,7 +89,9 @@ async def register(
 ) -> Response:
     """Register a broker, or change what is known of it. It keeps the state that operators gave it."""
     if role is Role.BROKER and not body.identity:
-        raise Forbidden("identity: a broker's token registers brokers that have one, so that names stay apart")
+        raise Forbidden(
+            "identity: with the brokers' token, a broker registers only with an identity, so that names stay apart"
+        )
     _check_url(body.url)
     event = ev.BrokerRegistered(
         node.now_s(),

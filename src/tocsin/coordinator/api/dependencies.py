@@ -108,9 +108,9 @@ async def operator_only(role: GivenRole, request: Request) -> Role:
     if role is None:
         raise Unauthorised("give the coordinator's API token as a bearer token")
     if role is Role.BROKER:
-        raise Forbidden(f"the brokers' token is for what brokers do; {request.method} {request.url.path} is not")
+        raise Forbidden(f"the brokers' token is for brokers' requests; {request.method} {request.url.path} is not")
     if role is Role.VIEWER and request.method not in _LOOKING:
-        raise Forbidden(f"the viewer's token may look and change nothing; {request.method} is for operators")
+        raise Forbidden(f"the viewer's token allows reading only; {request.method} is for operators")
     return role
 
 

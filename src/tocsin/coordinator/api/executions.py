@@ -16,7 +16,7 @@ from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
 
-ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="How many moves to show")]
+ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="The number of moves to show")]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 
 
@@ -33,21 +33,21 @@ class RunAnswer(BaseModel):
     cancelled: int
     begun_at_us: int
     changed_at_us: int
-    expected: dict[str, Any] = Field(description="What the plan promised: balance before and after, lower bound")
+    expected: dict[str, Any] = Field(description="The plan's figures: balance before and after, lower bound")
 
 
 class MoveStep(BaseModel):
     subscriber: str
     source: str
     destination: str
-    load: float = Field(description="What the subscriber is sent, in bytes per second")
+    load: float = Field(description="Bytes per second that the subscriber is sent")
     reason: str
     step: str = Field(description="queued, preparing, moving, adopting, done, failed, cancelled")
-    outcome: str = Field(description="What ended it")
+    outcome: str = Field(description="Why it ended")
 
 
 class RunDetails(RunAnswer):
-    steps: list[MoveStep] = Field(description="As many as were asked for")
+    steps: list[MoveStep] = Field(description="As many as the request asks for")
 
 
 class RunsAnswer(BaseModel):

@@ -16,20 +16,20 @@ router = APIRouter(prefix="/v1/keys", responses=ERRORS, tags=["keys"], dependenc
 
 
 class KeysAnswer(BaseModel):
-    keys: list[str] = Field(description="Ids of the keys that are believed; the one that signs comes first")
+    keys: list[str] = Field(description="Ids of the trusted keys; the one that signs comes first")
 
 
 class RotationRequest(BaseModel):
     drop_old: bool = Field(
         False, description="The key has leaked: the new one signs at once, and all tokens from before are void"
     )
-    by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
+    by: str = Field("operator", min_length=1, max_length=64, description="The operator's name, for the audit log")
 
 
 class RotationAnswer(BaseModel):
     key: str
     signs_from_us: int = Field(description="µs since 1970")
-    old_until_us: int = Field(description="Until then tokens of earlier keys are believed")
+    old_until_us: int = Field(description="Until then, tokens of earlier keys are valid")
 
 
 @router.get("", response_model=KeysAnswer)

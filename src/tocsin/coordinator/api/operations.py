@@ -26,7 +26,9 @@ class StatusAnswer(BaseModel):
     brokers: dict[BrokerState, int]
     subscribers: int
     policy: str
-    mass_outage: bool = Field(description="So many brokers fell silent at once that none is taken for dead")
+    mass_outage: bool = Field(
+        description="A mass outage: so many brokers fell silent at once that none is taken for dead"
+    )
 
 
 @router.get("/healthz", response_model=Health)

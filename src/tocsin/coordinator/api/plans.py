@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/plans", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
 
-ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="How many moves to show")]
+ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="The number of moves to show")]
 
 
 class BrokerLoads(BaseModel):
     broker: str
     before: float = Field(description="Bytes per second, by the load model")
     after: float
-    score_before: float = Field(description="Load for its capacity")
+    score_before: float = Field(description="Load divided by capacity")
     score_after: float
 
 
@@ -39,7 +39,7 @@ class MoveAnswer(BaseModel):
     subscriber: str
     source: str
     destination: str
-    load: float = Field(description="What it is sent, in bytes per second")
+    load: float = Field(description="Bytes per second that it is sent")
     reason: str
 
 
@@ -52,13 +52,13 @@ class PlanSummary(BaseModel):
     move_count: int
     before: BalanceAnswer
     after: BalanceAnswer
-    lower_bound: float = Field(description="A highest score that no assignment beats")
+    lower_bound: float = Field(description="A highest score that no assignment can be below")
     gap: float = Field(description="The highest score after it, over the lower bound")
 
 
 class PlanAnswer(PlanSummary):
     brokers: list[BrokerLoads]
-    moves: list[MoveAnswer] = Field(description="As many as were asked for; `migrations` says how many there are")
+    moves: list[MoveAnswer] = Field(description="As many as the request asks for; `migrations` says how many there are")
 
 
 class PlansAnswer(BaseModel):

@@ -22,11 +22,11 @@ _operator: list[Any] = [Depends(operator_only)]
 
 class SubscriberAnswer(BaseModel):
     subscriber: str
-    broker: str = Field(description="Who keeps its session, dead or alive")
+    broker: str = Field(description="The broker that keeps its session, dead or alive")
     generation: int
     connected: bool
     subscriptions: int
-    location: Location | None = Field(description="Where it was last, in metres, if it tells")
+    location: Location | None = Field(description="Its last location, in metres, if it reports one")
 
 
 class SubscribersAnswer(BaseModel):
@@ -35,12 +35,12 @@ class SubscribersAnswer(BaseModel):
 
 class PolicyRequest(BaseModel):
     policy: str = Field(max_length=255)
-    by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
+    by: str = Field("operator", min_length=1, max_length=64, description="The operator's name, for the audit log")
 
 
 class PolicyAnswer(BaseModel):
     policy: str
-    policies: list[str] = Field(description="Those there are")
+    policies: list[str] = Field(description="All placement policies")
 
 
 @router.post("/placements", response_model=Placement, tags=["subscribers"])
@@ -55,9 +55,9 @@ async def place(body: PlacementRequest, user: User, node: Node) -> Response:
 @router.get("/subscribers", response_model=SubscribersAnswer, tags=["subscribers"], dependencies=_operator)
 async def list_subscribers(
     node: Node,
-    after: Annotated[str, Query(max_length=129, description="Those who come later")] = "",
+    after: Annotated[str, Query(max_length=129, description="Only subscribers whose names come later")] = "",
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    broker: Annotated[str, Query(max_length=64, description="Only those whose sessions this one keeps")] = "",
+    broker: Annotated[str, Query(max_length=64, description="Only subscribers whose sessions this broker keeps")] = "",
 ) -> Response:
     """The subscribers that have a session, by name, a page at a time."""
     found = sorted(
@@ -88,7 +88,7 @@ async def show_session(user: NameInPath, device: NameInPath, node: Node) -> Resp
     """A subscriber's session, with all that another broker needs to carry it on."""
     session = node.state.session(f"{user}/{device}")
     if session is None:
-        raise NotFound(f"nothing is kept for {user}/{device}")
+        raise NotFound(f"no session is kept for {user}/{device}")
     return reply(session_body(session))
 
 

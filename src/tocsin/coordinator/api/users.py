@@ -59,16 +59,18 @@ class RemovedUser(BaseModel):
 
 
 class Person(BaseModel):
-    name: str = Field(min_length=1, max_length=1000, description="As it stands in data: it need not be a user's")
-    by: str = Field("operator", min_length=1, max_length=64, description="Who wants it, for the audit log")
+    name: str = Field(
+        min_length=1, max_length=1000, description="The name as it stands in data; it need not be a user's"
+    )
+    by: str = Field("operator", min_length=1, max_length=64, description="The operator's name, for the audit log")
     wait_s: float = Field(10.0, ge=0, le=60, description="How long to wait for brokers; a heartbeat or two is enough")
 
 
 class ForgottenAnswer(BaseModel):
     user: bool = Field(description="Whether there was a user of that name")
     sessions: int
-    brokers: list[str] = Field(description="Those that have removed what they kept")
-    away: list[str] = Field(description="Those that do not answer: they remove it when they are back")
+    brokers: list[str] = Field(description="Brokers that have removed the person")
+    away: list[str] = Field(description="Brokers that do not answer: they remove the person when they are back")
 
 
 @router.post("/users", status_code=201, response_model=TokenAnswer)
@@ -98,7 +100,7 @@ async def issue(name: NameInPath, node: Node) -> Response:
 @router.get("/users", response_model=UsersAnswer, dependencies=_operator)
 async def list_users(
     node: Node,
-    after: Annotated[str, Query(pattern=f"^$|{NAME_PATTERN}", description="Those whose names come later")] = "",
+    after: Annotated[str, Query(pattern=f"^$|{NAME_PATTERN}", description="Only users whose names come later")] = "",
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
     """The users, by name, a page at a time."""

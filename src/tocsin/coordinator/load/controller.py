@@ -77,12 +77,12 @@ class StageController:
         if now_s < self._settled_at_s:
             return Verdict(None, f"settling for another {self._settled_at_s - now_s:.0f} s")
         if needs_shuffle and self._shuffle_hits >= settings.shuffle_hits:
-            return Verdict(Stage.SHUFFLE, f"cov {cov:.3f} is above {settings.gamma} for {self._shuffle_hits} looks")
+            return Verdict(Stage.SHUFFLE, f"cov {cov:.3f} is above {settings.gamma} for {self._shuffle_hits} checks")
         if needs_migration and self._migration_hits >= settings.hits:
             uneven = cov > settings.alpha
-            why = f"cov {cov:.3f} is above {settings.alpha}" if uneven else "a broker idles"
-            return Verdict(Stage.MIGRATION, f"{why} for {self._migration_hits} looks", is_idle)
-        return Verdict(None, f"cov {cov:.3f}: waiting to see it again")
+            why = f"cov {cov:.3f} is above {settings.alpha}" if uneven else "a broker is idle"
+            return Verdict(Stage.MIGRATION, f"{why} for {self._migration_hits} checks", is_idle)
+        return Verdict(None, f"cov {cov:.3f}: waiting for another check")
 
     def resting(self, now_s: float) -> frozenset[str]:
         """The subscribers that were moved too recently to be moved again."""

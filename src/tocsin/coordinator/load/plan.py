@@ -99,7 +99,7 @@ def changed_since(plan: Plan, view: AssignmentView) -> list[str]:
     old = plan.view
     networks = [dict(zip(one.brokers, zip(one.capacities, one.takes, strict=True), strict=True)) for one in (old, view)]
     if networks[0] != networks[1]:
-        return ["there are other brokers, or they take subscribers differently"]
+        return ["brokers have come, gone or changed their states"]
     number_of = {name: number for number, name in enumerate(view.subscribers)}
     changes = []
     for mover in plan.movers:
@@ -144,9 +144,9 @@ def verify(view: AssignmentView, plan: Plan) -> list[str]:
         if move.subscriber not in may_move:
             faults.append(f"{move.subscriber} may not be moved")
         if move.destination == move.source:
-            faults.append(f"{move.subscriber} is to move to where it is")
+            faults.append(f"{move.subscriber} is to move to its own broker")
         if move.destination not in takes:
-            faults.append(f"{move.destination} takes nobody, but {move.subscriber} is to go there")
+            faults.append(f"{move.destination} takes no subscribers, but {move.subscriber} is to go there")
         else:
             owner_of[move.subscriber] = number_of[move.destination]
         if not move.reason:

@@ -86,7 +86,11 @@ class Liveness:
         done: list[Instruction] = []
         if is_mass != self.is_mass:
             self.is_mass = is_mass
-            text = "most brokers fell silent at once; nobody is taken for dead" if is_mass else "mass outage has ended"
+            text = (
+                "mass outage: most brokers fell silent at once; no broker is taken for dead"
+                if is_mass
+                else "mass outage has ended"
+            )
             done.append(Note(text, {"silent": [one.record.name for one in suspect], "brokers": len(counted)}))
         for broker in overdue:
             if broker.was_dead or not is_mass:

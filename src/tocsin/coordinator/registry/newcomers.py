@@ -57,7 +57,7 @@ class Newcomers:
         notes: list[Instruction] = []
         placed = self._place(event.now_s, self._candidates(event), session, event.location, notes)
         if placed is None:
-            raise Unavailable("no broker is there to take subscribers", retry_after_s=_RETRY_AFTER_S)
+            raise Unavailable("there is no broker that takes subscribers", retry_after_s=_RETRY_AFTER_S)
         return [*notes, AnswerPlacement(placed)]
 
     def moves_asked(self, event: MovesAsked) -> list[Instruction]:

@@ -55,7 +55,7 @@ class Placements:
         policy, note = self.policy, None
         try:
             name = self._policies[policy](view, newcomer, self._chance)
-            failure = "" if name in brokers else f"it chose {name!r}, which is not there to be chosen"
+            failure = "" if name in brokers else f"it chose {name!r}, which is not among the brokers to choose from"
         except Exception as exc:  # noqa: BLE001 - a stranger's policy must not keep subscribers from being placed
             name, failure = "", f"{type(exc).__name__}: {exc}"
         if failure:

@@ -59,7 +59,7 @@ class GroupCommit:
         try:
             await self._committed(())
         except Unavailable:
-            log.error("what was not stored is lost", changes=len(self._pending))
+            log.error("changes that were not stored are lost", changes=len(self._pending))
 
     async def _committed(self, about: Iterable[_About]) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -140,7 +140,7 @@ def run(
 ) -> dict[str, Any]:
     report: dict[str, Any] = {"benchmark": "channels", "machine": machine(), "subscriptions": subscriptions}
     if churn_subscriptions:
-        progress.print("churn: newcomers while the channel runs")
+        progress.print("churn: new subscriptions while the channel runs")
         with cluster_in_process() as cluster:
             report["churn"] = churn(Workload(cluster, seed), churn_subscriptions, churn_s)
     if not subscriptions:

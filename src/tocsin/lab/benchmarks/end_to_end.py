@@ -101,7 +101,9 @@ def run(
                 "broker_cpu_cores": [round(one / elapsed_s, 3) for one in used_s],
             }
     if outcome.lost or outcome.doubled or outcome.misdirected or counted.failures:
-        raise RuntimeError(f"not everything was delivered once to whom it concerns: {report} {counted.failures}")
+        raise RuntimeError(
+            f"not every record was delivered once to each of its subscribers: {report} {counted.failures}"
+        )
     return report
 
 

@@ -104,7 +104,7 @@ def _take_turns(
     with ExitStack() as stack:
         clients = [stack.enter_context(LoadClients()) for _ in contenders]
         for contender, load in zip(contenders, clients, strict=True):
-            progress.print(f"{len(seats)} subscribers of {contender.kind}, and something to warm up")
+            progress.print(f"{len(seats)} subscribers of {contender.kind}, and a few messages to warm up")
             load.connect(contender.order(seats))
             measure(contender, load, executions_per_s, max(1, round(executions_per_s * warm_s)))
         for number in range(1, rounds + 1):

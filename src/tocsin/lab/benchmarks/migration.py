@@ -64,7 +64,7 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
                 at, began = clients.report().brokers, [seat.device for seat in seats[:subscribers]]
                 movers = [device for device in began if at[device] not in ("", next(iter(network.brokers)))]
                 with network.running_broker(_PEER, BROKER_SETTINGS) as peer:
-                    progress.print(f"{len(movers)} are cut off and come back elsewhere")
+                    progress.print(f"{len(movers)} lose their connections and connect to another broker")
                     kicked_us = time.time_ns() // 1000
                     clients.kick(Kick(peer.url, movers, moved.per_s))
                     back_us = time.time_ns() // 1000
@@ -107,7 +107,7 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
         **history,
     }
     if any(history.values()):
-        raise RuntimeError(f"not everything was handed out once and in order: {report}")
+        raise RuntimeError(f"not every notification came once and in order: {report}")
     return report
 
 

@@ -93,7 +93,7 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
         **history,
     }
     if any(history.values()):
-        raise RuntimeError(f"not everything was handed out once and in order: {report}")
+        raise RuntimeError(f"not every notification came once and in order: {report}")
     return report
 
 

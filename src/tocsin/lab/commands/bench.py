@@ -25,13 +25,13 @@ def channels(
     subscriptions: Annotated[int, typer.Option(help="Distinct subscriptions of the first part.")] = 1_000_000,
     largest: Annotated[int, typer.Option(help="Stop doubling here.")] = 32_000_000,
     churn_subscriptions: Annotated[
-        int, typer.Option(help="Subscriptions while newcomers come; 0 leaves it out.")
+        int, typer.Option(help="Subscriptions of the part in which new ones arrive; 0 leaves it out.")
     ] = 10_000_000,
-    churn_s: Annotated[int, typer.Option(help="Seconds in which newcomers come.")] = 120,
+    churn_s: Annotated[int, typer.Option(help="Seconds in which new subscriptions arrive.")] = 120,
     as_json: AsJson = False,
 ) -> None:
-    """Run time of a channel with a million distinct subscriptions, and of a near-query, beside joins by hand; and what
-    newcomers wait for while a channel with ten million runs."""
+    """Run time of a channel with a million distinct subscriptions, and of a near-query, beside joins by hand; and how
+    long new subscriptions wait while a channel with ten million runs."""
     from tocsin.lab.benchmarks.channels import run
 
     _print(run(seed, subscriptions, largest, churn_subscriptions, churn_s), as_json)
@@ -130,14 +130,14 @@ def balance(
 
 @app.command()
 def migration(
-    brokers: Annotated[int, typer.Option(help="Brokers; everybody begins at the first.", min=2)] = 3,
+    brokers: Annotated[int, typer.Option(help="Brokers; all subscribers begin at the first.", min=2)] = 3,
     subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, each with a topic.")] = 2000,
     moves: Annotated[int, typer.Option(help="Moves of the plan.")] = 1000,
     topics: Annotated[int, typer.Option(help="Topics; each has a record every other second.")] = 20,
     warm_s: Annotated[float, typer.Option(help="Seconds before the plan is made.")] = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """What people notice of being moved under load; beside being cut off and coming back elsewhere."""
+    """What subscribers notice of a move under load; beside a lost connection and a new one to another broker."""
     from tocsin.lab.benchmarks.migration import run
 
     _print(run(brokers, subscribers, moves, topics, warm_s), as_json)
@@ -150,10 +150,12 @@ def rebalance(
     subscribers: Annotated[int, typer.Option(help="Programs that use the SDK, half of them near the first.")] = 2000,
     topics: Annotated[int, typer.Option(help="Topics; each has a record every other second.")] = 60,
     warm_s: Annotated[float, typer.Option(help="Seconds before balancing is switched on.")] = 40.0,
-    watch_s: Annotated[float, typer.Option(help="Seconds after it is even in which nobody should move.")] = 60.0,
+    watch_s: Annotated[
+        float, typer.Option(help="Seconds after the load is even, in which no subscriber should move.")
+    ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """What balancing makes of a skewed crowd, measured; beside the same network before it is switched on."""
+    """How balancing evens out a skewed crowd, measured; beside the same network before balancing is switched on."""
     from tocsin.lab.benchmarks.rebalance import run
 
     _print(run(seed, brokers, subscribers, topics, warm_s, watch_s), as_json)

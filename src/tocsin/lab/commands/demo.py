@@ -12,10 +12,12 @@ from tocsin.errors import TocsinError
 
 
 def run_demo(
-    ends_by_itself: Annotated[bool, typer.Option("--ci", help="End by itself, and fail if anything was lost.")] = False,
+    ends_by_itself: Annotated[
+        bool, typer.Option("--ci", help="End without Ctrl-C, and fail if a notification was lost.")
+    ] = False,
     speed_up: Annotated[float, typer.Option(min=1, max=60, help="How much faster than life.")] = 6.0,
-    minutes: Annotated[float, typer.Option(min=2, help="How long, by the city's clock.")] = 30.0,
-    people: Annotated[int, typer.Option(min=10, help="People who move about and are told.")] = 400,
+    minutes: Annotated[float, typer.Option(min=2, help="Minutes to run, by the city's clock.")] = 30.0,
+    people: Annotated[int, typer.Option(min=10, help="People who move about and get notifications.")] = 400,
     brokers: Annotated[int, typer.Option(min=1, max=20, help="Brokers that share the people.")] = 5,
     seed: Annotated[int, typer.Option(help="The same seed makes the same city, people and reports.")] = 2,
     roads: Annotated[
@@ -23,7 +25,9 @@ def run_demo(
     ] = None,
     interactions: Annotated[
         Path | None,
-        typer.Option(help="A file of who does what when, as `tocsin experiment interactions` writes it.", exists=True),
+        typer.Option(
+            help="A file of people's interactions, as `tocsin experiment interactions` writes it.", exists=True
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -18,7 +18,7 @@ app = typer.Typer(help="Live experiments, on processes of their own.", no_args_i
 
 Seed = Annotated[int, typer.Option(min=0, help="The same seed makes the same city, people and reports.")]
 People = Annotated[int, typer.Option(min=10, help="Subscribers.")]
-Minutes = Annotated[float, typer.Option(min=10, help="How long a run is, by the city's clock.")]
+Minutes = Annotated[float, typer.Option(min=10, help="Minutes of a run, by the city's clock.")]
 Roads = Annotated[
     Path | None, typer.Option(help="A WKT file whose LINESTRINGs are the city's roads.", exists=True, dir_okay=False)
 ]
@@ -27,7 +27,8 @@ Roads = Annotated[
 @app.command()
 def prototype(
     folder: Annotated[
-        Path, typer.Option("--out", help="Folder for the report, and for runs, so that an interrupted one goes on.")
+        Path,
+        typer.Option("--out", help="Folder for the report and the runs; an interrupted experiment resumes from it."),
     ] = Path("prototype"),
     speed_up: Annotated[float, typer.Option(min=1, max=60, help="How much faster than life.")] = 5.0,
     only: Annotated[
@@ -100,13 +101,13 @@ def prototype(
 
 @app.command()
 def interactions(
-    file: Annotated[Path, typer.Option("--out", help="Where to write them, one JSON object on each line.")],
+    file: Annotated[Path, typer.Option("--out", help="The file to write, one JSON object per line.")],
     seed: Seed = 2,
     people: People = 400,
     minutes: Minutes = 30.0,
     roads: Roads = None,
 ) -> None:
-    """Write down who logs in, logs out, subscribes and unsubscribes when, to be changed and given to `tocsin demo`."""
+    """Write the city's interactions to a file: logins, logouts, subscriptions and times. `tocsin demo` reads it."""
     from tocsin.lab.experiments.emergency.city import City
     from tocsin.lab.experiments.emergency.scenario import CityScenario, draw_interactions, write_interactions
     from tocsin.lab.experiments.emergency.workload import EmergencyWorkload

@@ -34,7 +34,9 @@ def debs19(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder for report.html, report.md with pictures, and claims.json.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="A tenth of the paper's audience: a look, not the evaluation.")] = False,
+    quick: Annotated[
+        bool, typer.Option(help="Only a tenth of the paper's audience: faster, and not the evaluation.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Multistage load balancing (DEBS '19): placement, migration and shuffle. A claim that fails is a finding, not an

@@ -52,7 +52,7 @@ def test_what_can_not_be_is_raised_with_the_story() -> None:
     with pytest.raises(InvalidTransition) as raised:
         ann.learn(SessionFact.CONNECTED)
     assert str(raised.value).splitlines() == [
-        "session ann/a is arriving, confirmed, unclaimed and can't be connected; what led to it:",
+        "session ann/a is arriving, confirmed, unclaimed and can't be connected; its last events:",
         "  2.000 s ann/a: connected: arriving, confirmed, unclaimed",
     ]
 

@@ -21,6 +21,6 @@ def test_a_client_tells_of_its_links() -> None:
     with pytest.raises(InvalidState) as raised:
         session.validate()
     assert str(raised.value).splitlines() == [
-        "it has no link, and waits for nothing that brings one",
+        "it has no link, and no step is under way that brings one",
         "  2.000 s session: link 1 to http://b",
     ]

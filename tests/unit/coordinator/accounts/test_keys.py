@@ -105,7 +105,7 @@ def test_keys_are_few(keys: Keys, clock: Clock) -> None:
     """A check tries each of them: one on its way, three that are past."""
     for _ in range(3):
         keys.rotate()
-        with pytest.raises(InUse, match="on its way"):
+        with pytest.raises(InUse, match="announced already"):
             keys.rotate()
         clock.at_us += 5_000_000
         keys.advance()

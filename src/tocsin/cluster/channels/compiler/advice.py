@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_SAME_AGAIN = "a run that is repeated must give the same"
-_TIME = f"{_SAME_AGAIN}; is_new(dataset) selects what is new, or compare with a time that the records carry"
+_SAME_AGAIN = "a repeated run must give the same results"
+_TIME = f"{_SAME_AGAIN}; is_new(dataset) selects new rows, or compare with a time that the records carry"
 _CHANCE = f"{_SAME_AGAIN}; let the publisher put such a value into the record"
 _PATTERN = "a bad pattern stalls a run; use LIKE, contains, startswith, endswith or split_part"
-_MUCH = "it makes much out of little; publish one record for each element"
-_OUTSIDE = "it reaches out of the query; put what you need into a dataset and join that"
-_WHO = "a run is for all subscribers at once; declare (name STRING IS USER), which is filled in with who subscribes"
-_LAMBDA = "functions of functions are left out; use array_contains, array_max and the like, or publish flat records"
-_FAILS = "it fails a run at will; use WHERE to leave rows out"
+_MUCH = "it makes many rows out of one; publish one record for each element"
+_OUTSIDE = "it reads from outside the query; put the values into a dataset and join that"
+_WHO = "a run is for all subscribers at once; declare (name STRING IS USER), which is the subscriber's user name"
+_LAMBDA = (
+    "functions that take functions are not allowed; use array_contains, array_max and the like, or publish flat records"
+)
+_FAILS = "it makes runs fail; use WHERE to leave rows out"
 _PLANE = "use distance(ax, ay, bx, by) and within(ax, ay, bx, by, radius), in the units of the columns"
 
 _ON_FUNCTIONS = {
@@ -52,7 +54,7 @@ _ON_NODES = {
     "Placeholder.widget": "parameters are written :name; {name} is not allowed",
     "Bracket": "a[0] is not allowed: write element_at(a, 1), which counts from 1",
     "Lambda": f"x -> ... is not allowed: {_LAMBDA}",
-    "Table.db": "db.table is not allowed: write the name of a dataset alone; only those of the catalogue can be read",
+    "Table.db": "db.table is not allowed: write only the name of a dataset; queries read nothing else",
     "Table.sample": f"TABLESAMPLE is not allowed: {_SAME_AGAIN}; use LIMIT, or a condition on a column",
     "Table.pivots": "PIVOT is not allowed: use CASE WHEN inside an aggregate",
     "Select.qualify": "QUALIFY is not allowed: put the window function into a subquery, and its test into WHERE",
@@ -81,7 +83,7 @@ _ON_NODES = {
 
 _DATASETS = "a table is a DATASET here"
 _CLASSES = "permission classes need no statement: `tocsin users add --permission NAME` puts a user into one"
-_OWN = "to show each user what is theirs, declare (user_id STRING IS USER)"
+_OWN = "to show each user only their own rows, declare (user_id STRING IS USER)"
 _GRANT = "GRANT SUBSCRIBE ON CHANNEL name TO CLASS name (or TO ALL)"
 #: How each statement is written, by its first words. Shown when an author has left something out.
 _FORMS = {
@@ -118,7 +120,7 @@ _ON_WORDS = {
     ("", "REPLACE"): "INSERT INTO a KEYED dataset puts a new row in place of the one with its key",
     ("", "TRUNCATE"): "DELETE FROM dataset WHERE TRUE removes all rows of a KEYED or REFERENCE dataset",
     ("", "DESC"): "write DESCRIBE",
-    ("", "USE"): "there is one catalogue, and nothing to choose",
+    ("", "USE"): "there is only one catalogue",
     ("", "SET"): "settings are given when the cluster is started; see docs/reference/settings.md",
     ("", "BEGIN"): "each statement is a transaction of its own",
     ("", "COMMIT"): "each statement is a transaction of its own",
@@ -177,9 +179,9 @@ def on_function(name: str, allowed: Iterable[str]) -> str:
     """Why a function is not allowed, and what is.
 
     >>> on_function("lowr", ["lower"])
-    'the function lowr is not allowed in a query: the reference of statements lists those that are; did you mean lower?'
+    'the function lowr is not allowed in a query: the reference of statements lists the functions; did you mean lower?'
     """
-    listed = "the reference of statements lists those that are"
+    listed = "the reference of statements lists the functions"
     reason = _ON_FUNCTIONS.get(name.lower()) or listed + did_you_mean(name, allowed)
     return f"the function {name} is not allowed in a query: {reason}"
 

@@ -253,7 +253,7 @@ class _Checker:
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
             raise self._error(
                 node,
-                "LIKE takes a pattern that is written here, such as 'fire%'; to compare with "
+                "LIKE takes a literal pattern, such as 'fire%'; to compare with "
                 "a parameter or a column use contains(text, :part), startswith or endswith",
             )
         try:

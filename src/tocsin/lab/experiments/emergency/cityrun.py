@@ -80,14 +80,14 @@ class CityRun:
         if not 0 < tally.published == tally.accepted:
             said.append(f"{tally.accepted} of {tally.published} records were accepted")
         if tally.silent_channels:
-            said.append(f"nobody was told anything by {', '.join(tally.silent_channels)}")
+            said.append(f"no notification came from {', '.join(tally.silent_channels)}")
         dead = {
             broker
             for sample in self.run.samples
             for broker, is_alive in zip(self.run.brokers, sample.alive, strict=True)
             if not is_alive
         }
-        said += [f"{broker} fell silent, and nobody had asked it to" for broker in sorted(dead)]
+        said += [f"{broker} fell silent without an order" for broker in sorted(dead)]
         wrong = {name: count for name, count in found.to_json().items() if name != "expected"}
         said += [f"{count} notifications {name}" for name, count in wrong.items() if count]
         return said

@@ -84,7 +84,7 @@ def run_demo(options: DemoOptions, *, as_json: bool = False) -> int:
     else:
         show_summary(found, console)
     for failure in found.failures:
-        console.print(f"[bold red]Not as it should be:[/] {escape(failure)}")
+        console.print(f"[bold red]Wrong:[/] {escape(failure)}")
     if found.failures:
         console.print(f"The logs are in {folder}.", markup=False)
         return 1
