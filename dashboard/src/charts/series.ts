@@ -2,7 +2,7 @@
 
 import type { Series } from '../types'
 
-/** Brokers measure bursts, one for each run of a channel. Charts show the mean of so many seconds. */
+/** Brokers measure bursts, one for each run of a channel. Charts show the mean of this many seconds. */
 export const SMOOTH_S = 10
 
 export type Direction = 'In + out' | 'In' | 'Out'

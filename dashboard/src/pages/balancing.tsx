@@ -82,12 +82,12 @@ const THRESHOLDS: [NumberName, string, string][] = [
 ]
 const PACE: [NumberName, string, string][] = [
   ['every_s', 'Check every, s', 'Seconds between two checks of the loads'],
-  ['hits', 'Checks before migration', 'Migration begins after so many checks in a row find it due'],
-  ['shuffle_hits', 'Checks before shuffle', 'Shuffle begins after so many checks in a row find it due'],
-  ['settle_s', 'Settle, s', 'After a plan, no other plan begins for so long'],
-  ['rest_s', 'Rest, s', 'A subscriber that was moved is not moved again for so long'],
+  ['hits', 'Checks before migration', 'Migration begins after this many checks in a row find it due'],
+  ['shuffle_hits', 'Checks before shuffle', 'Shuffle begins after this many checks in a row find it due'],
+  ['settle_s', 'Settle, s', 'After a plan, no other plan begins for this long'],
+  ['rest_s', 'Rest, s', 'A subscriber that was moved is not moved again for this long'],
   ['idle_below', 'Idle below', 'A broker whose load is below this share of the mean is idle'],
-  ['evacuate_after_s', 'Evacuate after, s', 'A broker that has been dead for so long is evacuated'],
+  ['evacuate_after_s', 'Evacuate after, s', 'A broker that has been dead for this long is evacuated'],
 ]
 
 function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | null }) {
@@ -182,7 +182,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
         {choice('migration', 'Migration')}
         {choice('shuffle', 'Shuffle')}
         {THRESHOLDS.map(number)}
-        <label title="A plan has at most so many moves; empty: no limit">
+        <label title="A plan has at most this many moves; empty: no limit">
           Most moves
           <input
             name="max_moves"

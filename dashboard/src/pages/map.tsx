@@ -15,7 +15,7 @@ import { Empty, Panel, Refusal } from '../ui/bits'
 
 const FRAME_MS = 33
 const LISTED = 30
-/** Beyond so many people, lines to their brokers hide the city. */
+/** With more people than this, lines to their brokers hide the city. */
 const LINES_UP_TO = 700
 
 export function MapPage() {

@@ -101,7 +101,7 @@ export function PlanPanel({ seen, policies }: { seen: Live; policies: Policies |
             onInput={(event) => setCovAtMost(event.currentTarget.value)}
           />
         </label>
-        <label title="The plan has at most so many moves">
+        <label title="The plan has at most this many moves">
           Most moves
           <input
             name="plan_max_moves"

@@ -30,7 +30,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All dead letters of the
 @app.command("list")
 def list_letters(
     dataset: Dataset,
-    limit: Annotated[int, typer.Option(help="At most so many dead letters.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(help="The most dead letters to list.", min=1, max=1000)] = 20,
     after: Annotated[
         str, typer.Option(help="Go on after a page: the value in its last line.", show_default=False)
     ] = "",

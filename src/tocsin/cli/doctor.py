@@ -75,7 +75,7 @@ def _packages() -> dict[str, Any]:
 
 def _memory() -> dict[str, Any]:
     free_gb = psutil.virtual_memory().available / 2**30
-    return _check("memory", free_gb >= _NEEDED_MEMORY_GB, f"{free_gb:.1f} GB free; a cluster wants {_NEEDED_MEMORY_GB}")
+    return _check("memory", free_gb >= _NEEDED_MEMORY_GB, f"{free_gb:.1f} GB free; a cluster needs {_NEEDED_MEMORY_GB}")
 
 
 def _disk(data_dir: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def run_plan(
         str, typer.Option(help="migration: group, ldm, sdm. shuffle: sharing, gsh, sharing-hypergraph.")
     ] = "",
     cov_at_most: Annotated[float, typer.Option(min=0, help="The cov that migration aims at.")] = 0.15,
-    max_moves: Annotated[int | None, typer.Option(min=0, help="Move at most so many subscribers.")] = None,
+    max_moves: Annotated[int | None, typer.Option(min=0, help="Move at most this many subscribers.")] = None,
     reason: Annotated[str, typer.Option(help="The reason, for the audit log.")] = "",
     moves: Annotated[int, typer.Option(min=0, max=100_000, help="The number of moves to show.")] = 10,
     list_: Annotated[bool, typer.Option("--list", help="Show the last plans.")] = False,

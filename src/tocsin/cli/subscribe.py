@@ -75,7 +75,7 @@ def run_subscribe(
             show_default=False,
         ),
     ] = "",
-    count: Annotated[int, typer.Option(min=0, help="End after so many notifications; 0: never.")] = 0,
+    count: Annotated[int, typer.Option(min=0, help="End after this many notifications; 0: never.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Subscribe to channels and print notifications as they come. Ctrl-C ends it."""

@@ -59,7 +59,7 @@ def take_name(
             raise AlreadyExists(
                 f"another broker called {broker} is running: the one with data folder {fingerprint(known.identity)} "
                 f"was heard of {silent_s:.1f} s ago, and this one has data folder {fingerprint(identity)}. Give one of "
-                f"them another name; if the other is gone for good, come back when it was silent for {NAME_KEPT_S:g} s"
+                f"them another name; if the other is gone for good, try again after it was silent for {NAME_KEPT_S:g} s"
             )
         if not takes_over:
             raise InUse(

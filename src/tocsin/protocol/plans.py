@@ -31,7 +31,7 @@ class BalancingBody(BaseModel):
     automatic: bool | None = Field(None, description="Whether the coordinator makes and carries out plans by itself")
     every_s: float | None = Field(None, ge=0.1, le=3600, description="Seconds between two checks of the loads")
     evacuate_after_s: float | None = Field(
-        None, ge=0, le=1e6, description="A broker that has been dead for so long is evacuated"
+        None, ge=0, le=1e6, description="A broker that has been dead for this long is evacuated"
     )
     alpha: _Share | None = Field(None, description="Migration is due when cov is above this")
     beta: float | None = Field(None, ge=0, le=1e18, description="And the mean score above this, in bytes/s")
@@ -40,14 +40,14 @@ class BalancingBody(BaseModel):
     migration: str | None = Field(None, max_length=64, description="The migration policy; empty: no migration")
     shuffle: str | None = Field(None, max_length=64, description="The shuffle policy; empty: no shuffle")
     hits: int | None = Field(
-        None, ge=1, le=1000, description="Migration begins after so many checks in a row find it due"
+        None, ge=1, le=1000, description="Migration begins after this many checks in a row find it due"
     )
     shuffle_hits: int | None = Field(
-        None, ge=1, le=1000, description="Shuffle begins after so many checks in a row find it due"
+        None, ge=1, le=1000, description="Shuffle begins after this many checks in a row find it due"
     )
-    settle_s: float | None = Field(None, ge=0, le=1e6, description="After a plan, no other plan begins for so long")
+    settle_s: float | None = Field(None, ge=0, le=1e6, description="After a plan, no other plan begins for this long")
     rest_s: float | None = Field(
-        None, ge=0, le=1e6, description="A subscriber that was moved is not moved again for so long"
+        None, ge=0, le=1e6, description="A subscriber that was moved is not moved again for this long"
     )
     idle_below: _Share | None = Field(None, description="A broker whose load is below this share of the mean is idle")
     max_moves: int | None = Field(None, ge=0, le=1 << 40, description="The most moves of a plan; null: no limit")

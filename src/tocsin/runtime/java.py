@@ -117,7 +117,7 @@ def _ask(java: Path, env: Mapping[str, str]) -> tuple[int, Path] | str:
         return f"can't be started: {exc.strerror}"
     except subprocess.TimeoutExpired:
         return f"did not answer within {_VERSION_TIMEOUT_S} s"
-    return parse_properties(answer.stdout + answer.stderr) or "does not say what version it is"
+    return parse_properties(answer.stdout + answer.stderr) or "does not print its version"
 
 
 def parse_properties(text: str) -> tuple[int, Path] | None:

@@ -230,7 +230,7 @@ class Clients:
             case ev.TellRefused(_, error) | ev.Fail(error):
                 raise error  # A simulation must not go on with a mistake.
             case ev.Send() | ev.RenewToken():
-                raise AssertionError(f"no session should want this here: {instruction}")
+                raise AssertionError(f"an instruction that no session gives here: {instruction}")
             case _:
                 assert_never(instruction)
 
@@ -293,7 +293,7 @@ class Clients:
                 case messages.Ack():
                     pass  # See `deliveries`.
                 case _:
-                    raise AssertionError(f"no session should say this here: {message}")
+                    raise AssertionError(f"a message that no session sends here: {message}")
 
     def _disconnect(self, connection: int) -> None:
         """Messages that were sent before still arrive before."""

@@ -88,7 +88,7 @@ def _subscribers(scenario: Scenario) -> Iterator[Fault]:
     if subscribers.mean_offline_s and not subscribers.mean_online_s:
         yield ("subscribers", "mean_online_s"), "has to be given with mean_offline_s"
     if (share := sum(one.share for one in subscribers.crowds)) > 1 + 1e-9:
-        yield ("subscribers", "crowds"), f"have shares that sum to {share:g}, which is more than everybody"
+        yield ("subscribers", "crowds"), f"have shares that sum to {share:g}, which is more than 1"
 
 
 def _failures(scenario: Scenario) -> Iterator[Fault]:

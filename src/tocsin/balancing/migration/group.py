@@ -29,7 +29,7 @@ _CANDIDATES = 48
 _SQUARINGS = 3
 _ALONE, _TOGETHER = 0, 1
 _REASONS = (
-    "heavy, at the most loaded broker; the destination is the least loaded once it is there",
+    "heavy, at the most loaded broker; the destination is the least loaded broker, with it",
     "leaves the most loaded broker together with subscribers that share a subscription with it",
 )
 

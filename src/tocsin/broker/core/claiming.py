@@ -188,14 +188,16 @@ class Claims:
             for number, frontend in session.frontends.items():
                 backend = frontend.backend
                 if number != backend.id or backend.frontends.get(subscriber) is not frontend:
-                    yield subscriber, f"subscription {number} is not attached to what it is a hold on"
+                    yield subscriber, f"subscription {number} is not attached to its backend subscription"
                 if frontend.live != (backend.live.get(session.connection or 0) is session):
                     yield subscriber, f"subscription {number} is live for the session or for its backend, not for both"
                 if frontend.live and session.state.presence not in (Presence.READY, Presence.SENDING):
                     yield subscriber, f"subscription {number} is live, and the session {session.state}"
         claiming = {one for one, session in self.sessions.items() if session.state.ownership is Ownership.CLAIMING}
         yield from ((one, "claiming, or its claim is to be sent, not both") for one in claiming ^ self._reports.claims)
-        yield from ((one, "presence of no session is to be stored") for one in self._presence.keys() - self.sessions)
+        yield from (
+            (one, "the presence of an unknown session is to be stored") for one in self._presence.keys() - self.sessions
+        )
         yield from ((one, "both kept and released") for one in self._orphans.keys() & self.sessions)
 
     # Ending

@@ -139,13 +139,13 @@ class Connections:
     def close_expired(self, now_s: float) -> None:
         for session in list(self._connections.values()):
             if session.arrival is not None and session.arrival.expires_at_s <= now_s:
-                self.refuse(session, messages.CLOSE_EXPIRED, "the token has expired; come back with a new one")
+                self.refuse(session, messages.CLOSE_EXPIRED, "the token has expired; connect again with a new one")
 
     def close_slow(self, now_s: float, slow_after_s: float) -> None:
         for session, since_s in list(self._congested.items()):
             if now_s - since_s >= slow_after_s:
                 self.close(
-                    session, messages.CLOSE_SLOW, "you read too slowly; come back and carry on from your position"
+                    session, messages.CLOSE_SLOW, "you read too slowly; connect again and carry on from your position"
                 )
 
     def close_overdue(self, now_s: float) -> None:
@@ -163,7 +163,7 @@ class Connections:
             if placement is None:
                 # There is no other broker. If it has to go all the same, it carries on when there is one.
                 if is_ending:
-                    self.close(session, messages.CLOSE_DRAINING, "this broker is shutting down; come back at another")
+                    self.close(session, messages.CLOSE_DRAINING, "this broker is shutting down; connect to another")
                 continue
             broker, url = placement
             after_ms = chance.randrange(within_ms + 1)

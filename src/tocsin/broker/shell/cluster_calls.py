@@ -62,7 +62,7 @@ class ClusterCalls:
         """Register at the cluster, and tell the machine what we hold there."""
         cursor = await self._until_answered(self._link.register, "register at the cluster")
         self._run = self._link.run
-        held = await self._until_answered(self._link.held, "ask the cluster what we hold")
+        held = await self._until_answered(self._link.held, "ask the cluster for our subscriptions")
         self._happened(ev.Started(store.sessions(), held, cursor, self._now_s()))
 
     async def follow(self, through: Callable[[], int], held: Callable[[], frozenset[int]]) -> None:
@@ -98,7 +98,7 @@ class ClusterCalls:
         if self._link.run == self._run:
             return
         run, before = self._link.run, held()
-        listed = await self._until_answered(self._link.held, "ask the cluster what we hold")
+        listed = await self._until_answered(self._link.held, "ask the cluster for our subscriptions")
         # Holds that came or went meanwhile may be in the list or not.
         lost = (before & held()) - {one.id for one in listed}
         if lost:
@@ -119,7 +119,7 @@ class ClusterCalls:
             except NotRegistered:
                 raise
             except NotFound:
-                held = await self._until_answered(self._link.held, "ask the cluster what we hold")
+                held = await self._until_answered(self._link.held, "ask the cluster for our subscriptions")
                 still = {one.id for one in held}
                 left = [one for one in left if one in still]
         self._happened(ev.BackendsReleased(self._now_s()))

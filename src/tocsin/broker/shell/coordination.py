@@ -91,7 +91,7 @@ class Coordination:
         except ENDING:
             raise
         except TocsinError as exc:
-            log.warning("not registered at the coordinator yet; going on without", reason=exc.message)
+            log.warning("not registered at the coordinator yet; starting without it", reason=exc.message)
 
     def name_given(self) -> None:
         """The cluster has given us our name. Only now may we take it from a broker that the coordinator no longer

@@ -231,7 +231,7 @@ class Ledger:
         link.bind(message.subscription, request)
         if held.carry_on(position, recovered=message.recovered):
             self._out.append(
-                ev.TellGap(request, position, "results are past retention, or the subscription began anew")
+                ev.TellGap(request, position, "results are past retention, or the subscription has a new epoch")
             )
         if not held.is_announced:
             held.is_announced = True

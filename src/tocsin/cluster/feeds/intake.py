@@ -222,7 +222,7 @@ class FeedIntake:
             # If nothing is pending, even a request above the limit is accepted: it would never get in otherwise.
             if pending and pending + size > self._max_pending_bytes:
                 raise Overloaded(
-                    f"{pending} bytes wait to be ingested, and at most {self._max_pending_bytes} may",
+                    f"{pending} bytes wait for ingestion, and at most {self._max_pending_bytes} may",
                     retry_after_s=self._retry_after_s(pending + size - self._max_pending_bytes),
                 )
             if not pending:

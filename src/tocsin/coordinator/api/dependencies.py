@@ -32,7 +32,7 @@ _LOOKING = ("GET", "HEAD")
 _operator_scheme = HTTPBearer(
     auto_error=False,
     scheme_name="operator",
-    description="api_token; to look, viewer_token; for what brokers do, broker_token. Without api_token, nothing",
+    description="api_token; viewer_token for reading; broker_token for brokers' requests. None if api_token is empty",
 )
 _user_scheme = HTTPBearer(
     auto_error=False, scheme_name="user", description="A user's token, as POST /v1/users and /v1/tokens give it out"

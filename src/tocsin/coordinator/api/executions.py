@@ -22,7 +22,7 @@ Limit = Annotated[int, Query(ge=1, le=10_000)]
 
 class RunAnswer(BaseModel):
     plan: str
-    state: str = Field(description="running, done; stopping, stopped if somebody stopped it")
+    state: str = Field(description="running, done; or stopping, stopped on an operator's request")
     stage: str
     policy: str
     by: str

@@ -22,7 +22,10 @@ _operator: list[Any] = [Depends(operator_only)]
 class Registration(BaseModel):
     name: Name
     password: str | None = Field(
-        None, min_length=8, max_length=1000, description="Only operators leave it out: for users who log in elsewhere"
+        None,
+        min_length=8,
+        max_length=1000,
+        description="Only operators may leave it out, for users that another system authenticates",
     )
     permission: str = Field("", max_length=255, description="Permission class; for operators to give")
 

@@ -106,7 +106,7 @@ def changed_since(plan: Plan, view: AssignmentView) -> list[str]:
         name = old.subscribers[mover]
         now = number_of.get(name)
         if now is None:
-            changes.append(f"{name} is not there any more")
+            changes.append(f"{name} has no session any more")
         elif view.owners[now] != old.owners[mover]:
             changes.append(f"{name} is at {view.brokers[view.owners[now]]} by now")
         elif _held(view, now) != _held(old, int(mover)):
@@ -134,7 +134,7 @@ def verify(view: AssignmentView, plan: Plan) -> list[str]:
     seen: set[str] = set()
     for move in plan.moves():
         if move.subscriber not in owner_of:
-            faults.append(f"{move.subscriber} is to move but is not there")
+            faults.append(f"{move.subscriber} is to move but has no session")
             continue
         if move.subscriber in seen:
             faults.append(f"{move.subscriber} is to move twice")
@@ -163,7 +163,7 @@ def verify(view: AssignmentView, plan: Plan) -> list[str]:
             f"it is worse than before: the highest score rises from {highest_before:.6g} to {highest_after:.6g}"
         )
     if plan.lower_bound > plan.after.max * (1 + _TOLERANCE):
-        faults.append(f"the lower bound {plan.lower_bound} is above what the plan reaches, {plan.after.max}")
+        faults.append(f"the lower bound {plan.lower_bound} is above the plan's highest score, {plan.after.max}")
     return faults
 
 

@@ -166,14 +166,14 @@ class Sessions:
     def violations(self) -> Iterator[tuple[str, str]]:
         for subscriber, session in self._by_subscriber.items():
             if not session.owner and not session.former:
-                yield subscriber, "nobody keeps it, or has to be told so"
+                yield subscriber, "no broker keeps it, and no broker has to learn that it lost it"
             for broker in session.former:
                 if subscriber not in self._to_lose.get(broker, ()):
-                    yield subscriber, f"{broker} will not be told that it has lost it"
+                    yield subscriber, f"{broker} will not learn that it has lost it"
         for broker, subscribers in self._to_lose.items():
             for subscriber in subscribers:
                 if subscriber not in self._by_subscriber or broker not in self._by_subscriber[subscriber].former:
-                    yield subscriber, f"{broker} will be told that it has lost it, and has not kept it"
+                    yield subscriber, f"{broker} will learn that it has lost it, and has not kept it"
         owned = Counter(session.owner for session in self)
         for broker in owned.keys() | self.loads.owners:
             if owned[broker] != self.loads.subscribers(broker):

@@ -47,7 +47,7 @@ class JsonProcess:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("the process of subscribers ended; see what it wrote to standard error")
+            raise RuntimeError("the process of subscribers ended; its standard error has the reason")
         return msgspec.json.decode(line, type=answer)
 
 

@@ -92,7 +92,7 @@ def test_a_plan_for_another_state_is_found_out() -> None:
     later = replace(VIEW, owners=np.array([0, 1, 1, 0], np.int32))
     assert "bob is not at a" in verify(later, plan(0, 1, 1, 0))
     without_bob = assignment({"ann": ("a", "fire")}, RATES, ["a", "b", AssignedBroker("closed", takes=False)])
-    assert "bob is to move but is not there" in verify(without_bob, plan(0, 1, 1, 0))
+    assert "bob is to move but has no session" in verify(without_bob, plan(0, 1, 1, 0))
 
 
 def test_what_has_changed_since_a_plan_was_made() -> None:
@@ -108,7 +108,7 @@ def test_what_has_changed_since_a_plan_was_made() -> None:
     assert not changed_since(made, view(ann, bob, rate=11.0))
     assert not changed_since(made, view(ann, replace(bob, owner="b"))), "bob is not to move"
     assert changed_since(made, view(replace(ann, owner="b"), bob)) == ["ann is at b by now"]
-    assert changed_since(made, view(bob)) == ["ann is not there any more"]
+    assert changed_since(made, view(bob)) == ["ann has no session any more"]
     assert changed_since(made, view(replace(ann, subscriptions=held("fire", "flood")), bob)) == [
         "ann has subscribed or unsubscribed since"
     ]

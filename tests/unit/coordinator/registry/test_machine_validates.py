@@ -18,7 +18,7 @@ def test_a_coordinator_tells_whose_the_session_was() -> None:
     with pytest.raises(InvalidState) as raised:
         network.state.validate()
     assert str(raised.value).splitlines() == [
-        "ann/d: a will not be told that it has lost it",
+        "ann/d: a will not learn that it has lost it",
         "  1000.000 s ann/d: owner a, generation 1",
         "  1000.000 s ann/d: owner b, generation 2",
     ]

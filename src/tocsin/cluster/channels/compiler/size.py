@@ -58,4 +58,4 @@ class Budget:
         self.relations += 1
         if self.relations > MAX_RELATIONS:
             message = f"the query reads too much: FROM and JOIN may name {MAX_RELATIONS} relations in all"
-            raise self.source.error(f"{message}, counting those inside subqueries and WITH", offset_of(node))
+            raise self.source.error(f"{message}, subqueries and WITH included", offset_of(node))

@@ -22,7 +22,7 @@ def records_of(dataset: Dataset, columns: Sequence[str] | None, rows: Sequence[S
     records = []
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
-            remedy = f"name those that you give: INSERT INTO {dataset.name} ({names[0]}, ...) VALUES ..."
+            remedy = f"name the columns: INSERT INTO {dataset.name} ({names[0]}, ...) VALUES ..."
             raise InvalidValue(
                 f"row {number} has {len(row)} values for {len(names)} columns ({', '.join(names)}); {remedy}"
             )

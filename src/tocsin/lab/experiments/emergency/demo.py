@@ -227,8 +227,8 @@ def show_summary(found: CityRun, console: Console) -> None:
     )
     for plan in run.plans:
         console.print(
-            f"  {plan.stage} by {plan.policy}: {plan.moves} people moved, cov {plan.cov_before:.2f} to be"
-            f" {plan.cov_after:.2f} [dim]({escape(plan.reason)})[/]"
+            f"  {plan.stage} by {plan.policy}: {plan.moves} people moved, cov {plan.cov_before:.2f} →"
+            f" {plan.cov_after:.2f} expected [dim]({escape(plan.reason)})[/]"
         )
     audit = found.audit
     console.print(

@@ -68,7 +68,9 @@ class Watch:
             return
         self._said.add(run["plan"])
         before, after = run["expected"]["before"]["cov"], run["expected"]["after"]["cov"]
-        self._say(f"{run['stage']} by {run['policy']}: {run['moves']} to be moved, cov {before:.2f} to be {after:.2f}")
+        self._say(
+            f"{run['stage']} by {run['policy']}: {run['moves']} moves planned, cov {before:.2f} → {after:.2f} expected"
+        )
 
     async def plans(self, time_of: Callable[[int], float]) -> list[PlanRecord]:
         """Oldest first; `time_of` gives the city's clock for a time since 1970 in µs."""

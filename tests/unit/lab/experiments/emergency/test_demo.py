@@ -111,7 +111,7 @@ def test_summary() -> None:
     for words in (
         "EmergenciesNearMe Fire in Old Town, severity 3, 12 m away",
         "10 reports published, 10 accepted; 14 notifications",
-        "migration by ldm: 54 people moved, cov 0.70 to be 0.14 (cov 0.70 is above 0.15)",
+        "migration by ldm: 54 people moved, cov 0.70 → 0.14 expected (cov 0.70 is above 0.15)",
         "14 expected, 0 lost, 0 doubled, 0 out of order, 0 for somebody else; 54 moves",
     ):
         assert words in text
