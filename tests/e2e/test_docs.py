@@ -11,8 +11,8 @@ import pytest
 from documentation import ROOT
 from e2e.conftest import System, shell_environment
 from e2e.reading import Reader
-from tocsin.client import CoordinatorClient
 from tocsin.testing.network import running_coordinator
+from worlds.acting_broker import ActingBroker
 
 pytestmark = pytest.mark.shell
 
@@ -33,7 +33,7 @@ def test_the_guide_to_policies_does_what_it_says(tmp_path: Path, monkeypatch: py
     # Nobody sends heartbeats for these brokers.
     with (
         running_coordinator(tmp_path / "coordinator", {"dead_after_s": 600}) as coordinator,
-        CoordinatorClient(coordinator.url) as client,
+        ActingBroker(coordinator.url) as client,
         Reader(tmp_path, {**shell_environment(tmp_path), "TOCSIN_COORDINATOR_URL": coordinator.url}) as reader,
     ):
         _let_a_crowd_come(client)
@@ -53,7 +53,7 @@ def _install(folder: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(lines))
 
 
-def _let_a_crowd_come(client: CoordinatorClient) -> None:
+def _let_a_crowd_come(client: ActingBroker) -> None:
     """Six people at the first of two brokers."""
     for name in ("a", "b"):
         client.register_broker(name, f"http://{name}")

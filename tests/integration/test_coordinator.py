@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 
 from integration.documents import check_document
 from tocsin.cli.main import app
-from tocsin.client import CoordinatorClient, ServerError
+from tocsin.client import ServerError
 from tocsin.coordinator.accounts import passwords
 from tocsin.coordinator.server import make_app, serve
 from tocsin.errors import InvalidValue
@@ -32,6 +32,7 @@ from tocsin.runtime.processes import start_server, stop
 from tocsin.settings import CoordinatorSettings
 from unit.runtime.certificates import write_certificate
 from unit.runtime.test_tokens import ATTACKS
+from worlds.acting_broker import ActingBroker
 
 _PATIENCE_S = 60.0
 _OPERATOR = "operator-sécret"
@@ -45,7 +46,7 @@ class Coordinator:
     url: str
     process: subprocess.Popen[bytes]
     log: Path
-    client: CoordinatorClient
+    client: ActingBroker
 
     def kill(self) -> None:
         self.process.kill()
@@ -61,7 +62,7 @@ def running(folder: Path, **changes: Any) -> Iterator[Coordinator]:
     url = f"{'https' if 'tls_key' in changes else 'http'}://127.0.0.1:{port}"
     try:
         _wait_healthy(url, process, log)
-        with CoordinatorClient(url, token=str(changes.get("api_token", ""))) as client:
+        with ActingBroker(url, token=str(changes.get("api_token", ""))) as client:
             yield Coordinator(url, process, log, client)
     finally:
         stop(process)
@@ -169,7 +170,7 @@ def test_a_kill_and_a_restart_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_silent_broker_is_dead_and_comes_back(tmp_path: Path) -> None:
     """Its subscribers are placed elsewhere when they ask, and lost to it once they are claimed there."""
-    with serving(tmp_path, dead_after_s=1) as url, CoordinatorClient(url) as client:
+    with serving(tmp_path, dead_after_s=1) as url, ActingBroker(url) as client:
         token = client.register("ann", _PASSWORD)["token"]
         client.register_broker("a", "http://127.0.0.1:1")
         client.register_broker("b", "http://127.0.0.1:2")
@@ -217,9 +218,9 @@ def _refused(call: Any, *given: Any, status: int) -> None:
 
 def test_what_is_for_operators_is_refused_to_others(guarded: Coordinator) -> None:
     """Without a token, with a wrong one, and with a user's."""
-    user = CoordinatorClient(guarded.url).register("au-ann", _PASSWORD)["token"]
+    user = ActingBroker(guarded.url).register("au-ann", _PASSWORD)["token"]
     for token in ("", "wrong", user):
-        with CoordinatorClient(guarded.url, token=token) as client:
+        with ActingBroker(guarded.url, token=token) as client:
             for call, given_ in (
                 (client.status, ()),
                 (client.users, ()),
@@ -248,9 +249,9 @@ def test_what_is_for_operators_is_refused_to_others(guarded: Coordinator) -> Non
 def test_registration_can_be_closed(tmp_path: Path) -> None:
     """Then strangers are refused, and operators register users."""
     with serving(tmp_path, api_token=_OPERATOR, open_registration=False) as url:
-        with CoordinatorClient(url) as stranger:
+        with ActingBroker(url) as stranger:
             _refused(stranger.register, "ann", _PASSWORD, status=401)
-        with CoordinatorClient(url, token=_OPERATOR) as operator:
+        with ActingBroker(url, token=_OPERATOR) as operator:
             assert operator.register("ann", _PASSWORD)["user"] == "ann"
 
 
@@ -278,7 +279,7 @@ def test_attacks_with_tokens_are_refused(guarded: Coordinator) -> None:
 
 def test_an_expired_token_is_refused(tmp_path: Path) -> None:
     """The answer says that it has expired."""
-    with serving(tmp_path, token_lifetime_s=1e-6) as url, CoordinatorClient(url) as client:
+    with serving(tmp_path, token_lifetime_s=1e-6) as url, ActingBroker(url) as client:
         token = client.register("ann", _PASSWORD)["token"]
         with pytest.raises(ServerError, match="expired"):
             client.place(token)
@@ -286,7 +287,7 @@ def test_an_expired_token_is_refused(tmp_path: Path) -> None:
 
 def test_guessing_passwords_is_limited(tmp_path: Path) -> None:
     """The same answer whether there is such a user; after ten failures one has to wait, and is told how long."""
-    with serving(tmp_path) as url, CoordinatorClient(url) as client:
+    with serving(tmp_path) as url, ActingBroker(url) as client:
         client.register("ann", _PASSWORD)
         for name in ("ann", "nobody"):
             for _ in range(10):
@@ -377,7 +378,7 @@ def test_brokers_from_the_command_line(guarded: Coordinator, tocsin) -> None:  #
 
 def test_a_plan_says_what_could_be_moved_and_moves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over HTTP and from the command line; the loads are what brokers have told."""
-    with serving(tmp_path, rates_window_s=2.0) as url, CoordinatorClient(url) as client:
+    with serving(tmp_path, rates_window_s=2.0) as url, ActingBroker(url) as client:
         with pytest.raises(ServerError, match="there is no broker to plan for"):
             client.make_plan()
         for name in ("a", "b"):
@@ -434,7 +435,7 @@ def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
     """Whatever is sent: no failure of ours, and no status, content type or shape that the document does not tell."""
     known_names = {"name": "fuzz", "user": "fuzz", "device": "phone", "plan": ""}
     tokens: list[str] = []
-    with serving(tmp_path) as url, CoordinatorClient(url) as client:
+    with serving(tmp_path) as url, ActingBroker(url) as client:
 
         def prepare() -> None:
             if not any(one["name"] == "fuzz" for one in client.users()):

@@ -11,15 +11,8 @@ import typer
 
 from tocsin.cli.terminal import AsJson, fail, out, print_json
 from tocsin.cli.up import DataDir
+from tocsin.runtime import run_records
 from tocsin.runtime.folders import is_locked
-from tocsin.runtime.run_records import (
-    RunRecord,
-    holder_of,
-    kill_processes_of,
-    read_record,
-    remove_record,
-    running_record,
-)
 
 #: More than `tocsin up` takes at most: it kills processes that do not end.
 _STOP_TIMEOUT_S = 25.0
@@ -33,14 +26,15 @@ def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
     exit code is 1 if a process still runs.
     """
     began_s = time.monotonic()
-    running = running_record(data_dir)
-    record = running or read_record(data_dir)
+    running = run_records.running_record(data_dir)
+    record = running or run_records.read_record(data_dir)
     if running is None and is_locked(data_dir):
-        fail(f"the data folder {data_dir} is in use by {holder_of(data_dir)}, which wrote no record; it was not ended")
+        holder = run_records.holder_of(data_dir)
+        fail(f"the data folder {data_dir} is in use by {holder}, which wrote no record; it was not ended")
     in_time = running is None or _end(running, data_dir)
-    left = kill_processes_of(record.run) if record is not None else 0
+    left = run_records.kill_processes_of(record.run) if record is not None else 0
     if record is not None and running is None:
-        remove_record(data_dir)
+        run_records.remove_record(data_dir)
     names = [name for name, one in running.processes.items() if not one.ended] if running is not None else []
     if as_json:
         print_json({"data_dir": str(data_dir), "stopped": names, "killed": left, "in_order": in_time})
@@ -56,7 +50,7 @@ def run_down(data_dir: DataDir = Path("data"), as_json: AsJson = False) -> None:
     raise typer.Exit(0)
 
 
-def _end(running: RunRecord, data_dir: Path) -> bool:
+def _end(running: run_records.RunRecord, data_dir: Path) -> bool:
     """Ask `tocsin up` to end, and kill it if it does not; returns whether it ended in order."""
     try:
         os.kill(running.pid, signal.SIGTERM)

@@ -17,16 +17,9 @@ from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, DEFAULT_URL
 from tocsin.cli.system import Part, System, Wishes, parts_of
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.errors import ClusterFailure, TocsinError
+from tocsin.runtime import run_records
 from tocsin.runtime.folders import check_usable, lock_folder
 from tocsin.runtime.ports import check_port
-from tocsin.runtime.run_records import (
-    holder_of,
-    kill_processes_of,
-    read_record,
-    remove_record,
-    running_record,
-    write_record,
-)
 from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings
 from tocsin.variables import CLUSTER_URL, COORDINATOR_URL, variable_of
 
@@ -106,9 +99,9 @@ def _had_alone(data_dir: Path) -> Iterator[None]:
 
 
 def _in_use(data_dir: Path) -> str:
-    record = running_record(data_dir)
+    record = run_records.running_record(data_dir)
     if record is None:
-        return f"{_TITLE} {data_dir} is in use by {holder_of(data_dir)}; give another with --data-dir"
+        return f"{_TITLE} {data_dir} is in use by {run_records.holder_of(data_dir)}; give another with --data-dir"
     since = datetime.fromtimestamp(record.began_at_us / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     option = at_folder(data_dir)
     return (
@@ -124,17 +117,17 @@ def at_folder(data_dir: Path) -> str:
 
 def _end_leftovers(data_dir: Path) -> None:
     """End processes that an earlier run has left behind: we have the folder's lock, so that run is over."""
-    record = read_record(data_dir)
-    if record is not None and (count := kill_processes_of(record.run)):
+    record = run_records.read_record(data_dir)
+    if record is not None and (count := run_records.kill_processes_of(record.run)):
         err.print(f"ended processes that an earlier `tocsin up` had left behind ({count})", style="yellow")
-    remove_record(data_dir)
+    run_records.remove_record(data_dir)
     for stale in (data_dir / "logs").glob("*.pid"):
         stale.unlink(missing_ok=True)
 
 
 async def _run(parts: Sequence[Part], data_dir: Path, *, as_json: bool) -> int:
     system = System(parts, data_dir, secrets.token_hex(16))
-    write_record(data_dir, system.record)
+    run_records.write_record(data_dir, system.record)
     if not as_json:
         err.print("starting; Spark takes 10 to 20 seconds", style="dim")
     try:
@@ -148,8 +141,8 @@ async def _run(parts: Sequence[Part], data_dir: Path, *, as_json: bool) -> int:
         if not as_json:
             err.print("stopping", style="dim")
         await system.stop()
-        await asyncio.to_thread(kill_processes_of, system.record.run, _JAVA_WITHIN_S)
-        remove_record(data_dir)
+        await asyncio.to_thread(run_records.kill_processes_of, system.record.run, _JAVA_WITHIN_S)
+        run_records.remove_record(data_dir)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tocsin.client.shell.http import HttpClient
@@ -69,27 +68,6 @@ class CoordinatorClient(HttpClient):
 
     def remove_broker(self, name: str) -> dict[str, Any]:
         return self._json("DELETE", f"/v1/brokers/{path_part(name)}")
-
-    def register_broker(self, name: str, url: str, **more: Any) -> dict[str, Any]:
-        """Register a broker, as brokers do; `more` may hold `location` and `capacity`."""
-        return self._json("PUT", f"/v1/brokers/{path_part(name)}", json={"url": url, **more})
-
-    def heartbeat(self, name: str, heartbeat: Mapping[str, Any]) -> dict[str, Any]:
-        return self._json("POST", f"/v1/brokers/{path_part(name)}/heartbeats", json=dict(heartbeat))
-
-    def claim(self, name: str, subscribers: Sequence[str]) -> dict[str, int]:
-        """Make a broker the owner of subscribers; returns their generations."""
-        body = {"subscribers": list(subscribers)}
-        generations: dict[str, int] = self._json("POST", f"/v1/brokers/{path_part(name)}/claims", json=body)[
-            "generations"
-        ]
-        return generations
-
-    def move_away(self, name: str, subscribers: Sequence[str]) -> dict[str, dict[str, str]]:
-        body = {"subscribers": list(subscribers)}
-        answer = self._json("POST", f"/v1/brokers/{path_part(name)}/moves", json=body)
-        placements: dict[str, dict[str, str]] = answer["placements"]
-        return placements
 
     # Plans
 

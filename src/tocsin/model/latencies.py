@@ -7,7 +7,7 @@ by two fifths at worst, when all latencies are alike, and by far less when they 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 #: A latency is counted in the first bucket whose bound it does not exceed; longer ones in one more bucket.
@@ -52,16 +52,3 @@ def percentile_s(counts: Sequence[int], share: float) -> float | None:
             inside = (wanted - (reached - counts[bucket])) / counts[bucket]
             return low_s + (BOUNDS_S[bucket] - low_s) * inside
     return BOUNDS_S[-1]
-
-
-def added(many: Iterable[Sequence[int]]) -> list[int]:
-    """The sum of several counts.
-
-    >>> sum(added([[1] * BUCKETS, [2] * BUCKETS])) == 3 * BUCKETS
-    True
-    """
-    total = [0] * BUCKETS
-    for counts in many:
-        for bucket, count in enumerate(counts):
-            total[bucket] += count
-    return total

@@ -21,14 +21,12 @@ class ClientCoordinatorPort(Protocol):
     async def token(self, user: str, password: str, *, register: bool = False) -> str:
         """A token for a user, valid at every broker within some seconds. With `register`, an unknown user is
         registered; a known one needs the right password all the same."""
-        ...
 
     async def place(
         self, token: str, device: str, location: tuple[float, float] | None, avoid: tuple[str, ...]
     ) -> Placement:
         """The broker to go to. For a device with a session, that is the broker that keeps it, unless it is among those
         to `avoid`. If no other broker takes subscribers, the answer is one of those all the same."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -39,12 +37,9 @@ class ConnectionPort(Protocol):
 
     def send(self, message: FromSubscriber) -> None:
         """Returns at once. Messages go out in the order of the calls, or not at all if the connection ends first."""
-        ...
 
     def close(self) -> None:
         """Send the messages given so far, then close."""
-        ...
 
     async def wait(self, timeout_s: float) -> None:
         """Returns when the connection has ended; after `timeout_s` it is dropped as it is."""
-        ...

@@ -149,8 +149,9 @@ class HeartbeatAnswer(BaseModel):
     public_keys: list[str] | None = Field(None, description="The public keys, if they differ from those of `keys_seen`")
 
 
-class SessionsRequest(BaseModel):
-    """Asks for the sessions of these subscribers, whichever broker keeps them."""
+class Subscribers(BaseModel):
+    """Those whose sessions a broker asks for, claims because it holds all their subscriptions, or wants to send to
+    another broker because it drains."""
 
     subscribers: list[SubscriberId] = Field(max_length=100_000)
 
@@ -160,12 +161,6 @@ class SessionsAnswer(BaseModel):
     left_out: list[SubscriberId] = Field(
         [], description="Subscribers that did not fit into one answer: ask again for them"
     )
-
-
-class Claim(BaseModel):
-    """A broker has taken over subscribers: it holds all their subscriptions."""
-
-    subscribers: list[SubscriberId] = Field(max_length=100_000)
 
 
 class Claimed(BaseModel):
@@ -179,12 +174,6 @@ class PlacementRequest(BaseModel):
     device: Name | None = None
     location: Location | None = None
     avoid: list[str] = Field([], max_length=100, description="Brokers that could not be reached")
-
-
-class MoveRequest(BaseModel):
-    """Asks where a draining broker's subscribers should go."""
-
-    subscribers: list[SubscriberId] = Field(max_length=100_000)
 
 
 class MoveAnswer(BaseModel):

@@ -62,16 +62,13 @@ class ClusterPort(Protocol):
     @property
     def run(self) -> str:
         """The id of the cluster process that answered last. A new process may have been started from older data."""
-        ...
 
     async def register(self) -> int:
         """Register the broker. Returns the cursor after which new results come. A broker that is registered already
         keeps its holds."""
-        ...
 
     async def held(self) -> list[BackendHold]:
         """All holds of this broker, and none of others."""
-        ...
 
     async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         """Hold all of these, or none: WrongEntries says which are wrong. The answer is in the order of `keys`.
@@ -79,12 +76,10 @@ class ClusterPort(Protocol):
         Equal keys are one backend subscription, at all brokers. Its results after the answer have higher sequences than
         the answer's. A pull that began before the answer may leave them out.
         """
-        ...
 
     async def release(self, ids: Sequence[int]) -> None:
         """Hold these no longer: all, or none, with NotFound, if one is not held. A subscription that nobody holds any
         more has ended: the next one with the same key gets another id."""
-        ...
 
     async def pull(self, after: int, wait_s: float) -> tuple[list[Delivery], int, int]:
         """Results of this broker's holds after a cursor, oldest first, each once, and none left out up to the next
@@ -94,16 +89,13 @@ class ClusterPort(Protocol):
         Raises HistoryGone, with where results begin, if the cursor lies before that; HistoryRewound if the cluster was
         started from older data and the cursor is of a history that is gone.
         """
-        ...
 
     async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
         """Results of some subscriptions, each after its own sequence, oldest first, and how far they are complete. The
         answer may be a part. Raises HistoryGone and HistoryRewound as `pull` does."""
-        ...
 
     async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
         """Put records into a feed. They are durable when this returns."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -131,27 +123,22 @@ class CoordinatorPort(Protocol):
 
     async def register(self, registration: BrokerRegistration) -> BrokerWelcome:
         """Register the broker; calls of an earlier process of that name count no longer."""
-        ...
 
     async def report(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Report changes. The report does not change a session that another broker has claimed since; the answer names
         it as lost, once. Raises NotFound if the broker has to register."""
-        ...
 
     async def claim(self, subscribers: Sequence[SubscriberId]) -> tuple[dict[SubscriberId, int], list[KeptSession]]:
         """Become the owner of these subscribers' sessions. Returns their generations, each higher than any before, and
         most of the sessions as they were when they changed owners. From then on no former owner changes them."""
-        ...
 
     async def sessions(
         self, subscribers: Sequence[SubscriberId]
     ) -> tuple[dict[SubscriberId, KeptSession | None], list[SubscriberId]]:
         """The sessions of these subscribers, whoever owns them (None: there is none), and the subscribers that the
         broker has to ask about again."""
-        ...
 
     async def request_moves(self, subscribers: Sequence[SubscriberId]) -> dict[SubscriberId, tuple[str, str]]:
         """Where these should go: broker and address. Subscribers that no broker can take are left out."""
-        ...
 
     async def close(self) -> None: ...

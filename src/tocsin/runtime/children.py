@@ -32,7 +32,6 @@ class Watcher(Protocol):
 
     def ended(self, child: Child, code: int) -> bool:
         """The child ended without being stopped; returns whether to start it again."""
-        ...
 
 
 @dataclass(slots=True)

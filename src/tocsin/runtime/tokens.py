@@ -14,15 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import jwt
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-)
 
 from tocsin.errors import ClusterFailure, InvalidValue, Unauthorised
 from tocsin.model.people import fingerprint
@@ -54,7 +47,9 @@ class TokenSigner:
     def load(file: Path) -> TokenSigner:
         """The key in `file`; makes a new one if there is none."""
         if not file.exists():
-            text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            text = Ed25519PrivateKey.generate().private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
             file.parent.mkdir(parents=True, exist_ok=True)
             aside = file.with_suffix(".new")
             aside.unlink(missing_ok=True)
@@ -64,7 +59,7 @@ class TokenSigner:
                 output.flush()
                 os.fsync(output.fileno())
             aside.replace(file)
-        key = load_pem_private_key(file.read_bytes(), password=None)
+        key = serialization.load_pem_private_key(file.read_bytes(), password=None)
         if not isinstance(key, Ed25519PrivateKey):
             raise ClusterFailure(f"{file} holds another kind of key than Ed25519; move it away to have a new one made")
         return TokenSigner(key)
@@ -85,7 +80,7 @@ class TokenSigner:
 
     def public_key(self) -> str:
         public = self._key.public_key()
-        return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+        return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 class TokenChecker:
@@ -158,7 +153,7 @@ def keys_version(public_keys: Sequence[str]) -> str:
 
 def _load(public_key: str) -> Ed25519PublicKey:
     try:
-        key = load_pem_public_key(public_key.encode())
+        key = serialization.load_pem_public_key(public_key.encode())
     except ValueError as exc:
         raise InvalidValue(f"not a public key: {exc}") from exc
     if not isinstance(key, Ed25519PublicKey):

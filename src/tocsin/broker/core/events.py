@@ -19,8 +19,14 @@ from tocsin.protocol.subscription_keys import SubscriptionKey
 ConnectionId = int
 
 
+class Event:
+    """A fact that the machine takes note of."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(Event):
     """The broker is registered: its stored sessions, its holds at the cluster, and where live results begin."""
 
     sessions: Sequence[KeptSession]
@@ -30,7 +36,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriberArrived:
+class SubscriberArrived(Event):
     """A subscriber said hello, and the token was good."""
 
     connection: ConnectionId
@@ -44,7 +50,7 @@ class SubscriberArrived:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFetched:
+class SessionFetched(Event):
     """The session that the coordinator knows; None if there is none. It is certain only if the coordinator answered."""
 
     subscriber: SubscriberId
@@ -54,14 +60,14 @@ class SessionFetched:
 
 
 @dataclass(slots=True)
-class SubscribeAsked:
+class SubscribeAsked(Event):
     connection: ConnectionId
     message: Subscribe
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class UnsubscribeAsked:
+class UnsubscribeAsked(Event):
     connection: ConnectionId
     subscription: int
     request: int
@@ -69,32 +75,32 @@ class UnsubscribeAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(Event):
     connection: ConnectionId
     positions: Sequence[Position]
 
 
 @dataclass(frozen=True, slots=True)
-class LocationTold:
+class LocationTold(Event):
     connection: ConnectionId
     location: Location
 
 
 @dataclass(frozen=True, slots=True)
-class LocationsPublished:
+class LocationsPublished(Event):
     """The outcome of PublishLocations."""
 
     is_done: bool
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionLost:
+class ConnectionLost(Event):
     connection: ConnectionId
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionCongested:
+class ConnectionCongested(Event):
     """More bytes wait to be sent than may."""
 
     connection: ConnectionId
@@ -102,14 +108,14 @@ class ConnectionCongested:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionFlushed:
+class ConnectionFlushed(Event):
     """All that waited has been sent, after the connection was congested or a confirmation was asked for."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
-class BackendsAcquired:
+class BackendsAcquired(Event):
     """The cluster holds these for us. `next_pull` is the number of the first pull that is certain to cover them."""
 
     acquired: Sequence[tuple[SubscriptionKey, BackendHold]]
@@ -119,12 +125,12 @@ class BackendsAcquired:
 
 
 @dataclass(frozen=True, slots=True)
-class BackendsReleased:
+class BackendsReleased(Event):
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class ResultsPulled:
+class ResultsPulled(Event):
     """Everything for this broker up to `through`, oldest first."""
 
     pull: int
@@ -134,7 +140,7 @@ class ResultsPulled:
 
 
 @dataclass(frozen=True, slots=True)
-class CursorLost:
+class CursorLost(Event):
     """Live results up to `through` are gone: the broker was away for longer than they are kept. Or, with `is_rewound`,
     the cursor belongs to a history that is gone, and existing results come after `through`."""
 
@@ -144,7 +150,7 @@ class CursorLost:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryPulled:
+class HistoryPulled(Event):
     """The results of these subscriptions, each after its sequence, up to `through`."""
 
     after: Mapping[int, int]
@@ -153,7 +159,7 @@ class HistoryPulled:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryLost:
+class HistoryLost(Event):
     """The results of these subscriptions are gone up to `earliest`. Or, with `is_rewound`, these positions belong to a
     history that is gone, and existing results come after `earliest`."""
 
@@ -163,19 +169,19 @@ class HistoryLost:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportDue:
+class ReportDue(Event):
     """It is time to tell the coordinator about changes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Event):
     """We own these from now on. The coordinator's copies of them come with SessionFetched, or are asked for."""
 
     generations: Mapping[SubscriberId, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(Event):
     """The coordinator knows of these now; some have become another broker's."""
 
     subscribers: Mapping[SubscriberId, int]
@@ -191,7 +197,7 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class Ordered(Event):
     """The coordinator's orders for its plans; an order may come more than once."""
 
     #: Hold the subscriptions of these subscribers: they may be told to come.
@@ -204,7 +210,7 @@ class Ordered:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainStarted:
+class DrainStarted(Event):
     """All subscribers have to leave: an operator wants it, or, with `is_ending`, the process is about to end."""
 
     is_ending: bool
@@ -212,19 +218,19 @@ class DrainStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainEnded:
+class DrainEnded(Event):
     """The operator has changed their mind."""
 
 
 @dataclass(frozen=True, slots=True)
-class MovesPlaced:
+class MovesPlaced(Event):
     """The coordinator's choice for those who have to go: subscriber to broker and its address."""
 
     placements: Mapping[SubscriberId, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class NotStored:
+class NotStored(Event):
     """The store did not take the last changes of these sessions, and nobody has been told of them.
 
     `positions` and `presence` are to be stored later; `request` is the subscriber's request, if there was one.
@@ -239,14 +245,14 @@ class NotStored:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreChecked:
+class StoreChecked(Event):
     """Whether the store takes changes; `reason` says why not."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRecalled:
+class SessionRecalled(Event):
     """A session as the store has it; None if it has none."""
 
     subscriber: SubscriberId
@@ -255,37 +261,5 @@ class SessionRecalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(Event):
     now_s: float
-
-
-Event = (
-    Started
-    | SubscriberArrived
-    | SessionFetched
-    | SubscribeAsked
-    | UnsubscribeAsked
-    | Acknowledged
-    | LocationTold
-    | LocationsPublished
-    | ConnectionLost
-    | ConnectionCongested
-    | ConnectionFlushed
-    | BackendsAcquired
-    | BackendsReleased
-    | ResultsPulled
-    | CursorLost
-    | HistoryPulled
-    | HistoryLost
-    | ReportDue
-    | Claimed
-    | Reported
-    | Ordered
-    | DrainStarted
-    | DrainEnded
-    | MovesPlaced
-    | NotStored
-    | StoreChecked
-    | SessionRecalled
-    | Ticked
-)

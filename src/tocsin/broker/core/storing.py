@@ -7,7 +7,7 @@ machine, which has newer ones soon.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -84,8 +84,7 @@ class Keeper:
 
     def _keep_one_by_one(self, changes: Sequence[ins.Change], unkept: Unkept, *, is_asked: bool) -> Unkept:
         owed, self._owed = self._owed, []
-        for change in (*owed, *_single(changes)):
-            whose = _whose(change)
+        for whose, change in _by_session([*owed, *changes]):
             if whose in unkept.subscribers:
                 continue  # Its session is set back to the stored one.
             try:
@@ -112,25 +111,13 @@ class Keeper:
                     self._owed.append(change)
 
 
-def _single(changes: Sequence[ins.Change]) -> list[ins.Change]:
-    """The same changes, each about one session."""
-    single: list[ins.Change] = []
+def _by_session(changes: Iterable[ins.Change]) -> Iterator[tuple[SubscriberId, ins.Change]]:
+    """The same changes, each about one session, and whose that is."""
     for change in changes:
         match change:
             case ins.StorePositions(positions):
-                single.extend(ins.StorePositions([one]) for one in positions)
+                yield from ((one[0], ins.StorePositions([one])) for one in positions)
             case ins.StorePresence(away_s):
-                single.extend(ins.StorePresence({one: for_s}) for one, for_s in away_s.items())
+                yield from ((one, ins.StorePresence({one: for_s})) for one, for_s in away_s.items())
             case _:
-                single.append(change)
-    return single
-
-
-def _whose(change: ins.Change) -> SubscriberId:
-    match change:
-        case ins.StorePositions(positions):
-            return positions[0][0]
-        case ins.StorePresence(away_s):
-            return next(iter(away_s))
-        case _:
-            return change.subscriber
+                yield change.subscriber, change

@@ -12,7 +12,7 @@ import structlog
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.shell.metrics import BrokerMetrics
-from tocsin.broker.shell.refusals import ENDING
+from tocsin.broker.shell.server_links import ENDING
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import (
     HistoryGone,

@@ -9,11 +9,9 @@ import httpx
 import msgspec
 import structlog
 
-from tocsin.broker.shell.credentials import bearing
-from tocsin.broker.shell.refusals import refusal_of
-from tocsin.errors import NotFound, Unavailable
+from tocsin.broker.shell.server_links import ServerLink
+from tocsin.errors import NotFound
 from tocsin.model.position import Position
-from tocsin.protocol import incarnations
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import (
     MAX_MESSAGE_BYTES,
@@ -36,22 +34,17 @@ _MAX_HISTORY = 2_000
 _PAGE = 10_000
 
 
-class ClusterLink:
+class ClusterLink(ServerLink):
     def __init__(self, broker: str, url: str, token: str, identity: str = "", start: str = "") -> None:
-        headers = bearing(token, identity)
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
-        self._path = f"/v1/brokers/{path_part(broker)}"
+        super().__init__("the cluster", broker, url, token, identity, _TIMEOUT_S)
         #: The cluster process that answered last: a new one may have been started from older data.
         self.run = ""
         self._registration = {"identity": identity, "start": start}
 
-    async def close(self) -> None:
-        await self._http.aclose()
-
     async def register(self) -> int:
         """Register this broker at the cluster; returns the cursor where live results begin."""
-        answer = (await self._call("PUT", self._path, json=self._registration)).json()
-        self._http.headers[incarnations.HEADER] = str(answer["incarnation"])
+        answer = (await self._request("PUT", self._path, json=self._registration)).json()
+        self._registered(answer["incarnation"])
         return int(answer["cursor"])
 
     async def held(self) -> list[BackendHold]:
@@ -59,7 +52,7 @@ class ClusterLink:
         found: list[BackendHold] = []
         while True:
             after = found[-1].id if found else 0
-            answer = await self._call("GET", f"{self._path}/subscriptions", params={"after": after, "limit": _PAGE})
+            answer = await self._request("GET", f"{self._path}/subscriptions", params={"after": after, "limit": _PAGE})
             page = [_held(one) for one in answer.json()["subscriptions"]]
             found += page
             if len(page) < _PAGE:
@@ -78,38 +71,31 @@ class ClusterLink:
                 for key in keys
             ]
         }
-        answer = await self._call("POST", f"{self._path}/subscriptions", json=body)
+        answer = await self._request("POST", f"{self._path}/subscriptions", json=body)
         return [_held(one) for one in answer.json()["subscriptions"]]
 
     async def release(self, ids: Sequence[int]) -> None:
-        await self._call("POST", f"{self._path}/unsubscribe", json={"ids": list(ids)})
+        await self._request("POST", f"{self._path}/unsubscribe", json={"ids": list(ids)})
 
     async def pull(self, after: int, wait_s: float) -> tuple[list[Delivery], int, int]:
         """Results after a cursor, the next cursor, and how many bytes came; waits up to `wait_s` for something."""
         params = {"after": after, "limit": _MAX_PULLED, "wait_s": wait_s}
-        answer = await self._call("GET", f"{self._path}/results", params=params)
+        answer = await self._request("GET", f"{self._path}/results", params=params)
         return _deliveries(answer.content), int(answer.headers["Tocsin-Cursor"]), len(answer.content)
 
     async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
         """Results of some subscriptions, each after its own sequence, and up to where they are complete."""
         body = {"after": {str(one): str(Position(one, at)) for one, at in after.items()}, "limit": _MAX_HISTORY}
-        answer = await self._call("POST", "/v1/results", json=body)
+        answer = await self._request("POST", "/v1/results", json=body)
         return _deliveries(answer.content), int(answer.headers["Tocsin-Cursor"])
 
     async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
         lines = b"\n".join(map(msgspec.json.encode, records))
         headers = {"Content-Type": "application/x-ndjson"}
-        await self._call("POST", f"/v1/feeds/{path_part(feed)}/records", content=lines, headers=headers)
+        await self._request("POST", f"/v1/feeds/{path_part(feed)}/records", content=lines, headers=headers)
 
-    async def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
-        try:
-            answer = await self._http.request(method, path, **request)
-        except httpx.HTTPError as exc:
-            raise Unavailable(f"the cluster does not answer: {exc!r}", retry_after_s=1) from exc
+    def _answered(self, answer: httpx.Response) -> None:
         self.run = answer.headers.get("Tocsin-Run", self.run)
-        if answer.is_success:
-            return answer
-        raise refusal_of(answer, "the cluster")
 
 
 def _held(one: dict[str, Any]) -> BackendHold:

@@ -18,7 +18,7 @@ from tocsin.broker.core import events as ev
 from tocsin.broker.core.instructions import Report
 from tocsin.broker.shell.coordinator_link import to_orders, to_wire, to_wire_pulled
 from tocsin.broker.shell.metrics import BrokerMetrics
-from tocsin.broker.shell.refusals import ENDING
+from tocsin.broker.shell.server_links import ENDING
 from tocsin.broker.shell.session_questions import SessionQuestions
 from tocsin.broker.shell.store import SessionStore
 from tocsin.errors import AlreadyExists, NotFound, Superseded, TocsinError, Unavailable

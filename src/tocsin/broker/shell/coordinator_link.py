@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import httpx
 from pydantic import BaseModel, ValidationError
 
 from tocsin.broker.core.events import Ordered
-from tocsin.broker.shell.credentials import bearing
-from tocsin.broker.shell.refusals import refusal_of
+from tocsin.broker.shell.server_links import ServerLink
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol import coordination
-from tocsin.protocol.incarnations import HEADER
-from tocsin.protocol.paths import path_part
 from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
@@ -25,18 +21,13 @@ _TIMEOUT_S = 5.0
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
 
-class CoordinatorLink:
+class CoordinatorLink(ServerLink):
     def __init__(self, broker: str, url: str, token: str, identity: str = "") -> None:
-        headers = bearing(token, identity)
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
-        self._path = f"/v1/brokers/{path_part(broker)}"
-
-    async def close(self) -> None:
-        await self._http.aclose()
+        super().__init__("the coordinator", broker, url, token, identity, _TIMEOUT_S)
 
     async def register(self, registration: coordination.BrokerRegistration) -> coordination.BrokerWelcome:
         welcome = await self._call("PUT", self._path, coordination.BrokerWelcome, registration)
-        self._http.headers[HEADER] = str(welcome.incarnation)
+        self._registered(welcome.incarnation)
         return welcome
 
     async def report(self, heartbeat: coordination.Heartbeat) -> coordination.HeartbeatAnswer:
@@ -44,20 +35,19 @@ class CoordinatorLink:
 
     async def claim(self, subscribers: Sequence[str]) -> tuple[dict[str, int], list[KeptSession]]:
         """Become the owner of these; returns their new generations, and the known sessions of most of them."""
-        answer = await self._call(
-            "POST", f"{self._path}/claims", coordination.Claimed, coordination.Claim(subscribers=list(subscribers))
-        )
+        body = coordination.Subscribers(subscribers=list(subscribers))
+        answer = await self._call("POST", f"{self._path}/claims", coordination.Claimed, body)
         return answer.generations, [from_wire(one) for one in answer.sessions]
 
     async def request_moves(self, subscribers: Sequence[str]) -> dict[str, tuple[str, str]]:
         """The brokers that these should go to, with their addresses."""
-        body = coordination.MoveRequest(subscribers=list(subscribers))
+        body = coordination.Subscribers(subscribers=list(subscribers))
         answer = await self._call("POST", f"{self._path}/moves", coordination.MoveAnswer, body)
         return {subscriber: (one.broker, one.url) for subscriber, one in answer.placements.items()}
 
     async def sessions(self, subscribers: Sequence[str]) -> tuple[dict[str, KeptSession | None], list[str]]:
         """The known sessions of these, wherever they were, and the subscribers to ask about once more."""
-        body = coordination.SessionsRequest(subscribers=list(subscribers))
+        body = coordination.Subscribers(subscribers=list(subscribers))
         answer = await self._call("POST", f"{self._path}/sessions", coordination.SessionsAnswer, body)
         left_out = set(answer.left_out)
         if left_out.issuperset(subscribers):
@@ -67,16 +57,12 @@ class CoordinatorLink:
         known = {one.subscriber: from_wire(one) for one in answer.sessions}
         return {one: known.get(one) for one in subscribers if one not in left_out}, sorted(left_out & set(subscribers))
 
-    async def _call(self, method: str, path: str, kind: type[_Answer], body: BaseModel | None = None) -> _Answer:
-        request: dict[str, Any] = {}
-        if body is not None:
-            request = {"content": body.model_dump_json(), "headers": {"Content-Type": "application/json"}}
+    async def _call(self, method: str, path: str, kind: type[_Answer], body: BaseModel) -> _Answer:
+        headers = {"Content-Type": "application/json"}
+        answer = await self._request(method, path, content=body.model_dump_json(), headers=headers)
         try:
-            answer = await self._http.request(method, path, **request)
-            if not answer.is_success:
-                raise refusal_of(answer, "the coordinator")
             return kind.model_validate_json(answer.content)
-        except (httpx.HTTPError, ValidationError) as exc:
+        except ValidationError as exc:
             raise Unavailable(f"the coordinator does not answer: {exc!r}", retry_after_s=1) from exc
 
 

@@ -27,8 +27,8 @@ from tocsin.broker.shell.coordinator_link import CoordinatorLink
 from tocsin.broker.shell.cross_origin import CrossOriginEvents
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.node import BrokerNode
-from tocsin.broker.shell.refusals import ENDING
 from tocsin.broker.shell.requests import RequestProtocol
+from tocsin.broker.shell.server_links import ENDING
 from tocsin.broker.shell.store import SessionStore
 from tocsin.broker.shell.websocket import SubscriberSocket
 from tocsin.errors import InvalidValue

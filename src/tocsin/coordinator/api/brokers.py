@@ -153,7 +153,7 @@ async def heartbeat(
 
 
 @router.post("/{name}/sessions", response_model=coordination.SessionsAnswer, dependencies=_itself)
-async def show_sessions(name: NameInPath, body: coordination.SessionsRequest, node: Node) -> Response:
+async def show_sessions(name: NameInPath, body: coordination.Subscribers, node: Node) -> Response:
     """The sessions of subscribers that have come to a broker, so that it can carry them on."""
     node.state.broker(name, node.now_s())
     known = [session for one in body.subscribers if (session := node.state.session(one)) is not None]
@@ -162,7 +162,9 @@ async def show_sessions(name: NameInPath, body: coordination.SessionsRequest, no
 
 
 @router.post("/{name}/claims", response_model=coordination.Claimed, dependencies=_itself)
-async def claim(name: NameInPath, body: coordination.Claim, node: Node, incarnation: IncarnationHeader = 0) -> Response:
+async def claim(
+    name: NameInPath, body: coordination.Subscribers, node: Node, incarnation: IncarnationHeader = 0
+) -> Response:
     """A broker has taken subscribers over and keeps their sessions from now on; their former brokers lose them."""
     forgotten = node.users.unforgotten_at(node.acknowledgements.of(name))
     subscribers = tuple(one for one in body.subscribers if not forgotten or not session_wire.is_of(one, forgotten))
@@ -173,7 +175,7 @@ async def claim(name: NameInPath, body: coordination.Claim, node: Node, incarnat
 
 @router.post("/{name}/moves", response_model=coordination.MoveAnswer, dependencies=_itself)
 async def move_away(
-    name: NameInPath, body: coordination.MoveRequest, node: Node, incarnation: IncarnationHeader = 0
+    name: NameInPath, body: coordination.Subscribers, node: Node, incarnation: IncarnationHeader = 0
 ) -> Response:
     """Where the subscribers of a draining broker should go. Subscribers that no broker can take now are left out."""
     event = ev.MovesAsked(node.now_s(), name, tuple(body.subscribers), incarnation)

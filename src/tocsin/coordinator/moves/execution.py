@@ -45,15 +45,12 @@ class RegistryFacts(Protocol):
     def session(self, subscriber: str) -> SessionRecord | None: ...
     def takes(self, broker: str) -> bool:
         """Whether subscribers may be sent to it."""
-        ...
 
     def is_current(self, broker: str) -> bool:
         """Whether it has reported since the coordinator began: until then, its sessions may have changed unnoticed."""
-        ...
 
     def is_dead(self, broker: str) -> bool:
         """Dead, or not known any more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,14 @@ from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.subscription_keys import KeyText
 
 
+class Event:
+    """A fact that the machine takes note of."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class BrokerRegistered:
+class BrokerRegistered(Event):
     now_s: float
     broker: str
     url: str
@@ -57,7 +63,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatReceived:
+class HeartbeatReceived(Event):
     """`draining`: the broker itself is shutting down. `pulled_bytes`: the bytes that came for subscriptions meanwhile.
     `prepared`: it holds all subscriptions of these, as ordered. `locations`: the new locations of subscribers."""
 
@@ -75,7 +81,7 @@ class HeartbeatReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscribersClaimed:
+class SubscribersClaimed(Event):
     """A broker holds all subscriptions of these subscribers, and will keep their sessions from now on."""
 
     broker: str
@@ -84,7 +90,7 @@ class SubscribersClaimed:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementAsked:
+class PlacementAsked(Event):
     """`device` is empty if it is nameless."""
 
     now_s: float
@@ -95,7 +101,7 @@ class PlacementAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class MovesAsked:
+class MovesAsked(Event):
     """A broker that drains asks where its subscribers should go."""
 
     now_s: float
@@ -105,7 +111,7 @@ class MovesAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerModeSet:
+class BrokerModeSet(Event):
     """An operator wants a broker ACTIVE, CORDONED or DRAINING."""
 
     broker: str
@@ -114,20 +120,20 @@ class BrokerModeSet:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerRemoved:
+class BrokerRemoved(Event):
     now_s: float
     broker: str
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyChosen:
+class PolicyChosen(Event):
     policy: str
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanBegun:
+class PlanBegun(Event):
     """A plan is to be carried out. None of its moves has begun."""
 
     run: PlanRun
@@ -135,42 +141,25 @@ class PlanBegun:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanStopped:
+class PlanStopped(Event):
     plan: str
     by: str
 
 
 @dataclass(frozen=True, slots=True)
-class UserRemoved:
+class UserRemoved(Event):
     user: str
 
 
 @dataclass(frozen=True, slots=True)
-class PersonForgotten:
+class PersonForgotten(Event):
     """The coordinator may keep nothing that names them. Brokers learn of it in another way than by lost sessions."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class TimePassed:
+class TimePassed(Event):
     """Must come several times within the silence that makes a broker dead: only silence that was watched counts."""
 
     now_s: float
-
-
-Event = (
-    BrokerRegistered
-    | HeartbeatReceived
-    | SubscribersClaimed
-    | PlacementAsked
-    | MovesAsked
-    | BrokerModeSet
-    | BrokerRemoved
-    | PolicyChosen
-    | PlanBegun
-    | PlanStopped
-    | UserRemoved
-    | PersonForgotten
-    | TimePassed
-)
