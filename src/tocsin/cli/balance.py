@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, fail, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, fail, out, print_json, print_listing, print_rows
 
 Change = Annotated[list[str] | None, typer.Argument(help="Settings to change, as NAME=VALUE.", show_default=False)]
 
@@ -61,11 +61,8 @@ def run_audit(
     """Show the audit log, newest first: plans, moves, changed settings and states, with names and reasons."""
     with coordinating(url, token) as client:
         entries = client.audit(limit=limit)
-    if as_json:
-        print_json(entries)
-        return
     rows = [[_time(one["at_us"]), one["who"], one["action"], one["subject"], _details(one)] for one in entries]
-    print_rows(["when (UTC)", "who", "did", "to", "details"], rows)
+    print_listing(entries, ["when (UTC)", "who", "did", "to", "details"], rows, as_json=as_json)
 
 
 def _change(text: str) -> tuple[str, Any]:

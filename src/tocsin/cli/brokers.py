@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from tocsin.cli.balance import who
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, err, fail, out, print_answer, print_json, print_rows
+from tocsin.cli.terminal import AsJson, err, fail, out, print_answer, print_json, print_listing, print_rows
 from tocsin.client import CoordinatorClient
 
 _LOOK_EVERY_S = 0.3
@@ -48,12 +48,10 @@ def show(
     """Show everything about one broker."""
     with coordinating(url, token) as client:
         broker = client.broker(name)
-    if as_json:
-        print_json(broker)
-        return
-    loads = broker.pop("loads")
-    facts = {**broker, **{f"load_{kind}": value for kind, value in loads.items()}}
-    print_rows(["", ""], [[key, "" if value is None else value] for key, value in facts.items()])
+    facts = {key: value for key, value in broker.items() if key != "loads"}
+    facts |= {f"load_{kind}": value for kind, value in broker["loads"].items()}
+    rows = [[key, "" if value is None else value] for key, value in facts.items()]
+    print_listing(broker, ["", ""], rows, as_json=as_json)
 
 
 @app.command("cordon")

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from tocsin.cli.balance import who
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_listing, print_rows
 from tocsin.client import CoordinatorClient
 
 _LOOK_EVERY_S = 0.3
@@ -95,19 +95,14 @@ def _follow(client: CoordinatorClient, plan: str, *, is_shown: bool) -> dict[str
 
 
 def _list_executions(runs: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        print_json(runs)
-        return
     columns = ["plan", "state", "stage", "policy", "by", "moves", "done", "failed", "cancelled", "reason"]
-    print_rows(columns, [[one[name] for name in columns] for one in runs])
+    print_listing(runs, columns, [[one[name] for name in columns] for one in runs], as_json=as_json)
 
 
 def _list(plans: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        print_json(plans)
-        return
     columns = ["plan", "stage", "policy", "moves", "cov", "highest score", "gap", "reason"]
-    print_rows(columns, [[one["plan"], one["stage"], *_figures(one), one["reason"]] for one in plans])
+    rows = [[one["plan"], one["stage"], *_figures(one), one["reason"]] for one in plans]
+    print_listing(plans, columns, rows, as_json=as_json)
 
 
 def _show(made: dict[str, Any]) -> None:

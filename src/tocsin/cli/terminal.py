@@ -41,6 +41,14 @@ def print_answer(answer: Any, text: str, *, as_json: bool) -> None:
         out.print(text, markup=False, soft_wrap=True)
 
 
+def print_listing(answer: Any, columns: list[str], rows: list[list[Any]], *, as_json: bool) -> None:
+    """The answer for machines, or a table of it."""
+    if as_json:
+        print_json(answer)
+    else:
+        print_rows(columns, rows)
+
+
 def print_rows(columns: list[str], rows: list[list[Any]]) -> None:
     """A table if it is not wider than the terminal, else a block of lines for each row, as wrapped columns can't be
     read. In a file or a pipe it is always a table."""

@@ -10,7 +10,7 @@ import typer
 
 from tocsin import variables
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, fail, out, print_answer, print_json, print_rows
+from tocsin.cli.terminal import AsJson, fail, out, print_answer, print_json, print_listing
 
 app = typer.Typer(help="Register users, list and remove them, get tokens for them.", no_args_is_help=True)
 
@@ -71,9 +71,6 @@ def list_users(
     with coordinating(url, token) as client:
         while page := client.users(users[-1]["name"] if users else ""):
             users += page
-    if as_json:
-        print_json(users)
-        return
     rows = [
         [
             one["name"],
@@ -83,7 +80,7 @@ def list_users(
         ]
         for one in users
     ]
-    print_rows(["user", "permission", "since", "tokens void before"], rows)
+    print_listing(users, ["user", "permission", "since", "tokens void before"], rows, as_json=as_json)
 
 
 @app.command("revoke")

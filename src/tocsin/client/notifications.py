@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tocsin.client.core import events as ev
-from tocsin.errors import TocsinError
 from tocsin.model.catalogue import ParameterValue
-from tocsin.model.position import Position
+from tocsin.protocol import messages
 
 if TYPE_CHECKING:
     from tocsin.client.subscriptions import Subscription
@@ -21,24 +19,23 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Notification:
-    """One result of a channel."""
+class ChannelResult:
+    """One result of a channel, as it arrived for a subscription."""
 
-    def __init__(self, subscription: Subscription, arrived: ev.Deliver) -> None:
-        self.subscription = subscription
-        self.parsed_position = arrived.position
-        self._arrived = arrived.notification
+    def __init__(self, subscription: Subscription, arrived: messages.Notification) -> None:
+        self._subscription = subscription
+        self._arrived = arrived
 
     def __repr__(self) -> str:
         return f"<Notification {self.channel} {self.position} {self.raw_payload.decode()}>"
 
     @property
     def channel(self) -> str:
-        return self.subscription.channel
+        return self._subscription.channel
 
     @property
     def parameters(self) -> Mapping[str, ParameterValue]:
-        return self.subscription.parameters
+        return self._subscription.parameters
 
     @property
     def position(self) -> str:
@@ -60,6 +57,16 @@ class Notification:
         payload: dict[str, Any] = msgspec.json.decode(self._arrived.payload)
         return payload
 
+
+class Notification(ChannelResult):
+    """One result of a channel."""
+
+    def __init__(self, subscription: Subscription, delivered: ev.Deliver) -> None:
+        super().__init__(subscription, delivered.notification)
+        self.subscription = subscription
+        self.parsed_position = delivered.position
+        self.arrived = delivered.notification
+
     async def ack(self) -> None:
         """The application has dealt with this one and all earlier ones of its subscription: they won't come again.
 
@@ -68,21 +75,5 @@ class Notification:
         await self.subscription.ack(self.position)
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Results before `position` are gone for good."""
-
-    subscription: Subscription
-    position: Position
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The subscription could not be carried on."""
-
-    subscription: Subscription
-    error: TocsinError
-
-
-Item = Notification | Gap | Ended
+#: What an application gets, or is told instead.
+Item = Notification | ev.TellGap | ev.TellRefused

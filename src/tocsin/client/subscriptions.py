@@ -8,7 +8,7 @@ from typing import Self, assert_never
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import NotConnected
-from tocsin.client.notifications import Ended, Gap, Item, Notification
+from tocsin.client.notifications import Item, Notification
 from tocsin.client.shell.driver import Driver
 from tocsin.errors import HistoryGone
 from tocsin.model.catalogue import ParameterValue
@@ -103,17 +103,18 @@ class Handout:
             case Notification():
                 item.subscription.handed = item.parsed_position
                 return item
-            case Gap(subscription, position, message):
+            case ev.TellGap(request, position, message):
+                subscription = self._driver.subscriptions[request]
                 subscription.handed = position
                 gone = HistoryGone(f"{subscription}: {message}", earliest=str(position))
                 if self._on_history_gone is None:
                     raise gone
                 self._on_history_gone(subscription, gone)
                 return None
-            case Ended(subscription, error):
-                self._driver.subscriptions.pop(subscription.request, None)
+            case ev.TellRefused(request, error):
+                self._driver.subscriptions.pop(request, None)
                 # The broker still holds a subscription that has failed. This way it can be asked for anew.
-                self._driver.tell(ev.UnsubscribeAsked(subscription.request))
+                self._driver.tell(ev.UnsubscribeAsked(request))
                 raise error
             case _:
                 assert_never(item)

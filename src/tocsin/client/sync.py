@@ -15,11 +15,10 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tocsin.client.notifications import Notification
+from tocsin.client.notifications import ChannelResult, Notification
 from tocsin.client.subscriber import Subscriber
 from tocsin.client.subscriptions import Subscription
 from tocsin.model.catalogue import ParameterValue
@@ -153,42 +152,15 @@ class SyncSubscription:
         self._subscriber.run(self._subscription.unsubscribe())
 
 
-class SyncNotification:
+class SyncNotification(ChannelResult):
     """One result of a channel; see `Notification`."""
 
     def __init__(self, subscriber: SyncSubscriber, notification: Notification) -> None:
+        super().__init__(notification.subscription, notification.arrived)
         self._subscriber = subscriber
-        self._notification = notification
-
-    def __repr__(self) -> str:
-        return repr(self._notification)
-
-    @property
-    def channel(self) -> str:
-        return self._notification.channel
-
-    @property
-    def parameters(self) -> Mapping[str, ParameterValue]:
-        return self._notification.parameters
-
-    @property
-    def position(self) -> str:
-        return self._notification.position
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        return self._notification.payload
-
-    @property
-    def raw_payload(self) -> bytes:
-        return self._notification.raw_payload
-
-    @property
-    def committed_at(self) -> datetime:
-        return self._notification.committed_at
 
     def ack(self) -> None:
-        self._subscriber.run(self._notification.ack())
+        self._subscriber.run(self._subscription.ack(self.position))
 
 
 async def _next(source: AsyncIterator[Notification]) -> Notification | None:

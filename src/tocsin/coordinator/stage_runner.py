@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
@@ -34,24 +35,18 @@ log = structlog.get_logger(__name__)
 AUTOMATIC = "automatic"
 
 
+@dataclass(slots=True, eq=False)
 class Balancer:
-    def __init__(
-        self,
-        state: CoordinatorState,
-        happened: Callable[[Event], Awaitable[list[Instruction]]],
-        clock: Clock,
-        settings: BalancingSettings,
-    ) -> None:
-        self._state = state
-        self._happened = happened
-        self._clock = clock
-        self._settings = settings
-        self._made_planning: Planning | None = None
-        self._made_controller: StageController | None = None
-        self._was_running = False
-        self._woken = asyncio.Event()
-        #: What balancing does at the moment, or why it does nothing, for people.
-        self.verdict = ""
+    _state: CoordinatorState
+    _happened: Callable[[Event], Awaitable[list[Instruction]]]
+    _clock: Clock
+    _settings: BalancingSettings
+    #: What balancing does at the moment, or why it does nothing, for people.
+    verdict: str = field(init=False, default="")
+    _made_planning: Planning | None = field(init=False, default=None)
+    _made_controller: StageController | None = field(init=False, default=None)
+    _was_running: bool = field(init=False, default=False)
+    _woken: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     # Operators' requests
 

@@ -121,14 +121,18 @@ class Unsubscribed(_Message, frozen=True, tag="unsubscribed"):
     request: Number = 0
 
 
-class Notification(_Message, frozen=True, tag="notification"):
-    """One result. Brokers never build this object: they put `type` before the cluster's text."""
+class Result(msgspec.Struct, frozen=True):
+    """One line that a broker pulls from the cluster."""
 
     subscription: int
     channel: str
     position: str
     committed_at_us: int
     payload: msgspec.Raw
+
+
+class Notification(Result, frozen=True, tag_field="type", tag="notification"):
+    """One result. Brokers never build this object: they put `type` before the cluster's text."""
 
 
 class Failed(_Message, frozen=True, tag="failed"):
@@ -218,16 +222,6 @@ def error_message(error: TocsinError, request: Number = 0) -> Error:
     """`error` as a message to a subscriber."""
     retry_after_s = float(error.details().get("retry_after_s", 0))
     return Error(error.code, error.message, error.temporary, request, retry_after_s)
-
-
-class Result(msgspec.Struct, frozen=True):
-    """One line that a broker pulls from the cluster."""
-
-    subscription: int
-    channel: str
-    position: str
-    committed_at_us: int
-    payload: msgspec.Raw
 
 
 _result = msgspec.json.Decoder(Result)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from tocsin.model.backoff import Backoff
 from tocsin.runtime.last_words import last_words
-from tocsin.runtime.parents import ending_with
 
 #: A child that keeps ending is started less and less often.
 _BACKOFF = Backoff(0.5, 30.0)
@@ -23,6 +23,8 @@ _BACKOFF = Backoff(0.5, 30.0)
 _STEADY_S = 60.0
 #: Enough for the last lines of a process, with a stack trace.
 _LAST_WORDS_BYTES = 16 << 10
+#: From linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
 
 
 class Watcher(Protocol):
@@ -104,7 +106,7 @@ class Child:
                 env=self.environment,
                 # Ctrl-C at the terminal is for us alone: we stop the children in order.
                 start_new_session=True,
-                preexec_fn=ending_with(os.getpid()),
+                preexec_fn=_ending_with(os.getpid()),
             )
         own = f"{self.process.pid}\n"
         self.pid_file.write_text(own)
@@ -120,3 +122,23 @@ class Child:
     @property
     def pid_file(self) -> Path:
         return self.log.with_suffix(".pid")
+
+
+def _ending_with(parent_pid: int) -> Callable[[], None] | None:
+    """A function that a child calls before it becomes another program, so that the system kills it when `parent_pid`
+    ends.
+
+    The parent's main thread must start the child: on Linux a child ends with the thread that started it. Other systems
+    have no such function (None); there, the next start must look for processes that are left.
+    """
+    if sys.platform != "linux":
+        return None
+    # Loaded now: between fork and exec any lock may be held.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def end_with_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent_pid:  # The parent ended before the call.
+            os._exit(1)
+
+    return end_with_parent

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tocsin.balancing.migration.group import group
-from tocsin.balancing.migration.ldm import ldm
-from tocsin.balancing.migration.sdm import sdm
+from tocsin.balancing.migration.one_by_one import ldm, sdm
 from tocsin.balancing.proposal import BalancingPolicy
 
 POLICIES: Mapping[str, BalancingPolicy] = MappingProxyType({"ldm": ldm, "sdm": sdm, "group": group})

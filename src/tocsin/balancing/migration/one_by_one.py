@@ -1,4 +1,4 @@
-"""The loop that LDM and SDM share: Algorithm 1 of the multistage paper, from line 6 on (pure).
+"""LDM and SDM, load-based and similarity-based dynamic migration: Algorithm 1 of the multistage paper (pure).
 
 While the scores are uneven: among the most loaded broker's subscribers, heaviest first, move the first that has a valid
 move. The pseudocode leaves some points open; they are decided as follows:
@@ -30,15 +30,27 @@ from tocsin.balancing.load_table import (
     most_loaded,
     move,
 )
-from tocsin.balancing.proposal import Goal
+from tocsin.balancing.proposal import Goal, Proposal
 
 #: Rounding errors must not count as gains.
 STRICTLY_BELOW = 1 - 1e-12
 #: Long before this many moves for each subscriber, the scores are even or nothing moves any more.
 MOVES_EACH = 10
+_BY_LOAD = "among the heaviest at the most loaded broker; the destination was the least loaded"
+_BY_SIMILARITY = "among the heaviest at the most loaded broker; the destination, below the mean, shared most with it"
 
 
-def migrate_one_by_one(view: AssignmentView, goal: Goal, *, by_similarity: bool) -> Numbers:
+def ldm(view: AssignmentView, goal: Goal) -> Proposal:
+    """Off the most loaded broker, to the least loaded."""
+    return Proposal(_migrated(view, goal, by_similarity=False), (_BY_LOAD,))
+
+
+def sdm(view: AssignmentView, goal: Goal) -> Proposal:
+    """Off the most loaded broker, to the one below the mean that shares most."""
+    return Proposal(_migrated(view, goal, by_similarity=True), (_BY_SIMILARITY,))
+
+
+def _migrated(view: AssignmentView, goal: Goal, *, by_similarity: bool) -> Numbers:
     """The owners in the end."""
     table = LoadTable.of(view)
     limit = MOVES_EACH * len(view.subscribers) if goal.max_moves is None else goal.max_moves

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -42,18 +43,16 @@ _ACQUIRE_PATIENCE_S = 10.0
 _Answer = TypeVar("_Answer")
 
 
+@dataclass(slots=True, eq=False)
 class ClusterCalls:
-    def __init__(
-        self, link: ClusterPort, clock: Clock, metrics: BrokerMetrics, happened: Callable[[ev.Event], None]
-    ) -> None:
-        self._link = link
-        self._clock = clock
-        self._metrics = metrics
-        self._happened = happened
-        self._pull = 0
-        self._run = ""
-        #: Why the last attempt failed, so that the same reason is not logged every second.
-        self._locations_refused = ""
+    _link: ClusterPort
+    _clock: Clock
+    _metrics: BrokerMetrics
+    _happened: Callable[[ev.Event], None]
+    _pull: int = field(init=False, default=0)
+    _run: str = field(init=False, default="")
+    #: Why the last attempt failed, so that the same reason is not logged every second.
+    _locations_refused: str = field(init=False, default="")
 
     async def close(self) -> None:
         await self._link.close()

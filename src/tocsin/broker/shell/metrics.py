@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -35,14 +36,11 @@ class BrokerMetrics(Collector):
         self._last_reported: _Counted | None = None
         self._state: BrokerState | None = None
         self._rated: tuple[float, int, int, float] | None = None
-        self.pulls = Counter("tocsin_broker_pulls", "Pulls from the cluster", ["outcome"], registry=self._registry)
-        self.closed = Counter(
-            "tocsin_broker_closed", "Connections closed by the broker", ["code"], registry=self._registry
-        )
-        self.failures = Counter(
-            "tocsin_broker_failures", "Mistakes and failed writes that ended a connection", registry=self._registry
-        )
-        self.refused = Counter("tocsin_broker_refused", "Connections without a valid token", registry=self._registry)
+        counter = partial(Counter, registry=self._registry)
+        self.pulls = counter("tocsin_broker_pulls", "Pulls from the cluster", ["outcome"])
+        self.closed = counter("tocsin_broker_closed", "Connections closed by the broker", ["code"])
+        self.failures = counter("tocsin_broker_failures", "Mistakes and failed writes that ended a connection")
+        self.refused = counter("tocsin_broker_refused", "Connections without a valid token")
 
     def watch(self, state: BrokerState) -> None:
         self._state = state

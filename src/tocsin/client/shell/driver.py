@@ -15,7 +15,7 @@ from tocsin.client.core import events as ev
 from tocsin.client.core.failures import NotConnected
 from tocsin.client.core.options import SessionOptions
 from tocsin.client.core.session import Session
-from tocsin.client.notifications import Ended, Gap, Item, Notification
+from tocsin.client.notifications import Item, Notification
 from tocsin.client.shell.connection import Connection
 from tocsin.client.shell.inbox import Inbox
 from tocsin.errors import InvalidValue, TocsinError
@@ -222,7 +222,7 @@ class Driver:
                 self.inbox.put(request, Notification(subscription, instruction), size_bytes)
             case ev.TellGap(_, position, message) if subscription is not None:
                 log.warning("%s: results before %s are gone: %s", subscription, position, message)
-                self.inbox.put(request, Gap(subscription, position, message), _OVERHEAD_BYTES)
+                self.inbox.put(request, instruction, _OVERHEAD_BYTES)
             case ev.TellSubscribed(_, position):
                 if (asked := self._subscribing.get(request)) is not None and not asked.done():
                     asked.set_result(position)
@@ -233,7 +233,7 @@ class Driver:
                 if (asked := self._subscribing.get(request)) is not None and not asked.done():
                     asked.set_exception(error)
                 elif subscription is not None:
-                    self.inbox.put(request, Ended(subscription, error), _OVERHEAD_BYTES)
+                    self.inbox.put(request, instruction, _OVERHEAD_BYTES)
                     self.inbox.end_lane(request, drop=False)
 
     def _give_up(self, error: BaseException) -> None:

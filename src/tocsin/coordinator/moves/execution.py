@@ -9,7 +9,7 @@ stored; after a crash, execution goes on from the stored steps.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -184,13 +184,8 @@ class Execution:
             raise NotFound(f"{plan} is not being carried out")
         self._runs[plan] = replace(run, is_stopped=True)
         progress = Progress()
-        queued = [move for queue in self._queues.values() for move in queue]
-        self._queues.clear()
-        for move in queued:
-            if move.plan == plan:
-                self._end(replace(move, step=Step.CANCELLED, outcome=Fact.STOPPED), progress)
-            else:
-                self._queue(move)
+        for move in self._unqueue(lambda one: one.plan == plan):
+            self._end(replace(move, step=Step.CANCELLED, outcome=Fact.STOPPED), progress)
         self._end_runs(progress)
         return progress
 
@@ -200,13 +195,8 @@ class Execution:
         for under_way in [one for one in self._under_way.values() if user_of(one.record.subscriber) == user]:
             self._remove(under_way)
             self._end(_nameless(under_way.record), progress)
-        queued = [move for queue in self._queues.values() for move in queue]
-        self._queues.clear()
-        for move in queued:
-            if user_of(move.subscriber) == user:
-                self._end(_nameless(move), progress)
-            else:
-                self._queue(move)
+        for move in self._unqueue(lambda one: user_of(one.subscriber) == user):
+            self._end(_nameless(move), progress)
         self._end_runs(progress)
         return progress
 
@@ -324,6 +314,15 @@ class Execution:
 
     def _queue(self, move: MoveRecord) -> None:
         self._queues.setdefault((move.source, move.destination), deque()).append(move)
+
+    def _unqueue(self, is_meant: Callable[[MoveRecord], bool]) -> list[MoveRecord]:
+        """Take some moves out of the queues; the others keep their order."""
+        queued = [move for queue in self._queues.values() for move in queue]
+        self._queues.clear()
+        for move in queued:
+            if not is_meant(move):
+                self._queue(move)
+        return [move for move in queued if is_meant(move)]
 
     def _put(self, move: _UnderWay) -> None:
         record = move.record
