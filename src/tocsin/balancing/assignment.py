@@ -86,12 +86,9 @@ class AssignmentView:
         names = tuple(one.name for one in candidates)
         number_of = {name: number for number, name in enumerate(names)}
         present = sorted((one for one in sessions if one.owner in number_of), key=lambda one: one.subscriber)
-        held = [{hold.key for hold in one.subscriptions} for one in present]
-        keys = sorted({key for one in held for key in one})
-        key_number = {key: number for number, key in enumerate(keys)}
-        offsets = np.zeros(len(present) + 1, np.int64)
-        np.cumsum([len(one) for one in held], out=offsets[1:])
-        holds = np.fromiter((n for one in held for n in sorted(key_number[key] for key in one)), np.int32, offsets[-1])
+        held = [hold.key for one in present for hold in one.subscriptions]
+        keys = sorted(set(held))
+        offsets, holds = _numbered(held, keys, [len(one.subscriptions) for one in present])
         connected = np.array([one.connected for one in present], np.bool_)
         if leaving:
             there = [one.owner in leaving and (one.connected or bool(one.subscriptions)) for one in present]
@@ -126,3 +123,16 @@ class AssignmentView:
             raise InvalidValue(f"owners are numbers from 0 to {brokers - 1}")
         if len(self.holds) and not (self.holds.min() >= 0 and self.holds.max() < subscriptions):
             raise InvalidValue(f"holds are numbers from 0 to {subscriptions - 1}")
+
+
+def _numbered(held: Sequence[KeyText], keys: Sequence[KeyText], counts: Sequence[int]) -> tuple[Offsets, Numbers]:
+    """The numbers of the subscriptions that each subscriber holds, in order and each once. `held` are all of them, one
+    subscriber's after the other's, and `counts` says how many each has."""
+    number_of = {key: number for number, key in enumerate(keys)}
+    numbers = np.fromiter(map(number_of.__getitem__, held), np.int64, len(held))
+    whose = np.repeat(np.arange(len(counts)), np.array(counts, np.int64))
+    # One number for each pair of subscriber and subscription, so that one sort puts all of them in order.
+    subscribers, holds = np.divmod(np.unique(whose * len(keys) + numbers), max(1, len(keys)))
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(np.bincount(subscribers, minlength=len(counts)), out=offsets[1:])
+    return offsets, holds.astype(np.int32)

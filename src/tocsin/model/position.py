@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 #: A sequence packs the number of a results commit and a row, so positions need no counter per subscription. 14 bits
@@ -13,6 +14,9 @@ ROWS_PER_NUMBER = 1 << ROW_BITS
 MAX_NUMBER = (1 << 39) - 1
 MAX_SEQUENCE = (1 << 53) - 1
 MAX_EPOCH = (1 << 53) - 1
+
+#: All subscribers of a subscription name the same positions; brokers parse most of them more than once.
+_REMEMBERED = 4096
 
 _WRITTEN = re.compile(r"([0-9]{1,16})-([0-9]{1,16})")
 
@@ -31,6 +35,7 @@ class Position(NamedTuple):
         return f"{self.epoch}-{self.sequence}"
 
     @staticmethod
+    @lru_cache(_REMEMBERED)
     def parse(text: str) -> Position:
         """Raises ValueError if `text` is not a position, or one that can never occur."""
         written = _WRITTEN.fullmatch(text)

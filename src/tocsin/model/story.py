@@ -16,20 +16,26 @@ class Story:
     >>> story.now_s = 12.5
     >>> story.note("ann/phone", "connected")
     >>> story.note("ben/tv", "connected")
+    >>> story.note("ann/phone", "moved to {}", "b")
     >>> story.of("ann/phone")
-    ['12.500 s ann/phone: connected']
+    ['12.500 s ann/phone: connected', '12.500 s ann/phone: moved to b']
     """
 
     def __init__(self, most_entries: int = _MOST_ENTRIES) -> None:
         self.now_s = 0.0
-        self._entries: deque[tuple[float, str, str]] = deque(maxlen=most_entries)
+        self._entries: deque[tuple[float, str, str, tuple[object, ...]]] = deque(maxlen=most_entries)
 
-    def note(self, name: str, what: str) -> None:
-        self._entries.append((self.now_s, name, what))
+    def note(self, name: str, what: str, *details: object) -> None:
+        """`details` fill the braces in `what`, if anybody reads it: most entries are never read."""
+        self._entries.append((self.now_s, name, what, details))
 
     def of(self, *names: str) -> list[str]:
         """The remembered events of these names, oldest first."""
-        return [f"{now_s:.3f} s {name}: {what}" for now_s, name, what in self._entries if name in names]
+        return [
+            f"{now_s:.3f} s {name}: {what.format(*details) if details else what}"
+            for now_s, name, what, details in self._entries
+            if name in names
+        ]
 
     def raise_if_any(self, violations: Iterable[tuple[str, str]]) -> None:
         """`violations` are names with what is wrong with them, as the parts of a machine report them."""

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.protocol.subscription_keys import SubscriptionKey
@@ -100,8 +102,7 @@ class ClusterPort(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """A frontend subscription as it is stored: acknowledged up to `position`."""
 
     key: SubscriptionKey

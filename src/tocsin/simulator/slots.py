@@ -6,9 +6,7 @@ A slot is one subscriber's room for a subscription: see `Workload`. The memory o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Mapping
 
 from tocsin.client.core.events import SubscribeAsked, UnsubscribeAsked
 from tocsin.model.position import Position
@@ -34,7 +32,7 @@ class Slots:
         self._deliveries = deliveries
         self._tally = tally
         self._broker_at = broker_at
-        self._offsets = workload.offsets.tolist()
+        self._offsets = array("q", workload.offsets.tobytes())
         self._holds = array("i", workload.holds.tobytes())
         #: The id that the subscription in each slot had last; 0 until it is subscribed to.
         self._ids = array("q", bytes(8 * len(self._holds)))
@@ -64,7 +62,7 @@ class Slots:
         if wanted in given_up or self._slot(subscriber, wanted) is not None:
             return None
         while self._live_at[slot]:
-            self._leave(self._live_at[slot], [slot])
+            self._leave(self._live_at[slot], slot)
         backend = self._holds[slot]
         given_up.add(backend)
         self._ids[slot] = 0
@@ -84,16 +82,21 @@ class Slots:
         """A broker has taken a subscription, and sends its results from now on."""
         backend = message.request - 1
         slot = self._slot(subscriber, backend)
-        if slot is None or connection in (self._live_at[slot], self._live_too.get(slot)):
+        if slot is None:
             return
-        if self._live_at[slot]:
-            self._live_too[slot] = connection
-        else:
+        live_at = self._live_at[slot]
+        if not live_at:
             self._live_at[slot] = connection
-        broker, is_carried_on = self._broker_at[connection], self._ids[slot] == message.subscription
-        mark = self._marks[connection].get(slot) if connection in self._marks else None
+        elif connection in (live_at, self._live_too.get(slot)):
+            return
+        else:
+            self._live_too[slot] = connection
+        known, broker = self._ids[slot], self._broker_at[connection]
+        mark = self._marks[connection].pop(slot, None) if connection in self._marks else None
+        is_carried_on = known == message.subscription
         self._deliveries.join(broker, connection, slot, backend, message.position, mark, is_carried_on)
-        self._tally.subscribes += not self._ids[slot]
+        if not known:
+            self._tally.subscribes += 1
         self._ids[slot] = message.subscription
 
     def delivered(self, subscriber: int, connection: int, at: Position, size_bytes: int) -> None:
@@ -105,20 +108,18 @@ class Slots:
     def end(self, subscriber: int, connection: int) -> None:
         """The connection is about to end: no later result comes over it."""
         self._marks.pop(connection, None)
-        slots = self._of(subscriber)
-        if live := [slot for slot in slots if connection in (self._live_at[slot], self._live_too.get(slot))]:
-            self._leave(connection, live)
+        for slot in self._of(subscriber):
+            if self._live_at[slot] == connection or self._live_too.get(slot) == connection:
+                self._leave(connection, slot)
 
     # Parts
 
-    def _leave(self, connection: int, slots: Sequence[int]) -> None:
-        for slot in slots:
-            if self._live_at[slot] == connection:
-                self._live_at[slot] = self._live_too.pop(slot, 0)
-            else:
-                del self._live_too[slot]
-        backends = np.array([self._holds[slot] for slot in slots], np.int32)
-        self._deliveries.leave(self._broker_at[connection], connection, slots, backends)
+    def _leave(self, connection: int, slot: int) -> None:
+        if self._live_at[slot] == connection:
+            self._live_at[slot] = self._live_too.pop(slot, 0)
+        else:
+            del self._live_too[slot]
+        self._deliveries.leave(self._broker_at[connection], connection, slot, self._holds[slot])
 
     def _ask(self, slot: int) -> SubscribeAsked:
         """The request is the backend subscription's number, from 1."""

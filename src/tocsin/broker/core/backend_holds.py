@@ -80,7 +80,7 @@ class Holdings:
         backend = self._backends.get(held.id)
         if backend is None:
             key = SubscriptionKey.of(held.channel, held.parameters, held.permission, held.filled)
-            backend = Backend(held.id, key, held.parameters, held.sequence, next_pull)
+            backend = Backend(held.id, key, dict(held.parameters), held.sequence, next_pull)
             self._backends[held.id] = backend
             self.spell(backend, key)
         backend.failure = backend.failure or held.failure

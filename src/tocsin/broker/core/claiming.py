@@ -84,7 +84,7 @@ class Claims:
     def _begin(self, subscriber: SubscriberId, generation: int, *, is_confirmed: bool, left_at_s: float) -> Session:
         state = first_state(is_owned=generation > 0, is_confirmed=is_confirmed)
         session = Session(subscriber, self._story, state, generation, left_at_s=left_at_s)
-        self._story.note(subscriber, f"begun: {state}")
+        self._story.note(subscriber, "begun: {}", state)
         self._has_unconfirmed = self._has_unconfirmed or not is_confirmed
         self.sessions[subscriber] = session
         self._orphans.pop(subscriber, None)

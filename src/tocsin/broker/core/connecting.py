@@ -173,8 +173,9 @@ class Connections:
 
     def subscribe_asked(self, event: ev.SubscribeAsked) -> None:
         if (session := self._welcomed(event.connection, event.message.request)) is not None:
-            self._subscriptions.subscribe(session, event.message)
-            self._deliveries.bring_forward(session)
+            frontend = self._subscriptions.subscribe(session, event.message)
+            if frontend is not None:
+                self._deliveries.bring_forward(session, frontend)
 
     def unsubscribe_asked(self, event: ev.UnsubscribeAsked) -> None:
         if (session := self._welcomed(event.connection, event.request)) is not None:

@@ -169,14 +169,19 @@ class Delivering:
         for frontend in session.frontends.values():
             self.leave(frontend)
 
-    def bring_forward(self, session: Session) -> None:
-        """Send a connection the results that it has missed, a part at a time, until all its subscriptions are live."""
+    def bring_forward(self, session: Session, only: Frontend | None = None) -> None:
+        """Send a connection the results that it has missed, a part at a time, until all its subscriptions are live.
+
+        With `only`, the others are left as they are: each is live, or waits for something that brings it forward.
+        """
         connection = session.connection
         if connection is None or not session.takes_more:
             return
         wires: list[bytes] = []
         room_bytes = self._chunk_bytes
-        for frontend in [one for one in session.frontends.values() if not one.live]:
+        for frontend in (session.frontends.values() if only is None else (only,)):
+            if frontend.live:
+                continue
             if room_bytes <= 0:
                 break
             if frontend.sent > self.through:
@@ -207,6 +212,8 @@ class Delivering:
 
     def fetch(self) -> None:
         """Ask the cluster for history that is needed and not under way."""
+        if not self._missed:
+            return
         after = {
             subscription: min(one.sent for one in frontends)
             for subscription, frontends in self._missed.items()

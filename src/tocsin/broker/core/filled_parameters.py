@@ -39,7 +39,7 @@ class Filling:
         Traceback (most recent call last):
         tocsin.errors.Forbidden: NearMe: user_id is your own name, 'eve'; leave it out
         """
-        filled = self._channels.get(key.channel.lower())
+        filled = self._channels.get(key.channel.lower()) if self._channels else None
         if not filled and not key.filled:
             return key
         values = {name: value for name, value in key.parameter_values().items() if name.lower() not in key.filled}

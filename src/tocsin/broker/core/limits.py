@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from tocsin.broker.core.sessions import Session
@@ -26,22 +25,22 @@ class Quotas:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._connections: Counter[str] = Counter()
-        self._subscriptions: Counter[str] = Counter()
+        self._connections: dict[str, int] = {}
+        self._subscriptions: dict[str, int] = {}
         self._sessions: dict[str, tuple[Session, ...]] = {}
 
     def refuse_connection(self, user: str, connections: int) -> TocsinError | None:
         """Why another connection can't be taken; None if it can."""
         if connections >= self._limits.max_connections:
             return Overloaded(f"this broker holds {connections} connections, the most that it allows", retry_after_s=5)
-        if self._connections[user] >= self._limits.max_connections_per_user:
+        if self._connections.get(user, 0) >= self._limits.max_connections_per_user:
             most = self._limits.max_connections_per_user
             return Overloaded(f"{user} has {most} connections here, the most for one user; close one", retry_after_s=5)
         return None
 
     def refuse_subscription(self, user: str) -> TocsinError | None:
         """Why another subscription can't be taken; None if it can. Pending requests count too."""
-        if self._subscriptions[user] >= self._limits.max_subscriptions_per_user:
+        if self._subscriptions.get(user, 0) >= self._limits.max_subscriptions_per_user:
             most = self._limits.max_subscriptions_per_user
             return Overloaded(f"{user} has {most} subscriptions, the most for one user; unsubscribe", retry_after_s=60)
         return None
@@ -51,7 +50,7 @@ class Quotas:
 
     def free_subscriptions(self, user: str) -> int:
         """How many more can be taken."""
-        return max(0, self._limits.max_subscriptions_per_user - self._subscriptions[user])
+        return max(0, self._limits.max_subscriptions_per_user - self.subscriptions_of(user))
 
     def hold_session(self, session: Session) -> None:
         user = session.user
@@ -86,7 +85,9 @@ class Quotas:
         _count(self._subscriptions, user, change)
 
 
-def _count(counter: Counter[str], user: str, change: int) -> None:
-    counter[user] += change
-    if counter[user] <= 0:
-        del counter[user]
+def _count(counts: dict[str, int], user: str, change: int) -> None:
+    count = counts.get(user, 0) + change
+    if count > 0:
+        counts[user] = count
+    else:
+        counts.pop(user, None)

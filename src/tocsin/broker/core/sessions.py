@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from tocsin.broker.core.events import ConnectionId, SubscriberArrived
 from tocsin.broker.core.session_table import Presence, SessionFact, SessionState, next_state
+from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.model.story import InvalidTransition, Story
 from tocsin.protocol.messages import Subscribed
-from tocsin.protocol.ports import Kept, KeptSession, Parameters, SubscriberId
+from tocsin.protocol.ports import Kept, KeptSession, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 #: Names of devices that the broker made up begin with this; their subscriptions are kept for a short while only.
@@ -23,7 +24,7 @@ class Backend:
 
     id: int
     key: SubscriptionKey
-    parameters: Parameters
+    parameters: dict[str, ParameterValue]
     #: Its results come after this sequence.
     begin: int
     #: Earlier pulls may not have covered it, so results that they lack may exist.
@@ -70,6 +71,7 @@ class Session:
     """One subscriber's session, connected or not."""
 
     subscriber: SubscriberId
+    user: str = field(init=False)
     story: Story
     #: Its state in session_table. `learn` changes it.
     state: SessionState
@@ -93,6 +95,9 @@ class Session:
     #: Goes up with each change that the coordinator should know of.
     version: int = 0
 
+    def __post_init__(self) -> None:
+        self.user = self.subscriber.partition("/")[0]
+
     def learn(self, fact: SessionFact) -> None:
         """The only way to another state."""
         state = next_state(self.state, fact)
@@ -100,7 +105,7 @@ class Session:
             about = f"session {self.subscriber} is {self.state} and can't be {fact}; its last events:"
             raise InvalidTransition(about, self.story.of(self.subscriber))
         if state != self.state:
-            self.story.note(self.subscriber, f"{fact}: {state}")
+            self.story.note(self.subscriber, "{}: {}", fact, state)
             self.state = state
 
     @property
@@ -129,10 +134,6 @@ class Session:
         return self.state.presence is Presence.READY
 
     @property
-    def user(self) -> str:
-        return self.subscriber.partition("/")[0]
-
-    @property
     def device(self) -> str:
         return self.subscriber.partition("/")[2]
 
@@ -146,8 +147,9 @@ class Session:
 
     def kept(self) -> KeptSession:
         """The session as another broker could carry it on, including subscriptions that are not held here yet."""
-        held = {one.key: Position(one.backend.id, one.acked) for one in self.frontends.values()}
-        positions = {**self.restoring, **self.brought, **held}
+        positions = {one.key: Position(one.backend.id, one.acked) for one in self.frontends.values()}
+        if not self.is_whole:
+            positions = {**self.restoring, **self.brought, **positions}
         return KeptSession(self.subscriber, self.generation, [Kept(key, at) for key, at in positions.items()])
 
     def described(self) -> list[Subscribed]:
@@ -159,7 +161,7 @@ def describe(frontend: Frontend, request: int = 0) -> Subscribed:
     return Subscribed(
         subscription=backend.id,
         channel=backend.key.channel,
-        parameters=dict(backend.parameters),
+        parameters=backend.parameters,
         position=str(Position(backend.id, frontend.acked)),
         recovered=frontend.recovered,
         request=request,

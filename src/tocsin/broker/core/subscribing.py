@@ -73,7 +73,8 @@ class Subscribing:
                     # Before the cluster has answered: when we start again, a session that is ours counts as whole.
                     self._out.append(StoreSubscription(session.subscriber, key, one.position))
 
-    def subscribe(self, session: Session, message: messages.Subscribe) -> None:
+    def subscribe(self, session: Session, message: messages.Subscribe) -> Frontend | None:
+        """Returns the subscription if it is attached now. Otherwise it is refused, or waits for the cluster."""
         assert session.arrival is not None
         key = SubscriptionKey.of(message.channel, message.parameters, session.arrival.permission)
         try:
@@ -83,11 +84,11 @@ class Subscribing:
             key = self._filling.fill(key, session.user)
         except (InvalidValue, Forbidden) as exc:
             self._tell(session, messages.error_message(exc, message.request))
-            return
+            return None
         backend = self._holdings.find(key)
         if backend is not None and (failure := _refusal(backend, position)) is not None:
             self._tell(session, messages.error_message(failure, message.request))
-            return
+            return None
         is_held = backend is not None and backend.id in session.frontends
         refusal = None if is_held else self._refusal(session, position)
         if refusal is not None:
@@ -100,7 +101,10 @@ class Subscribing:
                 session.brought[key] = position
                 self._out.append(StoreSubscription(session.subscriber, key, position))
         else:
-            self._subscribed(self._attach(session, backend, key, position), message.request)
+            frontend = self._attach(session, backend, key, position)
+            self._subscribed(frontend, message.request)
+            return frontend
+        return None
 
     def carry_on_brought(self, session: Session, asked: Sequence[messages.Subscribe], permission: str) -> None:
         """Its subscriber left before `welcome`: carry on the subscriptions that it brought as if they were kept."""
@@ -127,7 +131,9 @@ class Subscribing:
     def _check_reach(self, position: Position | None) -> None:
         """Brokers may be ahead of one another, but not by this much."""
         through = self._deliveries.through
-        if position is not None and commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
+        if position is None or position.sequence <= through:
+            return
+        if commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
             raise InvalidValue(f"position {position} lies far beyond the newest result, which is at {through}")
 
     def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
@@ -313,6 +319,8 @@ class Subscribing:
         is_known = frontend is not None
         if frontend is None:
             now = max(backend.begin, self._deliveries.through)
+            if key == backend.key:
+                key = backend.key  # All its subscriptions share one object.
             frontend = Frontend(session, backend, key, acked=now, sent=now)
             session.frontends[backend.id] = frontend
             backend.frontends[session.subscriber] = frontend

@@ -11,6 +11,8 @@ MAX_KNOWN = 16
 
 
 class KnownBrokers:
+    __slots__ = ("_attempts", "_backoff", "_chance", "_failed", "_known")
+
     def __init__(self, urls: tuple[str, ...], backoff: Backoff, chance: Callable[[], float]) -> None:
         #: Addresses, latest first, and names as far as they are known.
         self._known: tuple[tuple[str, str], ...] = tuple((url, "") for url in dict.fromkeys(urls))

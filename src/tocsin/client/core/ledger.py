@@ -28,6 +28,8 @@ MAX_HELLO_BYTES = 40 << 10
 class Ledger:
     """Writes messages to brokers into the links' outboxes, and instructions into `out`."""
 
+    __slots__ = ("_acked_s", "_held", "_leaving", "_out", "_unsent_acks", "ack_due_s")
+
     def __init__(self, out: list[ev.Instruction]) -> None:
         self._held: dict[int, ClientSubscription] = {}
         #: Unsubscribed from and not confirmed; brokers must not keep them.
@@ -42,10 +44,10 @@ class Ledger:
     def subscribe(self, asked: ev.SubscribeAsked, link: Link | None) -> None:
         """`link` is asked now; without one, the next link will be."""
         channel = asked.channel.lower()
-        same_channel = [held for held in self._held.values() if held.channel.lower() == channel]
-        if any(held.is_called(asked.channel, asked.parameters) for held in same_channel):
-            self._out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
-            return
+        for other in self._held.values():
+            if other.channel.lower() == channel and other.is_called(asked.channel, asked.parameters):
+                self._out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
+                return
         held = ClientSubscription(asked.request, asked.channel, asked.parameters)
         if asked.position:
             try:
@@ -53,12 +55,13 @@ class Ledger:
             except InvalidValue as error:
                 self._out.append(ev.TellRefused(asked.request, error))
                 return
-        elif link is not None:
+        elif link is not None and link.kept:
             same = [kept for kept in link.kept.values() if held.is_called(kept.channel, kept.parameters)]
             if same:
                 held.received = held.acked = messages.parse_position(same[0].position)
-        for request in [request for request, left in self._leaving.items() if not left.isdisjoint(held.keys)]:
-            self._left(request)
+        if self._leaving:
+            for request in [request for request, left in self._leaving.items() if not left.isdisjoint(held.keys)]:
+                self._left(request)
         self._held[asked.request] = held
         if link is not None and link.state is LinkState.LIVE:
             self._ask(link, held)
@@ -106,7 +109,7 @@ class Ledger:
             size_bytes += len(messages.encode(message)) + 1
             if size_bytes > MAX_HELLO_BYTES:
                 break
-            link.asked[held.request] = held.after
+            link.asked[held.request] = message.position
             carried.append(message)
         return carried
 
@@ -258,8 +261,9 @@ class Ledger:
         return self._held.pop(request, None)
 
     def _ask(self, link: Link, held: ClientSubscription) -> None:
-        link.asked[held.request] = held.after
-        link.outbox.append(_subscribe_message(held))
+        message = _subscribe_message(held)
+        link.asked[held.request] = message.position
+        link.outbox.append(message)
 
     def _unsubscribe_from(self, link: Link, number: int, request: int) -> None:
         link.leaving[request] = None

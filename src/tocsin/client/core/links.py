@@ -125,8 +125,11 @@ class Link:
         """The messages that may be sent now. The rest waits in the outbox, so that the broker's limit is kept."""
         self._budget = min(_BURST, self._budget + _PER_S * max(0.0, now_s - self._refilled_s))
         self._refilled_s = now_s
-        allowed = int(self._budget)
-        sent = self.outbox[:allowed]
-        del self.outbox[:allowed]
+        if len(self.outbox) <= self._budget:
+            sent, self.outbox = self.outbox, []
+        else:
+            allowed = int(self._budget)
+            sent = self.outbox[:allowed]
+            del self.outbox[:allowed]
         self._budget -= len(sent)
         return sent

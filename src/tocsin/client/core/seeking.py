@@ -21,6 +21,22 @@ BROKERS_LEARN_WITHIN_S = 30.0
 
 
 class Seeker:
+    __slots__ = (
+        "_fail",
+        "_open_link",
+        "_options",
+        "_out",
+        "_refused_since_s",
+        "_renewed_s",
+        "device",
+        "is_asking",
+        "known_brokers",
+        "location",
+        "retry_s",
+        "token",
+        "trouble",
+    )
+
     def __init__(
         self,
         options: SessionOptions,

@@ -51,6 +51,25 @@ class _Target:
 class Session:
     """`chance` gives numbers from 0 up to, but not including, 1."""
 
+    # A simulation has a million of them.
+    __slots__ = (
+        "__weakref__",
+        "_candidate",
+        "_chance",
+        "_current",
+        "_ended",
+        "_ledger",
+        "_links_made",
+        "_moves_s",
+        "_now_s",
+        "_options",
+        "_out",
+        "_ping_after_s",
+        "_seeker",
+        "_story",
+        "_target",
+    )
+
     def __init__(self, options: SessionOptions, chance: Callable[[], float], story: Story | None = None) -> None:
         self._story = story
         self._options = options
@@ -109,10 +128,10 @@ class Session:
             if link is self._next_link() and not self._ledger.has_asked_for_all(link):
                 yield f"link {link.number} was not asked for something that is held"
 
-    def _note(self, what: str) -> None:
+    def _note(self, what: str, *details: object) -> None:
         if self._story is not None:
             self._story.now_s = self._now_s
-            self._story.note(_NAME, what)
+            self._story.note(_NAME, what, *details)
 
     def _remembered(self) -> list[str]:
         return [] if self._story is None else self._story.of(_NAME)
@@ -125,12 +144,16 @@ class Session:
         """When the session next needs `TimePassed`; None if it does not."""
         if self._ended:
             return None
-        times = [self._seeker.retry_s, self._ledger.ack_due_s, self._target.at_s if self._target is not None else None]
-        times += [
-            link.wake_at_s(self._now_s, self._ping_after_s, is_candidate=link is self._candidate)
-            for link in self._links()
-        ]
-        at_s = min((time for time in times if time is not None), default=math.inf)
+        # Shells ask after every event: no list is made of these times.
+        at_s = math.inf if self._seeker.retry_s is None else self._seeker.retry_s
+        if (ack_due_s := self._ledger.ack_due_s) is not None:
+            at_s = min(at_s, ack_due_s)
+        if self._target is not None:
+            at_s = min(at_s, self._target.at_s)
+        if self._current is not None:
+            at_s = min(at_s, self._current.wake_at_s(self._now_s, self._ping_after_s, is_candidate=False))
+        if self._candidate is not None:
+            at_s = min(at_s, self._candidate.wake_at_s(self._now_s, self._ping_after_s, is_candidate=True))
         return None if at_s == math.inf else at_s
 
     # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,7 +250,7 @@ class Session:
         self._links_made += 1
         self._seeker.known_brokers.remember(url, broker)
         self._out.append(ev.Connect(self._links_made, url))
-        self._note(f"link {self._links_made} to {url}")
+        self._note("link {} to {}", self._links_made, url)
         return Link(self._links_made, url, broker, self._now_s)
 
     def _open_current(self, url: str, broker: str) -> None:
@@ -241,7 +264,7 @@ class Session:
 
     def _welcomed(self, link: Link, message: messages.Welcome) -> None:
         link.state = LinkState.LIVE
-        self._note(f"link {link.number} welcomed by {message.broker}")
+        self._note("link {} welcomed by {}", link.number, message.broker)
         link.broker, self._seeker.device = message.broker, message.device
         link.heard(self._now_s)
         self._seeker.connected(link.url, message.broker)
@@ -290,7 +313,7 @@ class Session:
     def _lost(self, link: Link, code: int, reason: str, *, disconnect: bool = False) -> None:
         """A link is gone, or is given up."""
         self._seeker.trouble = reason = link.close_text(code, reason)
-        self._note(f"link {link.number} lost: {code} {reason}")
+        self._note("link {} lost: {} {}", link.number, code, reason)
         if disconnect:
             self._out.append(ev.Disconnect(link.number))
         is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
@@ -362,7 +385,7 @@ class Session:
         assert self._current is not None
         self._out.append(ev.Disconnect(self._current.number))
         self._current, self._candidate = link, None
-        self._note(f"link {link.number} has taken over")
+        self._note("link {} has taken over", link.number)
         self._ledger.confirm_left(self._links())
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -384,7 +407,8 @@ class Session:
 
     def _pump(self, link: Link) -> None:
         if link.state is LinkState.LIVE:
-            self._out += [ev.Send(link.number, message) for message in link.sendable(self._now_s)]
+            for message in link.sendable(self._now_s):
+                self._out.append(ev.Send(link.number, message))
 
     def _fail(self, error: TocsinError) -> None:
         self._end()

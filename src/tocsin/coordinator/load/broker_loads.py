@@ -86,28 +86,32 @@ class Loads:
         carried = self._carried.get(session.owner)
         if carried is None:
             carried = self._carried[session.owner] = _Carried(version=self._rates.version)
+        held, sent, rate_of, is_connected = carried.held, carried.sent, self._rates.of, session.connected
         for one in session.subscriptions:
-            rate = self._rates.of(one.key)
-            count = carried.held.get(one.key, 0)
-            carried.held[one.key] = count + 1
+            key = one.key
+            rate = rate_of(key)
+            count = held.get(key, 0)
+            held[key] = count + 1
             if not count:
                 carried.incoming += rate
-                self._fetched_by[one.key] = self._fetched_by.get(one.key, 0) + 1
-            if session.connected:
-                carried.sent[one.key] = carried.sent.get(one.key, 0) + 1
+                self._fetched_by[key] = self._fetched_by.get(key, 0) + 1
+            if is_connected:
+                sent[key] = sent.get(key, 0) + 1
                 carried.outgoing += rate
         carried.subscribers += 1
 
     def _remove(self, session: SessionRecord) -> None:
         carried = self._carried[session.owner]
+        held, sent, rate_of, is_connected = carried.held, carried.sent, self._rates.of, session.connected
         for one in session.subscriptions:
-            rate = self._rates.of(one.key)
-            if _is_last(carried.held, one.key):
+            key = one.key
+            rate = rate_of(key)
+            if _is_last(held, key):
                 carried.incoming -= rate
-                if _is_last(self._fetched_by, one.key):
-                    self._rates.forget(one.key)
-            if session.connected:
-                _is_last(carried.sent, one.key)
+                if _is_last(self._fetched_by, key):
+                    self._rates.forget(key)
+            if is_connected:
+                _is_last(sent, key)
                 carried.outgoing -= rate
         carried.subscribers -= 1
         if not carried.subscribers:
@@ -126,8 +130,9 @@ def _weighs_the_same(before: SessionRecord, after: SessionRecord) -> bool:
 
 def _is_last(counts: dict[KeyText, int], key: KeyText) -> bool:
     """Subtract one from the count; returns whether that was the last."""
-    counts[key] -= 1
-    if counts[key]:
+    count = counts[key] - 1
+    if count:
+        counts[key] = count
         return False
     del counts[key]
     return True

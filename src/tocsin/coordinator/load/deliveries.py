@@ -46,6 +46,8 @@ class DeliveryCounts:
         self._second: dict[str, int] = {}
 
     def observe(self, broker: str, now_s: float, latencies: Sequence[int], hits: int, misses: int) -> None:
+        if not (latencies or hits or misses):
+            return
         slots = self._advanced(broker, int(now_s))
         slot = slots[int(now_s) % SLOTS]
         slot[: len(latencies)] += np.asarray(latencies, np.int64)

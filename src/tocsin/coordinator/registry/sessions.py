@@ -15,7 +15,7 @@ from tocsin.coordinator.load.broker_loads import Loads
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.registry.events import ReportedSession
 from tocsin.coordinator.registry.instructions import ForgetSession, StoreSession
-from tocsin.coordinator.registry.records import SessionRecord, device_of, names, user_of
+from tocsin.coordinator.registry.records import NO_BROKERS, SessionRecord, device_of, names, user_of
 from tocsin.model.location import Location
 from tocsin.model.story import Story
 
@@ -88,7 +88,8 @@ class Sessions:
         for subscriber in dict.fromkeys(subscribers):
             known = self._by_subscriber.get(subscriber) or SessionRecord(subscriber, "", 0)
             generation = known.generation + 1
-            session = replace(known, owner=broker, generation=generation, former=self._former(known, broker))
+            former = self._former(known, broker)
+            session = SessionRecord(subscriber, broker, generation, known.connected, known.subscriptions, former)
             self._put(session)
             claimed.append(session)
         return claimed
@@ -124,7 +125,7 @@ class Sessions:
             reported.generation,
             reported.connected,
             reported.subscriptions,
-            self._former(known, broker) if known else frozenset(),
+            self._former(known, broker) if known else NO_BROKERS,
         )
         if session != known:
             self._put(session)
@@ -141,7 +142,10 @@ class Sessions:
 
     def _former(self, session: SessionRecord, next_owner: str) -> frozenset[str]:
         """The brokers that may keep an older copy of the session once `next_owner` owns it."""
-        return (session.former | {session.owner} & self._to_lose.keys()) - {next_owner}
+        former = session.former - {next_owner} or NO_BROKERS
+        if session.owner == next_owner or session.owner not in self._to_lose:
+            return former
+        return former | {session.owner}
 
     def _end(self, session: SessionRecord, former: frozenset[str]) -> _Changes:
         """End the session. Its generation is remembered while `former` may keep older copies."""
@@ -153,7 +157,7 @@ class Sessions:
         session = self._by_subscriber.get(subscriber)
         if session is None or broker not in session.former:
             return []
-        return self._settle(replace(session, former=session.former - {broker}))
+        return self._settle(replace(session, former=session.former - {broker} or NO_BROKERS))
 
     def _settle(self, session: SessionRecord) -> _Changes:
         if session.owner or session.former:
@@ -182,11 +186,13 @@ class Sessions:
     def _put(self, session: SessionRecord) -> None:
         before = self._by_subscriber.get(session.subscriber)
         if before is None or before.owner != session.owner:
-            self._story.note(session.subscriber, f"owner {session.owner or 'nobody'}, generation {session.generation}")
+            owner = session.owner or "nobody"
+            self._story.note(session.subscriber, "owner {}, generation {}", owner, session.generation)
         self.loads.replace(before, session)
         self._by_subscriber[session.subscriber] = session
-        formerly = before.former if before is not None else frozenset()
-        for broker in session.former - formerly:
-            self._to_lose[broker].add(session.subscriber)
-        for broker in (formerly - session.former) & self._to_lose.keys():
-            self._to_lose[broker].discard(session.subscriber)
+        formerly = before.former if before is not None else NO_BROKERS
+        if session.former != formerly:
+            for broker in session.former - formerly:
+                self._to_lose[broker].add(session.subscriber)
+            for broker in (formerly - session.former) & self._to_lose.keys():
+                self._to_lose[broker].discard(session.subscriber)
