@@ -132,7 +132,10 @@ def _numbered(held: Sequence[KeyText], keys: Sequence[KeyText], counts: Sequence
     numbers = np.fromiter(map(number_of.__getitem__, held), np.int64, len(held))
     whose = np.repeat(np.arange(len(counts)), np.array(counts, np.int64))
     # One number for each pair of subscriber and subscription, so that one sort puts all of them in order.
-    subscribers, holds = np.divmod(np.unique(whose * len(keys) + numbers), max(1, len(keys)))
+    pairs = np.sort(whose * len(keys) + numbers)
+    is_new = np.ones(len(pairs), np.bool_)
+    np.not_equal(pairs[1:], pairs[:-1], out=is_new[1:])
+    subscribers, holds = np.divmod(pairs[is_new], max(1, len(keys)))
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(np.bincount(subscribers, minlength=len(counts)), out=offsets[1:])
     return offsets, holds.astype(np.int32)

@@ -32,7 +32,7 @@ class Position(NamedTuple):
     sequence: int
 
     def __str__(self) -> str:
-        return f"{self.epoch}-{self.sequence}"
+        return position_text(*self)
 
     @staticmethod
     @lru_cache(_REMEMBERED)
@@ -46,6 +46,15 @@ class Position(NamedTuple):
         if position.epoch > MAX_EPOCH or position.sequence > MAX_SEQUENCE:
             raise ValueError(f"not a position: {text!r}; both numbers are below 2**53, such as 7-4194305")
         return position
+
+
+def position_text(epoch: int, sequence: int) -> str:
+    """A position as text, where no Position is at hand.
+
+    >>> position_text(7, 4194305) == str(Position(7, 4194305))
+    True
+    """
+    return f"{epoch}-{sequence}"
 
 
 def sequence_of(number: int, row: int) -> int:

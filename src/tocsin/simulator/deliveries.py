@@ -71,12 +71,12 @@ class SummedDeliveries:
         #: How many of each broker's connected subscribers hold each backend subscription.
         self.holders: NDArray[np.int32] = np.zeros((brokers, len(cluster.counts)), np.int32)
         # To read and change single numbers, views take a fifth of the arrays' time.
-        self._holders = memoryview(self.holders.reshape(-1))
+        self._holders = self.holders.reshape(-1).data
         self._backends = len(cluster.counts)
-        self._counts = memoryview(self.counts)
-        self._bytes = memoryview(self.bytes)
-        self._counts_now = memoryview(cluster.counts)
-        self._bytes_now = memoryview(cluster.bytes)
+        self._counts = self.counts.data
+        self._bytes = self.bytes.data
+        self._counts_now = cluster.counts.data
+        self._bytes_now = cluster.bytes.data
         #: The results so far when the slot's subscriber left.
         self._counts_left = array("q", bytes(8 * slots))
         self._bytes_left = array("q", bytes(8 * slots))

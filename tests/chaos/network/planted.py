@@ -46,14 +46,14 @@ def _forget_positions() -> None:
     """A broker that is started again carries its sessions on from now, not from where they were acknowledged."""
     from tocsin.broker.core.subscribing import Subscribing
     from tocsin.model.position import Position
+    from tocsin.protocol.ports import Kept
 
     restore = Subscribing.restore
 
     def forgetful(self: Any, session: Any, kept: Any) -> None:
         now = self._deliveries.through
         subscriptions = [
-            replace(one, position=Position(one.position.epoch, max(one.position.sequence, now)))
-            for one in kept.subscriptions
+            Kept(one.key, Position(one.position.epoch, max(one.position.sequence, now))) for one in kept.subscriptions
         ]
         restore(self, session, replace(kept, subscriptions=subscriptions))
 
@@ -257,6 +257,7 @@ def _adopt_from_now() -> None:
     """Who is adopted while away goes on from now, not from where it had acknowledged."""
     from tocsin.broker.core.arriving import Arrivals
     from tocsin.model.position import Position
+    from tocsin.protocol.ports import Kept
 
     fetched = Arrivals.session_fetched
 
@@ -264,7 +265,7 @@ def _adopt_from_now() -> None:
         if event.subscriber in self._claims._adopting and event.session is not None:
             now = self._claims._deliveries.through
             subscriptions = [
-                replace(one, position=Position(one.position.epoch, max(one.position.sequence, now)))
+                Kept(one.key, Position(one.position.epoch, max(one.position.sequence, now)))
                 for one in event.session.subscriptions
             ]
             event = replace(event, session=replace(event.session, subscriptions=subscriptions))

@@ -179,7 +179,7 @@ class Delivering:
             return
         wires: list[bytes] = []
         room_bytes = self._chunk_bytes
-        for frontend in (session.frontends.values() if only is None else (only,)):
+        for frontend in session.frontends.values() if only is None else (only,):
             if frontend.live:
                 continue
             if room_bytes <= 0:

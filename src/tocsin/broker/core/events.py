@@ -1,12 +1,15 @@
 """Events that the broker's machine takes: facts. Times are monotonic seconds.
 
-Those that are made for each message or subscription are not frozen: to make a frozen one takes three times as long.
+Those that are made for each message or subscription are structs: to make a dataclass takes twice as long, a frozen one
+six times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from tocsin.errors import TocsinError
 from tocsin.model.location import Location
@@ -59,8 +62,7 @@ class SessionFetched(Event):
     now_s: float
 
 
-@dataclass(slots=True)
-class SubscribeAsked(Event):
+class SubscribeAsked(Event, msgspec.Struct):
     connection: ConnectionId
     message: Subscribe
     now_s: float

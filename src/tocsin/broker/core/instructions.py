@@ -1,12 +1,14 @@
 """Instructions that the broker's machine gives to its shell: orders. Some are answered with an event.
 
-Those that are made for each message or subscription are not frozen, as in `events.py`.
+Those that are made for each message or subscription are structs, as in `events.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from tocsin.broker.core.events import ConnectionId
 from tocsin.model.location import Location
@@ -16,14 +18,12 @@ from tocsin.protocol.ports import KeptSession, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
-@dataclass(slots=True)
-class Send:
+class Send(msgspec.Struct):
     connection: ConnectionId
     message: FromBroker
 
 
-@dataclass(slots=True)
-class Deliver:
+class Deliver(msgspec.Struct):
     """Write these at once. With `confirm`, answer ConnectionFlushed when they are written."""
 
     connection: ConnectionId
@@ -97,8 +97,7 @@ class ForgetSession:
     subscriber: SubscriberId
 
 
-@dataclass(slots=True)
-class StoreSubscription:
+class StoreSubscription(msgspec.Struct):
     subscriber: SubscriberId
     key: SubscriptionKey
     position: Position

@@ -371,9 +371,9 @@ class BrokerState:
         """Close connections whose token has expired; end sessions whose subscriber has stayed away too long."""
         self.cache.expire(now_s)
         self._connections.close_expired(now_s)
-        for session in list(self._claims.sessions.values()):
+        for session in [one for one in self._claims.sessions.values() if one.connection is None]:
             limit_s = self._limits.nameless_retention_s if session.is_nameless else self._limits.device_retention_s
-            if session.connection is None and now_s - session.left_at_s >= limit_s:
+            if now_s - session.left_at_s >= limit_s:
                 self._claims.expire(session)
 
     # Parts

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from tocsin.broker.core.events import ConnectionId, SubscriberArrived
-from tocsin.broker.core.session_table import Presence, SessionFact, SessionState, next_state
+from tocsin.broker.core.session_table import SessionFact, SessionState, next_state
 from tocsin.model.catalogue import ParameterValue
-from tocsin.model.position import Position
+from tocsin.model.position import Position, position_text
 from tocsin.model.story import InvalidTransition, Story
 from tocsin.protocol.messages import Subscribed
 from tocsin.protocol.ports import Kept, KeptSession, SubscriberId
@@ -44,8 +46,7 @@ class Backend:
     has_ended: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Frontend:
+class Frontend(msgspec.Struct, eq=False):
     """One subscriber's hold on a backend subscription.
 
     Either live, and then everything up to the broker's cursor has been sent, or behind, and then everything up to
@@ -131,7 +132,7 @@ class Session:
     @property
     def takes_more(self) -> bool:
         """Whether missed results can be sent now."""
-        return self.state.presence is Presence.READY
+        return self.state.is_ready
 
     @property
     def device(self) -> str:
@@ -162,7 +163,7 @@ def describe(frontend: Frontend, request: int = 0) -> Subscribed:
         subscription=backend.id,
         channel=backend.key.channel,
         parameters=backend.parameters,
-        position=str(Position(backend.id, frontend.acked)),
+        position=position_text(backend.id, frontend.acked),
         recovered=frontend.recovered,
         request=request,
     )

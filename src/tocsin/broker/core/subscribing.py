@@ -12,7 +12,6 @@ from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.instructions import ForgetSubscription, Instruction, Send, StoreSubscription
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.reports import Reporting
-from tocsin.broker.core.session_table import Knowledge
 from tocsin.broker.core.sessions import Backend, Frontend, Session, describe
 from tocsin.errors import (
     FilledOtherwise,
@@ -138,7 +137,7 @@ class Subscribing:
 
     def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
         """Why a session can't have one more; None if it can."""
-        if session.state.knowledge is Knowledge.DOUBTFUL and position is None:
+        if position is None and session.state.is_doubtful:
             return Unavailable(
                 "this broker can't find out now whether another broker keeps this subscription for you", retry_after_s=1
             )
@@ -331,11 +330,13 @@ class Subscribing:
         if position is not None and position.epoch == backend.id:
             frontend.acked = frontend.sent = position.sequence
             frontend.is_sent_known = False
+            reached = position
             self.resumed += 1
-        elif position is not None:
-            frontend.recovered = False
-            self.not_resumed += 1
-        reached = Position(backend.id, frontend.acked)
+        else:
+            reached = Position(backend.id, frontend.acked)
+            if position is not None:
+                frontend.recovered = False
+                self.not_resumed += 1
         if not is_stored and not (is_known and self.unwritable):
             self._out.append(StoreSubscription(session.subscriber, frontend.key, reached))
         elif reached != position or is_known:

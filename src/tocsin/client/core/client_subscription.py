@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
-@dataclass(slots=True)
-class ClientSubscription:
+class ClientSubscription(msgspec.Struct, eq=False):
     """`received` is the last notification handed on to the application, `acked` the last that it has dealt with.
 
     A link that is opened later begins after `acked`: so the broker still has everything that would be lost with this

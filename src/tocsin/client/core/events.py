@@ -1,11 +1,13 @@
 """Events and instructions of a subscriber's session. Plain values; links are numbered connections.
 
-Those that are made for each message are not frozen: to make a frozen one takes three times as long.
+Those that are made for each message are structs: to make a dataclass takes twice as long, a frozen one six times.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+import msgspec
 
 from tocsin.errors import TocsinError
 from tocsin.model.catalogue import ParameterValue
@@ -36,8 +38,7 @@ class Closed:
     reason: str = ""
 
 
-@dataclass(slots=True)
-class Received:
+class Received(msgspec.Struct):
     link: int
     message: messages.FromBroker
 
@@ -71,8 +72,7 @@ class TokenFailed:
     temporary: bool = True
 
 
-@dataclass(slots=True)
-class SubscribeAsked:
+class SubscribeAsked(msgspec.Struct):
     """The application wants a channel's results. `request` is a number of ours, never used again."""
 
     request: int
@@ -86,8 +86,7 @@ class UnsubscribeAsked:
     request: int
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(msgspec.Struct):
     """The application has dealt with everything up to `position`."""
 
     request: int
@@ -146,8 +145,7 @@ class Connect:
     url: str
 
 
-@dataclass(slots=True)
-class Send:
+class Send(msgspec.Struct):
     link: int
     message: messages.FromSubscriber
 
@@ -174,8 +172,7 @@ class RenewToken:
     """Ask the coordinator for a token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(msgspec.Struct):
     request: int
     position: Position
     notification: messages.Notification
@@ -197,8 +194,7 @@ class TellConnected:
     broker: str
 
 
-@dataclass(slots=True)
-class TellSubscribed:
+class TellSubscribed(msgspec.Struct):
     request: int
     position: Position
 

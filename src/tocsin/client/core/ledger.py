@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.client_subscription import ClientSubscription
-from tocsin.client.core.links import Link, LinkState
+from tocsin.client.core.links import LIVE, Link
 from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed, error_of
 from tocsin.model.position import Position
 from tocsin.protocol import messages
@@ -63,7 +63,7 @@ class Ledger:
             for request in [request for request, left in self._leaving.items() if not left.isdisjoint(held.keys)]:
                 self._left(request)
         self._held[asked.request] = held
-        if link is not None and link.state is LinkState.LIVE:
+        if link is not None and link.state is LIVE:
             self._ask(link, held)
 
     def unsubscribe(self, request: int, links: Sequence[Link]) -> None:
@@ -89,7 +89,7 @@ class Ledger:
     def send_acks(self, link: Link | None, now_s: float) -> None:
         """Without a live link they wait; a new link gets the positions with its `hello` anyway."""
         self.ack_due_s = None
-        if link is None or link.state is not LinkState.LIVE:
+        if link is None or link.state is not LIVE:
             return
         bound = sorted(request for request in self._unsent_acks if request in link.numbers)
         positions = [self._held[request].after for request in bound]
@@ -126,14 +126,14 @@ class Ledger:
 
     def ask_for_all(self, link: Link) -> None:
         """Ask for subscriptions that this link has not been asked for."""
-        if link.state is LinkState.LIVE:
+        if link.state is LIVE:
             for held in self._held.values():
                 if not link.knows(held.request):
                     self._ask(link, held)
 
     def has_asked_for_all(self, link: Link) -> bool:
         """Whether a live link has been asked for everything."""
-        return link.state is not LinkState.LIVE or all(link.knows(held) for held in self._held)
+        return link.state is not LIVE or all(link.knows(held) for held in self._held)
 
     def ask_again(self, link: Link, now_s: float) -> None:
         """Ask again for temporarily refused subscriptions whose time has come."""
@@ -145,11 +145,11 @@ class Ledger:
 
     def is_carried_by(self, link: Link) -> bool:
         """Whether this link brings everything, so that no other is needed."""
-        return link.state is LinkState.LIVE and not link.asked and all(held in link.numbers for held in self._held)
+        return link.state is LIVE and not link.asked and all(held in link.numbers for held in self._held)
 
     def confirm_left(self, links: Sequence[Link]) -> None:
         """Confirm unsubscriptions that no link is busy with. The first link is the current one."""
-        if not links or links[0].state is not LinkState.LIVE:
+        if not links or links[0].state is not LIVE:
             return
         for request in list(self._leaving):
             if not any(request in link.asked or request in link.leaving for link in links):

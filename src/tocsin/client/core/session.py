@@ -21,7 +21,7 @@ from typing import assert_never
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import ended
 from tocsin.client.core.ledger import Ledger
-from tocsin.client.core.links import Link, LinkState
+from tocsin.client.core.links import LIVE, Link, LinkState
 from tocsin.client.core.options import SessionOptions
 from tocsin.client.core.seeking import Seeker
 from tocsin.errors import TocsinError, Unauthorised, error_of
@@ -263,7 +263,7 @@ class Session:
         self._out.append(ev.Send(link.number, messages.Hello(token, device, carried)))
 
     def _welcomed(self, link: Link, message: messages.Welcome) -> None:
-        link.state = LinkState.LIVE
+        link.state = LIVE
         self._note("link {} welcomed by {}", link.number, message.broker)
         link.broker, self._seeker.device = message.broker, message.device
         link.heard(self._now_s)
@@ -317,7 +317,7 @@ class Session:
         if disconnect:
             self._out.append(ev.Disconnect(link.number))
         is_unauthorised = link.complaint is not None and link.complaint.code == Unauthorised.code
-        if link.state is not LinkState.LIVE and not is_unauthorised:
+        if link.state is not LIVE and not is_unauthorised:
             self._seeker.known_brokers.note_failure(link.broker)
         if link is self._candidate:
             self._candidate = None
@@ -327,7 +327,7 @@ class Session:
             self._ledger.ask_for_all(self._current)
             self._ledger.confirm_left(self._links())
             return
-        if link.state is LinkState.LIVE and self._now_s - link.opened_s > STEADY_AFTER_S:
+        if link.state is LIVE and self._now_s - link.opened_s > STEADY_AFTER_S:
             self._seeker.known_brokers.note_steady()
         if self._target is not None:
             target, self._target = self._target, None
@@ -406,7 +406,7 @@ class Session:
             link.ping_if_silent(self._now_s, self._ping_after_s)
 
     def _pump(self, link: Link) -> None:
-        if link.state is LinkState.LIVE:
+        if link.state is LIVE:
             for message in link.sendable(self._now_s):
                 self._out.append(ev.Send(link.number, message))
 
