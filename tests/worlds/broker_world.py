@@ -264,10 +264,10 @@ class BrokerWorld:
             message = Subscribe(wish.channel, wish.parameters, wish.position, request)
             self._tell(client.broker, SubscribeAsked(client.connection, message, self.now_s))
 
-    def unsubscribe(self, client: FakeClient, channel: str) -> None:
-        held = [one for one in client.wishes.values() if one.subscription and one.channel == channel]
-        if client.broker is not None and client.is_welcomed and held:
-            (wish,) = held
+    def unsubscribe(self, client: FakeClient) -> None:
+        """From the one that the client has held longest."""
+        wish = next((one for one in client.wishes.values() if one.subscription), None)
+        if client.broker is not None and client.is_welcomed and wish is not None:
             del client.wishes[wish.request]
             self._tell(client.broker, UnsubscribeAsked(client.connection, wish.subscription, 0, self.now_s))
 
@@ -283,6 +283,10 @@ class BrokerWorld:
     def flush(self, client: FakeClient) -> None:
         if client.broker is not None:
             self._tell(client.broker, ConnectionFlushed(client.connection))
+
+    def run(self) -> None:
+        """The cluster makes a result of each subscription that it runs."""
+        self.cluster.run()
 
     def pull(self, broker: FakeBroker) -> None:
         """Look results up at the cluster, or, if that has been done, bring them to the broker."""
@@ -328,6 +332,10 @@ class BrokerWorld:
                 known = {one: version for one, (version, _, _) in report.changed.items()}
                 self._tell(broker, Reported(known, report.ended, lost, {}, self.now_s))
 
+    def answer_nothing_certain(self, broker: FakeBroker, call: int = 0) -> None:
+        """The same, while the coordinator can't be asked."""
+        self.answer(broker, call, is_certain=False)
+
     def report(self, broker: FakeBroker) -> None:
         if not any(isinstance(one, Report) for one in broker.calls):
             self._tell(broker, ReportDue())
@@ -360,17 +368,6 @@ class BrokerWorld:
         if broker.keeper.owes:
             broker.keeper.keep([])
         self._tell(broker, StoreChecked("the disk is full" if broker.store.is_full else ""))
-
-    def go_on(self, seconds: float) -> None:
-        """A while in which everything that is under way works out."""
-        self.tick(seconds)
-        for client in self.clients:
-            self.flush(client)
-        for broker in self.brokers:
-            self.pull(broker)
-            self.report(broker)
-            for _ in list(broker.calls):
-                self.answer(broker)
 
     def settle(self) -> None:
         """Let everybody come back and everything be answered, until nothing happens any more."""

@@ -1,0 +1,51 @@
+"""Steps of histories, as values that Hypothesis draws: a history that fails shrinks to the steps that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from hypothesis import strategies as st
+
+Argument = str | int | float | bool
+#: What may happen: about how often, and the values of each argument, the simplest first.
+Happenings = Mapping[str, tuple[int, Mapping[str, Sequence[Argument]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    what: str
+    arguments: tuple[tuple[str, Argument], ...] = ()
+
+    def __repr__(self) -> str:
+        """As it is written in a test."""
+        return f"step({', '.join([repr(self.what), *(f'{name}={value!r}' for name, value in self.arguments)])})"
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """Hypothesis would print the fields otherwise."""
+        printer.text(repr(self))
+
+
+def step(what: str, **arguments: Argument) -> Step:
+    """
+    >>> step("connect", client=0, broker=1)
+    step('connect', client=0, broker=1)
+    """
+    return Step(what, tuple(arguments.items()))
+
+
+def histories(happenings: Happenings, most_steps: int) -> st.SearchStrategy[list[Step]]:
+    table: list[Step] = []
+    for what, (weight, values) in happenings.items():
+        variants = [step(what, **dict(zip(values, one, strict=True))) for one in product(*values.values())]
+        # Each as often as its share of the weight, about, and at least once: a short table shrinks fast.
+        table += [one for one in variants for _ in range(max(1, round(2 * weight / len(variants))))]
+    return _drawn(st.sampled_from(table), most_steps)
+
+
+@st.composite
+def _drawn(draw: st.DrawFn, steps: st.SearchStrategy[Step], most_steps: int) -> list[Step]:
+    """Hypothesis's own lists are short on average, and short histories meet little."""
+    return [draw(steps) for _ in range(draw(st.integers(0, most_steps)))]
