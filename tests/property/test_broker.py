@@ -13,8 +13,9 @@ from unittest.mock import patch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tocsin.broker.core import connecting, delivery, subscribing
+from tocsin.broker.core import delivery, subscribing
 from tocsin.model.catalogue import ParameterValue
+from tocsin.protocol import messages
 from worlds.broker_world import OWN_CHANNEL, BrokerWorld, FakeBroker, FakeClient
 from worlds.steps import Argument, Happenings, Step, histories, step
 
@@ -158,8 +159,8 @@ _MADE = (
     (subscribing, "StoreSubscription"),
     (subscribing, "describe"),
     (subscribing, "Waiter"),
-    (subscribing, "Unsubscribed"),
-    (connecting, "Welcome"),
+    (messages, "Unsubscribed"),
+    (messages, "Welcome"),
     (delivery, "Deliver"),
 )
 
