@@ -32,7 +32,13 @@ class Position(NamedTuple):
     sequence: int
 
     def __str__(self) -> str:
-        return position_text(*self)
+        return f"{self.epoch}-{self.sequence}"
+
+    @staticmethod
+    @lru_cache(_REMEMBERED)
+    def at(epoch: int, sequence: int) -> Position:
+        """The same as the class; one object stands for positions that are named again and again."""
+        return Position(epoch, sequence)
 
     @staticmethod
     @lru_cache(_REMEMBERED)
@@ -42,7 +48,7 @@ class Position(NamedTuple):
         if written is None:
             # Messages and logs repeat the text, so it is cut short.
             raise ValueError(f"not a position: {text[:40]!r}; expected EPOCH-SEQUENCE, such as 7-4194305")
-        position = Position(int(written[1]), int(written[2]))
+        position = Position.at(int(written[1]), int(written[2]))
         if position.epoch > MAX_EPOCH or position.sequence > MAX_SEQUENCE:
             raise ValueError(f"not a position: {text!r}; both numbers are below 2**53, such as 7-4194305")
         return position

@@ -80,10 +80,10 @@ class Connections:
         self._out.append(Send(session.connection, welcome))
         for frontend in session.frontends.values():
             frontend.recovered = True  # told once
-        brought = session.arrival.subscriptions
-        session.arrival = replace(session.arrival, subscriptions=())
-        for message in brought:
-            self._subscriptions.subscribe(session, message)
+        if brought := session.arrival.subscriptions:
+            session.arrival = replace(session.arrival, subscriptions=())
+            for message in brought:
+                self._subscriptions.subscribe(session, message)
         self._deliveries.bring_forward(session)
         self._claims.claim_when_whole(session)
 

@@ -163,7 +163,8 @@ class Delivering:
             if frontend.session.connection is not None:
                 frontend.backend.live.pop(frontend.session.connection, None)
         self._ahead.pop(frontend, None)
-        self._missed.get(frontend.backend.id, {}).pop(frontend, None)
+        if self._missed:
+            self._missed.get(frontend.backend.id, {}).pop(frontend, None)
 
     def park(self, session: Session) -> None:
         for frontend in session.frontends.values():

@@ -148,7 +148,7 @@ class Session:
 
     def kept(self) -> KeptSession:
         """The session as another broker could carry it on, including subscriptions that are not held here yet."""
-        positions = {one.key: Position(one.backend.id, one.acked) for one in self.frontends.values()}
+        positions = {one.key: Position.at(one.backend.id, one.acked) for one in self.frontends.values()}
         if not self.is_whole:
             positions = {**self.restoring, **self.brought, **positions}
         return KeptSession(self.subscriber, self.generation, [Kept(key, at) for key, at in positions.items()])

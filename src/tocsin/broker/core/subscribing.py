@@ -333,7 +333,7 @@ class Subscribing:
             reached = position
             self.resumed += 1
         else:
-            reached = Position(backend.id, frontend.acked)
+            reached = Position.at(backend.id, frontend.acked)
             if position is not None:
                 frontend.recovered = False
                 self.not_resumed += 1
