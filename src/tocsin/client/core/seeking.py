@@ -63,6 +63,10 @@ class Seeker:
         #: Since when brokers have refused our tokens.
         self._refused_since_s: float | None = None
 
+    def end(self) -> None:
+        """Open no link any more. The session that it knows can be freed at once, without a garbage collection."""
+        self._open_link = self._fail = _nothing
+
     def seek(self, now_s: float) -> None:
         if self.is_asking:
             return
@@ -142,3 +146,7 @@ class Seeker:
             self.token = ""
             self.is_asking = True
             self._out.append(ev.RenewToken())
+
+
+def _nothing(*_arguments: object) -> None:
+    pass

@@ -164,13 +164,13 @@ class Session:
                 if (link := self._find(event.link)) is not None:
                     link.heard(self._now_s)
                     self._received(link, event.message)
+            case ev.Acknowledged():
+                self._ledger.acknowledge(event.request, event.position, self._now_s)
+            case ev.SubscribeAsked():
+                self._ledger.subscribe(event, self._next_link())
             case ev.Opened() | ev.Closed():
                 if (link := self._find(event.link)) is not None:
                     self._greet(link) if isinstance(event, ev.Opened) else self._lost(link, event.code, event.reason)
-            case ev.Acknowledged(request, position):
-                self._ledger.acknowledge(request, position, self._now_s)
-            case ev.SubscribeAsked():
-                self._ledger.subscribe(event, self._next_link())
             case ev.Started():
                 self._seek()
             case ev.Placed() | ev.PlacementFailed() | ev.TokenGiven() | ev.TokenFailed():
@@ -419,4 +419,5 @@ class Session:
             self._pump(link)
             self._out.append(ev.Disconnect(link.number))
         self._current = self._candidate = None
+        self._seeker.end()
         self._ended = True

@@ -222,8 +222,10 @@ class Execution:
 
     def orders(self, broker: str, now_s: float) -> Orders:
         """The orders that a broker should get now."""
+        if broker not in self._at:
+            return Orders()
         by_step: dict[Step, list[MoveRecord]] = {Step.PREPARING: [], Step.ADOPTING: [], Step.MOVING: []}
-        for move in self._at.get(broker, {}).values():
+        for move in self._at[broker].values():
             record = move.record
             whose = record.source if record.step is Step.MOVING else record.destination
             if whose == broker and now_s - move.ordered_s >= _REPEAT_AFTER_S:
