@@ -155,8 +155,9 @@ class Ingestion:
         """End the stream between two batches; the next start finds whatever a batch left undone."""
         with self.batch_lock:
             self._stopped = True
-            if self._query is not None and self._query.isActive:
-                self._query.stop()
+        # Without the lock: Spark waits for a batch that has just begun, which waits for the lock.
+        if self._query is not None and self._query.isActive:
+            self._query.stop()
         self._pool.shutdown()
 
     def _take_batch(self, frames: DataFrame, batch_id: int) -> None:

@@ -63,6 +63,25 @@ def test_failure_names_the_reason(query: Any, reason: str | None) -> None:
     assert ingestion.keep_running() == reason
 
 
+def test_a_batch_that_begins_during_the_stop_is_left_to_the_next_start() -> None:
+    """Spark's stop waits for it, so it must not wait for the stop."""
+    ingestion: Any = Ingestion.__new__(Ingestion)
+    ingestion._stopped, ingestion.batch_lock = False, threading.Lock()
+    ingestion._metrics, ingestion._pool = Metrics(), SimpleNamespace(shutdown=lambda: None)
+    batches: list[threading.Thread] = []
+
+    class BeginsABatch(PretendedQuery):
+        def stop(self) -> None:
+            batch = threading.Thread(target=ingestion._take_batch, args=(None, 0), daemon=True)
+            batches.append(batch)
+            batch.start()
+            batch.join(10)
+
+    ingestion._query = BeginsABatch(active=True)
+    ingestion.stop()
+    assert [one.is_alive() for one in batches] == [False]
+
+
 def test_a_stream_is_started_again_five_times_in_a_row_at_most() -> None:
     """A Python process that is late is given another chance; one that never comes is a failure."""
     ingestion: Any = Ingestion.__new__(Ingestion)
