@@ -9,8 +9,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from tocsin.runtime.class_archive import archive_of
-from tocsin.runtime.java import find_java
+from tocsin.runtime.java import archive_of, find_java
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has mapped")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import getpass
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, fail, out, print_json, print_listing, print_rows
+from tocsin.cli.terminal import AsJson, fail, out, print_json, print_listing, print_rows, written
 
 Change = Annotated[list[str] | None, typer.Argument(help="Settings to change, as NAME=VALUE.", show_default=False)]
 
@@ -61,7 +60,7 @@ def run_audit(
     """Show the audit log, newest first: plans, moves, changed settings and states, with names and reasons."""
     with coordinating(url, token) as client:
         entries = client.audit(limit=limit)
-    rows = [[_time(one["at_us"]), one["who"], one["action"], one["subject"], _details(one)] for one in entries]
+    rows = [[written(one["at_us"]), one["who"], one["action"], one["subject"], _details(one)] for one in entries]
     print_listing(entries, ["when (UTC)", "who", "did", "to", "details"], rows, as_json=as_json)
 
 
@@ -83,10 +82,6 @@ def _change(text: str) -> tuple[str, Any]:
         except ValueError:
             continue
     return name, value
-
-
-def _time(at_us: int) -> str:
-    return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _details(entry: dict[str, Any]) -> str:

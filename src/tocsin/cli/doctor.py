@@ -20,8 +20,7 @@ from tocsin.cli.connecting import DEFAULT_URL, Token, Url
 from tocsin.cli.terminal import AsJson, out, print_json
 from tocsin.client import ClusterClient, ServerError
 from tocsin.errors import TocsinError
-from tocsin.runtime.class_archive import archive_of
-from tocsin.runtime.java import find_java
+from tocsin.runtime.java import archive_of, find_java
 
 _NEEDED_MEMORY_GB = 4
 _NEEDED_DISK_GB = 2

@@ -16,8 +16,7 @@ import psutil
 from tocsin.cli.terminal import AsJson, err, fail, print_answer
 from tocsin.client import ClusterClient
 from tocsin.errors import TocsinError
-from tocsin.runtime.class_archive import archive_of
-from tocsin.runtime.java import JavaHome, find_java
+from tocsin.runtime.java import JavaHome, archive_of, find_java
 from tocsin.runtime.processes import running_server
 
 #: A sample of everything that clusters do, so that Java loads the classes for it.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_rows
+from tocsin.cli.terminal import AsJson, err, fail, out, print_json, print_listing, print_rows
 from tocsin.errors import TocsinError
 from tocsin.runtime.usage import peak_rss_mb
 
@@ -39,6 +39,7 @@ def run_simulate(
 ) -> None:
     """Simulate a network: the brokers' and the coordinator's own machines, without sockets and without a clock."""
     from tocsin.simulator.combinations import combinations
+    from tocsin.simulator.outputs import summary, write_outputs
     from tocsin.simulator.reading import load
 
     try:
@@ -51,12 +52,10 @@ def run_simulate(
         began_s = time.perf_counter()
         runs = _run(combinations(loaded, compare) if compare else [loaded], seed)
         wall_s = time.perf_counter() - began_s
-        written = _write(runs, out_) if out_ is not None else []
+        written = write_outputs(runs, out_) if out_ is not None else []
     except TocsinError as exc:
         fail(str(exc))
     if as_json:
-        from tocsin.simulator.outputs import summary
-
         print_json({**summary(runs), "wall_s": round(wall_s, 3), "peak_rss_mb": peak_rss_mb()})
         return
     _print(loaded, runs, wall_s)
@@ -68,10 +67,8 @@ def _list_presets(as_json: bool) -> None:
     from tocsin.simulator.reading import presets
 
     found = presets()
-    if as_json:
-        print_json({name: one.title for name, one in found.items()})
-    else:
-        print_rows(["scenario", "title"], [[name, one.title] for name, one in found.items()])
+    titles = {name: one.title for name, one in found.items()}
+    print_listing(titles, ["scenario", "title"], [list(one) for one in titles.items()], as_json=as_json)
 
 
 def _change(text: str) -> tuple[str, str]:
@@ -107,12 +104,6 @@ def _progress() -> Iterator[Callable[[str], Callable[[float], None]]]:
             return lambda part: bars.update(task, completed=part)
 
         yield begin
-
-
-def _write(runs: list[Run], folder: Path) -> list[Path]:
-    from tocsin.simulator.outputs import write_outputs
-
-    return write_outputs(runs, folder)
 
 
 def _print(scenario: Scenario, runs: list[Run], wall_s: float) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
+from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 import httpx
@@ -17,26 +18,12 @@ from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
 from tocsin.client.shell.coordinator_calls import CoordinatorCalls
-from tocsin.client.subscriptions import OnHistoryGone
 from tocsin.errors import HistoryGone, InvalidValue, StatementError, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import parse_call
 
 #: Short enough for a waiting person, long enough for a broker that is just starting.
 _CONNECT_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Who:
-    """The options of the command line that say how to connect."""
-
-    coordinator: str
-    broker: str
-    user: str
-    password: str = field(repr=False)
-    token: str = field(repr=False)
-    device: str
-    register: bool
 
 
 def run_subscribe(
@@ -85,8 +72,9 @@ def run_subscribe(
             user, password, register = f"guest-{secrets.token_hex(8)}", secrets.token_urlsafe(24), True
         elif user and not password and not token:
             password = typer.prompt(f"Password of {user}", hide_input=True)
-        who = _Who(coordinator, broker, user, password, token, device, register)
-        asyncio.run(_follow_until_interrupted(who, parsed, count, as_json))
+        who = {"user": user, "password": password, "register": register}
+        me = _subscriber(coordinator, broker, token, who, device=device, on_history_gone=partial(_tell_gone, as_json))
+        asyncio.run(_follow_until_interrupted(me, parsed, count, as_json))
     except StatementError as exc:
         fail(exc.pointed())
     except TocsinError as exc:
@@ -100,17 +88,18 @@ def run_subscribe(
         raise typer.Exit(0) from None
 
 
-async def _follow_until_interrupted(
-    who: _Who, parsed: list[tuple[str, dict[str, ParameterValue]]], count: int, as_json: bool
-) -> None:
-    def tell_gone(subscription: Subscription, gone: HistoryGone) -> None:
-        if as_json:
-            entry = {"type": "history_gone", "channel": subscription.channel, "parameters": subscription.parameters}
-            print_json(entry | {"position": gone.earliest, "message": gone.message})
-        else:
-            err.print(gone.message, style="yellow", markup=False, soft_wrap=True)
+def _tell_gone(as_json: bool, subscription: Subscription, gone: HistoryGone) -> None:
+    if as_json:
+        entry = {"type": "history_gone", "channel": subscription.channel, "parameters": subscription.parameters}
+        print_json(entry | {"position": gone.earliest, "message": gone.message})
+    else:
+        err.print(gone.message, style="yellow", markup=False, soft_wrap=True)
 
-    async with await _subscriber(who, tell_gone) as me:
+
+async def _follow_until_interrupted(
+    subscriber: Awaitable[Subscriber], parsed: list[tuple[str, dict[str, ParameterValue]]], count: int, as_json: bool
+) -> None:
+    async with await subscriber as me:
         for channel, parameters in parsed:
             await me.subscribe(channel, parameters)
         if not as_json:
@@ -123,25 +112,20 @@ async def _follow_until_interrupted(
             await following
 
 
-async def _subscriber(who: _Who, tell_gone: OnHistoryGone) -> Subscriber:
-    options: dict[str, Any] = {
-        "device": who.device,
-        "on_history_gone": tell_gone,
-        "connect_timeout_s": _CONNECT_TIMEOUT_S,
-    }
-    if not who.broker:
-        options |= {"user": who.user, "password": who.password, "token": who.token, "register": who.register}
-        return Subscriber(coordinator=who.coordinator, **options)
-    token = who.token
+async def _subscriber(coordinator: str, broker: str, token: str, who: dict[str, Any], **options: Any) -> Subscriber:
+    """`who` are user, password, and whether to register them."""
+    options["connect_timeout_s"] = _CONNECT_TIMEOUT_S
+    if not broker:
+        return Subscriber(coordinator=coordinator, token=token, **who, **options)
     if not token:
-        if not who.password:
+        if not who["password"]:
             raise InvalidValue("give a token, or user and password")
-        calls = CoordinatorCalls(who.coordinator)
+        calls = CoordinatorCalls(coordinator)
         try:
-            token = await calls.token(who.user, who.password, register=who.register)
+            token = await calls.token(**who)
         finally:
             await calls.close()
-    return Subscriber(broker=who.broker, token=token, **options)
+    return Subscriber(broker=broker, token=token, **options)
 
 
 async def _print_all(me: Subscriber, count: int, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,14 @@ def fail(message: str) -> None:
     # The terminal wraps lines: a line break inserted here would move the caret of an error away from its column.
     err.print(message, style="red", markup=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+def written(at_us: int) -> str:
+    """
+    >>> written(1_700_000_000_000_000)
+    '2023-11-14 22:13:20'
+    """
+    return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def print_json(value: Any) -> None:

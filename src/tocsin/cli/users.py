@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from tocsin import variables
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL, CoordinatorUrl, OperatorToken, coordinating
-from tocsin.cli.terminal import AsJson, fail, out, print_answer, print_json, print_listing
+from tocsin.cli.terminal import AsJson, fail, out, print_answer, print_json, print_listing, written
 
 app = typer.Typer(help="Register users, list and remove them, get tokens for them.", no_args_is_help=True)
 
@@ -44,7 +43,9 @@ def add(
     if as_json:
         print_json(answer)
         return
-    out.print(f"user {answer['user']} added; this token is valid until {_time(answer['expires_at_us'])}:", markup=False)
+    out.print(
+        f"user {answer['user']} added; this token is valid until {written(answer['expires_at_us'])} UTC:", markup=False
+    )
     typer.echo(answer["token"])
 
 
@@ -75,8 +76,8 @@ def list_users(
         [
             one["name"],
             one["permission"],
-            _time(one["created_at_us"]),
-            _time(one["void_before_us"]) if one["void_before_us"] else "",
+            f"{written(one['created_at_us'])} UTC",
+            f"{written(one['void_before_us'])} UTC" if one["void_before_us"] else "",
         ]
         for one in users
     ]
@@ -111,7 +112,3 @@ def _asked(*, confirm: bool) -> str:
     if not password:
         fail("no password given: put it on standard input, or into TOCSIN_PASSWORD")
     return password
-
-
-def _time(us: int) -> str:
-    return datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tocsin.runtime.class_archive import archive_options
-from tocsin.runtime.java import find_java
+from tocsin.runtime.java import archive_options, find_java
 from tocsin.settings import ClusterSettings
 
 _JAVA_OPTIONS = ("-Xss4m", "-XX:+UseParallelGC")

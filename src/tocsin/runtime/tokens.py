@@ -75,9 +75,6 @@ class TokenSigner:
         }
         return jwt.encode(claims, self._key, algorithm=_ALGORITHM)
 
-    def public_keys(self) -> tuple[str, ...]:
-        return (self.public_key(),)
-
     def public_key(self) -> str:
         public = self._key.public_key()
         return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()

@@ -9,8 +9,7 @@ import typer
 
 from tocsin.cli import prepare
 from tocsin.coordinator.load import compiling
-from tocsin.runtime.class_archive import archive_of
-from tocsin.runtime.java import JavaHome
+from tocsin.runtime.java import JavaHome, archive_of
 
 
 def test_where_nothing_can_be_written_it_is_said(

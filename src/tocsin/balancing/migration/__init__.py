@@ -10,5 +10,3 @@ from tocsin.balancing.migration.one_by_one import ldm, sdm
 from tocsin.balancing.proposal import BalancingPolicy
 
 POLICIES: Mapping[str, BalancingPolicy] = MappingProxyType({"ldm": ldm, "sdm": sdm, "group": group})
-
-__all__ = ["POLICIES", "group", "ldm", "sdm"]

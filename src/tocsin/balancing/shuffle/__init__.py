@@ -13,5 +13,3 @@ from tocsin.balancing.shuffle.sharing import sharing
 POLICIES: Mapping[str, BalancingPolicy] = MappingProxyType(
     {"gsh": gsh, "sharing": sharing, "sharing-hypergraph": sharing_hypergraph}
 )
-
-__all__ = ["POLICIES", "gsh", "sharing", "sharing_hypergraph"]

@@ -99,9 +99,9 @@ class BrokerState:
             ev.BackendsAcquired: self._backends_acquired,
             ev.BackendsReleased: lambda _: self._holdings.released(),
             ev.ResultsPulled: self._deliveries.take,
-            ev.CursorLost: self._cursor_lost,
+            ev.CursorLost: lambda event: self._acked.update(dict.fromkeys(self._deliveries.lose_cursor(event))),
             ev.HistoryPulled: lambda event: self._deliveries.take_history(event, self._now_s),
-            ev.HistoryLost: self._history_lost,
+            ev.HistoryLost: lambda event: self._acked.update(dict.fromkeys(self._deliveries.lose_history(event))),
             ev.ReportDue: self._report_due,
             ev.Claimed: self._claims.claimed,
             ev.Reported: self._reported,
@@ -279,14 +279,6 @@ class BrokerState:
             else:
                 self._deliveries.bring_forward(session)
                 self._claims.claim_when_whole(session)
-
-    def _history_lost(self, event: ev.HistoryLost) -> None:
-        for frontend in self._deliveries.lose_history(event):
-            self._acked[frontend] = None
-
-    def _cursor_lost(self, event: ev.CursorLost) -> None:
-        for frontend in self._deliveries.lose_cursor(event):
-            self._acked[frontend] = None
 
     # The coordinator
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.events import BackendsAcquired
@@ -30,15 +30,15 @@ class _Leaving:
     close_at_s: float
 
 
+@dataclass(slots=True, eq=False)
 class Moves:
-    def __init__(self, holdings: Holdings, filling: Filling, out: list[Instruction]) -> None:
-        self._holdings = holdings
-        self._filling = filling
-        self._out = out
-        #: By subscriber, the subscriptions that are not held yet.
-        self._missing: dict[SubscriberId, set[SubscriptionKey]] = {}
-        self._prepared: dict[SubscriberId, None] = {}
-        self._leaving: dict[SubscriberId, _Leaving] = {}
+    _holdings: Holdings
+    _filling: Filling
+    _out: list[Instruction]
+    #: By subscriber, the subscriptions that are not held yet.
+    _missing: dict[SubscriberId, set[SubscriptionKey]] = field(init=False, default_factory=dict)
+    _prepared: dict[SubscriberId, None] = field(init=False, default_factory=dict)
+    _leaving: dict[SubscriberId, _Leaving] = field(init=False, default_factory=dict)
 
     # Arriving subscribers
 

@@ -25,8 +25,6 @@ class Strangers:
     def enter(self, address: str) -> bool:
         """Whether there is room for one more from this address; if so, it is counted until it leaves."""
         if self._count >= self._most or self._by_address[address] >= self._most_per_address:
-            if not self._by_address[address]:
-                del self._by_address[address]
             return False
         self._count += 1
         self._by_address[address] += 1

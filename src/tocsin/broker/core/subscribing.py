@@ -78,8 +78,7 @@ class Subscribing:
         key = SubscriptionKey.of(message.channel, message.parameters, session.arrival.permission)
         try:
             _check_channel(message.channel)
-            position = messages.parse_position(message.position) if message.position else None
-            self._check_reach(position)
+            position = self._position_in(message)
             key = self._filling.fill(key, session.user)
         except (InvalidValue, Forbidden) as exc:
             self._tell(session, messages.error_message(exc, message.request))
@@ -112,8 +111,7 @@ class Subscribing:
         brought = []
         for message in asked[: self._quotas.free_subscriptions(session.user)]:
             try:
-                position = messages.parse_position(message.position) if message.position else None
-                self._check_reach(position)
+                position = self._position_in(message)
             except InvalidValue:
                 continue  # The subscriber would have got this error.
             if position is not None:
@@ -127,13 +125,15 @@ class Subscribing:
             return None
         return Unavailable(f"this broker can't store subscriptions now: {self.unwritable}", retry_after_s=5)
 
-    def _check_reach(self, position: Position | None) -> None:
-        """Brokers may be ahead of one another, but not by this much."""
+    def _position_in(self, message: messages.Subscribe) -> Position | None:
+        """Raises InvalidValue. Brokers may be ahead of one another, but not by very much."""
+        position = messages.parse_position(message.position) if message.position else None
         through = self._deliveries.through
         if position is None or position.sequence <= through:
             return
         if commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
             raise InvalidValue(f"position {position} lies far beyond the newest result, which is at {through}")
+        return position
 
     def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
         """Why a session can't have one more; None if it can."""

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
+from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.accounts.login_attempts import FailedAttempts, source_of
 from tocsin.coordinator.accounts.passwords import NOBODYS_HASH, hash_password, is_password
 from tocsin.coordinator.metrics import Metrics
@@ -34,14 +35,6 @@ _Given = ParamSpec("_Given")
 _Found = TypeVar("_Found")
 
 
-class Signing(Protocol):
-    """Signs tokens, and knows the public keys to check them with."""
-
-    def sign(self, identity: Identity) -> str: ...
-
-    def public_keys(self) -> tuple[str, ...]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Issued:
     user: str
@@ -52,7 +45,7 @@ class Issued:
 class Users:
     """Runs on the event loop; hashes passwords and asks the database in threads."""
 
-    def __init__(self, store: Store, signer: Signing, clock: Clock, metrics: Metrics, token_lifetime_s: float) -> None:
+    def __init__(self, store: Store, signer: Keys, clock: Clock, metrics: Metrics, token_lifetime_s: float) -> None:
         self._store = store
         self._signer = signer
         self._clock = clock

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.dependencies import Node, operator_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, Node
 from tocsin.protocol.plans import BalancingBody
 from tocsin.runtime.http import ERRORS, reply
 
-router = APIRouter(prefix="/v1/balancing", responses=ERRORS, tags=["balancing"], dependencies=[Depends(operator_only)])
+router = APIRouter(prefix="/v1/balancing", responses=ERRORS, tags=["balancing"], dependencies=OPERATOR_ONLY)
 
 
 class BalancingAnswer(BaseModel):

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.dependencies import NameInPath, Node, Role, broker_only, operator_only, own_name_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, NameInPath, Node, Role, broker_only, own_name_only
 from tocsin.coordinator.registry import events as ev
 from tocsin.coordinator.registry import session_wire
 from tocsin.coordinator.registry.instructions import AnswerBroker, AnswerClaim, AnswerHeartbeat, AnswerMoves
@@ -20,7 +20,6 @@ from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 from tocsin.runtime.tokens import keys_version
 
 router = APIRouter(prefix="/v1/brokers", responses=ERRORS, tags=["brokers"])
-_operator: list[Any] = [Depends(operator_only)]
 _itself: list[Any] = [Depends(own_name_only)]
 
 
@@ -186,19 +185,19 @@ async def move_away(
     return reply({"placements": placements})
 
 
-@router.get("", response_model=BrokersAnswer, dependencies=_operator)
+@router.get("", response_model=BrokersAnswer, dependencies=OPERATOR_ONLY)
 async def list_brokers(node: Node) -> Response:
     """The brokers, by name."""
     return reply({"brokers": [_described(one) for one in node.state.brokers(node.now_s())]})
 
 
-@router.get("/{name}", response_model=BrokerAnswer, dependencies=_operator)
+@router.get("/{name}", response_model=BrokerAnswer, dependencies=OPERATOR_ONLY)
 async def show(name: NameInPath, node: Node) -> Response:
     """One broker."""
     return reply(_described(node.state.broker(name, node.now_s())))
 
 
-@router.put("/{name}/state", response_model=StateAnswer, dependencies=_operator)
+@router.put("/{name}/state", response_model=StateAnswer, dependencies=OPERATOR_ONLY)
 async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response:
     """Cordon a broker (it takes no newcomers), drain it (its subscribers are moved away), or make it active again."""
     answer = await node.ask(ev.BrokerModeSet(name, coordination.BrokerState(body.state), body.by), AnswerBroker)
@@ -206,7 +205,7 @@ async def set_state(name: NameInPath, body: ModeRequest, node: Node) -> Response
     return reply({"broker": name, "state": answer.state})
 
 
-@router.delete("/{name}", response_model=RemovedBroker, dependencies=_operator)
+@router.delete("/{name}", response_model=RemovedBroker, dependencies=OPERATOR_ONLY)
 async def remove(name: NameInPath, node: Node) -> Response:
     """Forget a broker; refused while it is active and sends heartbeats."""
     subscribers = node.state.subscribers_of(name)
@@ -215,17 +214,14 @@ async def remove(name: NameInPath, node: Node) -> Response:
 
 
 def _described(report: BrokerReport) -> dict[str, Any]:
-    record, figures = report.record, report.traffic
+    record = report.record
     return {
         "name": record.name,
         "state": report.state,
         "url": record.url,
         "location": record.location,
         "capacity": record.capacity,
-        "connections": figures.connections,
-        "bytes_in_per_s": figures.bytes_in_per_s,
-        "bytes_out_per_s": figures.bytes_out_per_s,
-        "cpu_cores": figures.cpu_cores,
+        **asdict(report.traffic),
         "subscribers": report.subscribers,
         "silent_s": round(report.silent_s, 3),
         "loads": {"incoming": report.load.incoming, "outgoing": report.load.outgoing, "total": report.load.total},

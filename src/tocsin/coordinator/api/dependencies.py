@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -112,6 +112,9 @@ async def operator_only(role: GivenRole, request: Request) -> Role:
     if role is Role.VIEWER and request.method not in _LOOKING:
         raise Forbidden(f"the viewer's token allows reading only; {request.method} is for operators")
     return role
+
+
+OPERATOR_ONLY: list[Any] = [Depends(operator_only)]
 
 
 async def broker_only(role: GivenRole, request: Request) -> Role:

@@ -6,15 +6,15 @@ import asyncio
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.dependencies import NameInPath, Node, operator_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, NameInPath, Node
 from tocsin.coordinator.store.plan_store import AuditEntry, StoredRun
 from tocsin.protocol.plans import ExecutionRequest
 from tocsin.runtime.http import ERRORS, reply
 
-router = APIRouter(prefix="/v1", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
+router = APIRouter(prefix="/v1", responses=ERRORS, tags=["plans"], dependencies=OPERATOR_ONLY)
 
 ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="The number of moves to show")]
 Limit = Annotated[int, Query(ge=1, le=10_000)]

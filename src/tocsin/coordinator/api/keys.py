@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.dependencies import Node, operator_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, Node
 from tocsin.coordinator.registry.instructions import Audit
 from tocsin.runtime.http import ERRORS, reply
 from tocsin.runtime.tokens import key_id
 
-router = APIRouter(prefix="/v1/keys", responses=ERRORS, tags=["keys"], dependencies=[Depends(operator_only)])
+router = APIRouter(prefix="/v1/keys", responses=ERRORS, tags=["keys"], dependencies=OPERATOR_ONLY)
 
 
 class KeysAnswer(BaseModel):

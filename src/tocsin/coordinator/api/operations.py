@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from tocsin import __version__
-from tocsin.coordinator.api.dependencies import Node, operator_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, Node
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(responses=ERRORS, tags=["operations"])
-_operator: list[Any] = [Depends(operator_only)]
 
 
 class Health(BaseModel):
@@ -37,7 +34,7 @@ async def health() -> Response:
     return reply({"state": "ready"})
 
 
-@router.get("/v1/status", response_model=StatusAnswer, dependencies=_operator)
+@router.get("/v1/status", response_model=StatusAnswer, dependencies=OPERATOR_ONLY)
 async def status(node: Node) -> Response:
     """The state of the network, in short."""
     states = node.broker_states()
@@ -55,7 +52,7 @@ async def status(node: Node) -> Response:
 
 @router.get(
     "/metrics",
-    dependencies=_operator,
+    dependencies=OPERATOR_ONLY,
     response_class=Response,
     responses={
         200: {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}

@@ -5,17 +5,17 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.dependencies import NameInPath, Node, operator_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, NameInPath, Node
 from tocsin.protocol.plans import PlanRequest
 from tocsin.runtime.http import ERRORS, reply
 
 if TYPE_CHECKING:
     from tocsin.coordinator.load.requested_plans import KeptPlan
 
-router = APIRouter(prefix="/v1/plans", responses=ERRORS, tags=["plans"], dependencies=[Depends(operator_only)])
+router = APIRouter(prefix="/v1/plans", responses=ERRORS, tags=["plans"], dependencies=OPERATOR_ONLY)
 
 ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="The number of moves to show")]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from tocsin.coordinator.api.dependencies import NameInPath, Node, User, operator_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, NameInPath, Node, User
 from tocsin.coordinator.registry.events import PlacementAsked, PolicyChosen
 from tocsin.coordinator.registry.instructions import AnswerPlacement
 from tocsin.coordinator.registry.session_wire import session_body
@@ -17,7 +17,6 @@ from tocsin.protocol.subscribers import Placement
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
-_operator: list[Any] = [Depends(operator_only)]
 
 
 class SubscriberAnswer(BaseModel):
@@ -52,7 +51,7 @@ async def place(body: PlacementRequest, user: User, node: Node) -> Response:
     return reply({"broker": placed.broker, "url": placed.url})
 
 
-@router.get("/subscribers", response_model=SubscribersAnswer, tags=["subscribers"], dependencies=_operator)
+@router.get("/subscribers", response_model=SubscribersAnswer, tags=["subscribers"], dependencies=OPERATOR_ONLY)
 async def list_subscribers(
     node: Node,
     after: Annotated[str, Query(max_length=129, description="Only subscribers whose names come later")] = "",
@@ -83,7 +82,7 @@ async def list_subscribers(
     )
 
 
-@router.get("/subscribers/{user}/{device}", response_model=Session, tags=["subscribers"], dependencies=_operator)
+@router.get("/subscribers/{user}/{device}", response_model=Session, tags=["subscribers"], dependencies=OPERATOR_ONLY)
 async def show_session(user: NameInPath, device: NameInPath, node: Node) -> Response:
     """A subscriber's session, with all that another broker needs to carry it on."""
     session = node.state.session(f"{user}/{device}")
@@ -92,13 +91,13 @@ async def show_session(user: NameInPath, device: NameInPath, node: Node) -> Resp
     return reply(session_body(session))
 
 
-@router.get("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=_operator)
+@router.get("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=OPERATOR_ONLY)
 async def show_policy(node: Node) -> Response:
     """How newcomers are placed."""
     return reply({"policy": node.state.policy, "policies": node.state.policies})
 
 
-@router.put("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=_operator)
+@router.put("/placement-policy", response_model=PolicyAnswer, tags=["operations"], dependencies=OPERATOR_ONLY)
 async def choose_policy(body: PolicyRequest, node: Node) -> Response:
     """Place newcomers by another policy from now on; remembered over restarts."""
     await node.happened(PolicyChosen(body.policy, body.by))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from tocsin.coordinator.accounts.users import Issued
-from tocsin.coordinator.api.dependencies import IsOperator, NameInPath, Node, operator_only
+from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, IsOperator, NameInPath, Node
 from tocsin.coordinator.registry.events import UserRemoved
 from tocsin.errors import Forbidden, Unauthorised
 from tocsin.protocol.coordination import Name
@@ -16,7 +16,6 @@ from tocsin.protocol.subscribers import NAME_PATTERN
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS, tags=["users"])
-_operator: list[Any] = [Depends(operator_only)]
 
 
 class Registration(BaseModel):
@@ -94,13 +93,13 @@ async def log_in(body: Credentials, request: Request, node: Node) -> Response:
     return _issued(await node.users.log_in(body.name, body.password, _address(request)), 200)
 
 
-@router.post("/users/{name}/tokens", response_model=TokenAnswer, dependencies=_operator)
+@router.post("/users/{name}/tokens", response_model=TokenAnswer, dependencies=OPERATOR_ONLY)
 async def issue(name: NameInPath, node: Node) -> Response:
     """A new token for a user whom the operator vouches for, such as an application that has logged them in itself."""
     return _issued(await node.users.issue(name), 200)
 
 
-@router.get("/users", response_model=UsersAnswer, dependencies=_operator)
+@router.get("/users", response_model=UsersAnswer, dependencies=OPERATOR_ONLY)
 async def list_users(
     node: Node,
     after: Annotated[str, Query(pattern=f"^$|{NAME_PATTERN}", description="Only users whose names come later")] = "",
@@ -123,7 +122,7 @@ async def list_users(
     )
 
 
-@router.delete("/users/{name}", response_model=RemovedUser, dependencies=_operator)
+@router.delete("/users/{name}", response_model=RemovedUser, dependencies=OPERATOR_ONLY)
 async def remove_user(name: NameInPath, node: Node) -> Response:
     """Remove a user. Their tokens become void, and their subscriptions are forgotten."""
     await node.users.remove(name)
@@ -131,13 +130,13 @@ async def remove_user(name: NameInPath, node: Node) -> Response:
     return reply({"user": name})
 
 
-@router.post("/users/{name}/revoke", response_model=RevokedAnswer, dependencies=_operator)
+@router.post("/users/{name}/revoke", response_model=RevokedAnswer, dependencies=OPERATOR_ONLY)
 async def revoke(name: NameInPath, node: Node) -> Response:
     """Make all tokens of a user that were issued up to now void. Brokers learn of it with their next heartbeat."""
     return reply({"user": name, "void_before_us": await node.users.revoke(name)})
 
 
-@router.post("/forget", response_model=ForgottenAnswer, dependencies=_operator)
+@router.post("/forget", response_model=ForgottenAnswer, dependencies=OPERATOR_ONLY)
 async def forget(body: Person, node: Node) -> Response:
     """Forget a person: the user, if there is one, and all data that names them, here and at every broker. Returns when
     that is done. It is no error if there was nothing to forget."""

@@ -53,15 +53,6 @@ class RegistryFacts(Protocol):
         """Dead, or not known any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """A broker's orders: `prepare` for these subscribers; `adopt` the sessions of these; `move` these to a broker."""
-
-    prepare: tuple[str, ...] = ()
-    adopt: tuple[str, ...] = ()
-    move: tuple[tuple[str, str], ...] = ()
-
-
 @dataclass(slots=True, eq=False)
 class _UnderWay:
     record: MoveRecord
@@ -220,22 +211,16 @@ class Execution:
         self._end_runs(progress)
         return progress
 
-    def orders(self, broker: str, now_s: float) -> Orders:
-        """The orders that a broker should get now."""
-        if broker not in self._at:
-            return Orders()
+    def orders(self, broker: str, now_s: float) -> dict[Step, list[MoveRecord]]:
+        """The moves for which a broker should get an order now, by their step."""
         by_step: dict[Step, list[MoveRecord]] = {Step.PREPARING: [], Step.ADOPTING: [], Step.MOVING: []}
-        for move in self._at[broker].values():
+        for move in self._at.get(broker, {}).values():
             record = move.record
             whose = record.source if record.step is Step.MOVING else record.destination
             if whose == broker and now_s - move.ordered_s >= _REPEAT_AFTER_S:
                 move.ordered_s = now_s
                 by_step[record.step].append(record)
-        return Orders(
-            tuple(one.subscriber for one in by_step[Step.PREPARING]),
-            tuple(one.subscriber for one in by_step[Step.ADOPTING]),
-            tuple((one.subscriber, one.destination) for one in by_step[Step.MOVING]),
-        )
+        return by_step
 
     def violations(self) -> Iterator[tuple[str, str]]:
         left: Counter[str] = Counter(move.plan for queue in self._queues.values() for move in queue)

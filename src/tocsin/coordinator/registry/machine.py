@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,8 @@ from tocsin.coordinator.load.deliveries import Deliveries, DeliveryCounts
 from tocsin.coordinator.load.rates import Rates, Reporters
 from tocsin.coordinator.load.stages import Stage
 from tocsin.coordinator.load.stopped_evacuations import StoppedEvacuations
-from tocsin.coordinator.moves.execution import Execution, MoveLimits, Orders
+from tocsin.coordinator.moves.execution import Execution, MoveLimits
+from tocsin.coordinator.moves.table import MoveRecord, Step
 from tocsin.coordinator.registry import events as ev
 from tocsin.coordinator.registry import instructions as ins
 from tocsin.coordinator.registry.brokers import Brokers
@@ -94,13 +95,14 @@ class CoordinatorState:
         self._reporters = Reporters(_REPORTING_HEARTBEATS * limits.heartbeat_every_s)
         self._placements = Placements(policies, policy, chance, limits.heartbeat_every_s)
         self._liveness = Liveness(now_s, limits.dead_after_s, limits.mass_outage)
-        self._execution = execution if execution is not None else Execution(now_s, MoveLimits())
+        #: Others only read it.
+        self.execution = execution if execution is not None else Execution(now_s, MoveLimits())
         self._brokers = Brokers(brokers, now_s, self._liveness)
         self._story = Story()
         self._sessions = Sessions(self._brokers.names, sessions, self.rates, self._story)
         self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
         self._newcomers = Newcomers(
-            self._brokers, self._liveness, self._sessions, self.rates, self._execution, self._placements
+            self._brokers, self._liveness, self._sessions, self.rates, self.execution, self._placements
         )
         self._handlers: dict[type[Any], Callable[[Any], list[ins.Instruction]]] = {
             ev.HeartbeatReceived: self._heartbeat_received,
@@ -112,12 +114,12 @@ class CoordinatorState:
             ev.BrokerModeSet: self._broker_mode_set,
             ev.BrokerRemoved: self._broker_removed,
             ev.PolicyChosen: self._policy_chosen,
-            ev.PlanBegun: self._plan_begun,
+            ev.PlanBegun: lambda event: self.execution.begin(event.run, event.moves),
             ev.PlanStopped: self._plan_stopped,
             ev.UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
             ev.PersonForgotten: lambda event: [
                 *self._sessions.forget(event.name),
-                *self._execution.forget(event.name).instructions(),
+                *self.execution.forget(event.name).instructions(),
             ],
         }
 
@@ -145,15 +147,16 @@ class CoordinatorState:
 
     def balance(self) -> Balance:
         """The loads, by the model, of the brokers that subscribers may be at."""
-        loads, present = self._sessions.loads, self._brokers.present()
-        names = [one.record.name for one in present]
-        return Balance.of(names, [loads.of(name).total for name in names], [one.record.capacity for one in present])
+        return self._balance(lambda one: self._sessions.loads.of(one.record.name).total)
 
     def measured(self) -> Balance:
         """The same as the brokers measure it: bytes in and out."""
+        return self._balance(lambda one: one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s)
+
+    def _balance(self, load_of: Callable[[KnownBroker], float]) -> Balance:
         present = self._brokers.present()
-        figures = [one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s for one in present]
-        return Balance.of([one.record.name for one in present], figures, [one.record.capacity for one in present])
+        capacities = [one.record.capacity for one in present]
+        return Balance.of([one.record.name for one in present], [load_of(one) for one in present], capacities)
 
     def deliveries(self, now_s: float, within_s: int) -> Deliveries:
         """How fast notifications were over the last seconds, over all brokers."""
@@ -197,11 +200,6 @@ class CoordinatorState:
     def mass_outage(self) -> bool:
         return self._liveness.is_mass
 
-    @property
-    def execution(self) -> Execution:
-        """For reading only."""
-        return self._execution
-
     def takes(self, broker: str) -> bool:
         return self._brokers.takes(broker)
 
@@ -240,20 +238,17 @@ class CoordinatorState:
 
     def validate(self) -> None:
         """Raises InvalidState if the parts of the state contradict each other. For tests: it looks at everything."""
-        self._story.raise_if_any((*self._sessions.violations(), *self._execution.violations()))
+        self._story.raise_if_any((*self._sessions.violations(), *self.execution.violations()))
 
     def _policy_chosen(self, event: ev.PolicyChosen) -> list[ins.Instruction]:
         self._placements.choose_policy(event.policy)
         return [ins.StorePolicy(event.policy), ins.Audit(event.by, "placement", event.policy)]
 
-    def _plan_begun(self, event: ev.PlanBegun) -> list[ins.Instruction]:
-        return self._execution.begin(event.run, event.moves)
-
     def _plan_stopped(self, event: ev.PlanStopped) -> list[ins.Instruction]:
-        is_evacuation = any(run.plan == event.plan and run.stage == Stage.EVACUATION for run in self._execution.runs)
-        sources = self._execution.sources_of(event.plan) if is_evacuation else ()
-        stopped = self._execution.stop(event.plan)
-        going_on = [ins.StorePlanRun(run) for run in self._execution.runs if run.plan == event.plan]
+        is_evacuation = any(run.plan == event.plan and run.stage == Stage.EVACUATION for run in self.execution.runs)
+        sources = self.execution.sources_of(event.plan) if is_evacuation else ()
+        stopped = self.execution.stop(event.plan)
+        going_on = [ins.StorePlanRun(run) for run in self.execution.runs if run.plan == event.plan]
         noted = self._stopped_evacuations.stop(sources)
         return [ins.Audit(event.by, "stop", event.plan), *noted, *going_on, *stopped.instructions()]
 
@@ -315,24 +310,24 @@ class CoordinatorState:
         broker.shutting_down, broker.was_dead, broker.has_reported = event.draining, False, True
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
         self._sessions.moved(event.locations)
-        self._execution.prepared(event.broker, event.prepared)
-        progress = self._execution.advance(event.now_s, self, event.broker)
-        orders = self._orders(self._execution.orders(event.broker, event.now_s))
-        next_in_s = self._limits.heartbeat_every_s
-        if self._execution.is_busy(event.broker):
+        self.execution.prepared(event.broker, event.prepared)
+        progress = self.execution.advance(event.now_s, self, event.broker)
+        orders, next_in_s = ins.BrokerOrders(), self._limits.heartbeat_every_s
+        if self.execution.is_busy(event.broker):
+            orders = self._orders(self.execution.orders(event.broker, event.now_s))
             next_in_s = min(next_in_s, _BUSY_EVERY_S)
         answer = ins.AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
         return [*done, *changes, *progress.instructions(), answer]
 
-    def _orders(self, orders: Orders) -> ins.BrokerOrders:
-        sessions = [session for one in orders.prepare if (session := self._sessions.get(one)) is not None]
+    def _orders(self, moves: Mapping[Step, Sequence[MoveRecord]]) -> ins.BrokerOrders:
+        preparing = [session for one in moves[Step.PREPARING] if (session := self._sessions.get(one.subscriber))]
+        going = [one for one in moves[Step.MOVING] if one.destination in self._brokers]
         return ins.BrokerOrders(
-            {one.subscriber: tuple(held.key for held in one.subscriptions) for one in sessions},
-            orders.adopt,
+            {one.subscriber: tuple(held.key for held in one.subscriptions) for one in preparing},
+            tuple(one.subscriber for one in moves[Step.ADOPTING]),
             {
-                one: ins.Placed(to, self._brokers[to].record.url, "plan")
-                for one, to in orders.move
-                if to in self._brokers
+                one.subscriber: ins.Placed(one.destination, self._brokers[one.destination].record.url, "plan")
+                for one in going
             },
         )
 
@@ -352,7 +347,7 @@ class CoordinatorState:
         for one in done:
             if isinstance(one, ins.StoreBroker):
                 self._story.note(one.broker.name, "dead")
-        return [*done, *self._execution.advance(now_s, self).instructions()]
+        return [*done, *self.execution.advance(now_s, self).instructions()]
 
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
 

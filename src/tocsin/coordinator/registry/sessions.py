@@ -160,10 +160,9 @@ class Sessions:
         return self._settle(replace(session, former=session.former - {broker} or NO_BROKERS))
 
     def _settle(self, session: SessionRecord) -> _Changes:
-        if session.owner or session.former:
-            self._put(session)
-            return [StoreSession(session)]
         self._put(session)
+        if session.owner or session.former:
+            return [StoreSession(session)]
         del self._by_subscriber[session.subscriber]
         return [ForgetSession(session.subscriber)]
 

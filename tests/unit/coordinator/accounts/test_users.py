@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tocsin.coordinator.accounts import passwords
+from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.accounts.login_attempts import FailedAttempts
 from tocsin.coordinator.accounts.users import Users
 from tocsin.coordinator.metrics import Metrics
 from tocsin.coordinator.store.registry_store import Store
 from tocsin.coordinator.store.tables import open_tables
 from tocsin.errors import AlreadyExists, InvalidValue, NotFound, Overloaded, Unauthorised
-from tocsin.runtime.tokens import TokenSigner
 
 
 class Clock:
@@ -50,12 +50,12 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 
 @pytest.fixture
-def signer(tmp_path: Path) -> TokenSigner:
-    return TokenSigner.load(tmp_path / "key.pem")
+def signer(tmp_path: Path, store: Store, clock: Clock) -> Keys:
+    return Keys(tmp_path, store, clock, announce_s=5)
 
 
 @pytest.fixture
-def users(store: Store, clock: Clock, signer: TokenSigner) -> Users:
+def users(store: Store, clock: Clock, signer: Keys) -> Users:
     return Users(store, signer, clock, Metrics(), token_lifetime_s=60)
 
 
@@ -135,7 +135,7 @@ async def test_many_devices_of_a_user_may_log_in_at_once(users: Users) -> None:
 
 
 async def test_revoked_tokens_are_void_and_new_ones_are_not(
-    users: Users, clock: Clock, store: Store, signer: TokenSigner
+    users: Users, clock: Clock, store: Store, signer: Keys
 ) -> None:
     """Even if the clock is set back; and over a restart. Brokers learn what they do not know yet."""
     old = await users.register("ann", "secret-ann", "")

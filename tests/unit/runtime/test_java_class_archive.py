@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from tocsin.runtime.class_archive import archive_of, archive_options
-from tocsin.runtime.java import JavaHome
+from tocsin.runtime.java import JavaHome, archive_of, archive_options
 
 _JAVA_17 = JavaHome(Path("/opt/java"), 17, "JAVA_HOME")
 _JAVA_25 = JavaHome(Path("/opt/newer"), 25, "JAVA_HOME")
