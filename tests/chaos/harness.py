@@ -43,7 +43,7 @@ from chaos.workload import (
     new_history,
     settled_members,
 )
-from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.client import ClusterClient, ServerError
 
 PUBLISHERS = 4
 STEADY, AWAY = "steady", "away"

@@ -13,7 +13,7 @@ import httpx
 from chaos.history import Attempt, History, Kind, Outcome, ReceiptAnswer, RecordSet, Result, Violation
 from chaos.process import ClusterProcess
 from chaos.workload import EVENTS, FEEDS, Author, body_of
-from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.client import ClusterClient, ServerError
 
 _REQUEST_TIMEOUT_S = 30.0
 #: A publisher that wants to hear of the commit waits less than a start takes: some must give up, not knowing.

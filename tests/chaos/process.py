@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.client import ClusterClient, ServerError
 from tocsin.runtime.ports import free_port
 from tocsin.runtime.processes import start_server
 

@@ -17,7 +17,7 @@ from typing import Any
 from disk.cuts import CutReport
 from disk.recording import Disk, Witness, build_recorder, environment, read_recording
 from disk.workload import BROKER, KINDS, Told, note
-from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.client import ClusterClient, ServerError
 from tocsin.runtime.ports import free_port
 from tocsin.runtime.processes import start_server
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import httpx
 
-from tocsin.client.shell.http import HttpClient, ServerError
+from tocsin.client.shell.http import HttpClient
 from tocsin.protocol.paths import path_part
-
-__all__ = ["ClusterClient", "ServerError"]
 
 _TIMEOUT_S = 120.0
 

@@ -12,7 +12,7 @@ import httpx
 from chaos.network.history import History, Published
 from chaos.network.workload import Author
 from chaos.process import ClusterProcess
-from tocsin.client.cluster import ClusterClient, ServerError
+from tocsin.client import ClusterClient, ServerError
 
 _REQUEST_TIMEOUT_S = 30.0
 #: Longer than any recovery; what is not known by then stays unknown.

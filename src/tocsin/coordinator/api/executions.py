@@ -10,13 +10,13 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, NameInPath, Node
+from tocsin.coordinator.api.plans import ShownMoves
 from tocsin.coordinator.store.plan_store import AuditEntry, StoredRun
 from tocsin.protocol.plans import ExecutionRequest
 from tocsin.runtime.http import ERRORS, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS, tags=["plans"], dependencies=OPERATOR_ONLY)
 
-ShownMoves = Annotated[int, Query(ge=0, le=100_000, description="The number of moves to show")]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 
 

@@ -48,7 +48,7 @@ def test_prepare_then_move_then_done() -> None:
     assert ordered(execution, "a", 0.0, Step.MOVING) == []
     execution.prepared("b", ["s0"])
     execution.advance(0.1, world, "b")
-    assert ordered(execution, "a", 0.1, Step.MOVING) == ["s0"]
+    assert [(one.subscriber, one.destination) for one in execution.orders("a", 0.1)[Step.MOVING]] == [("s0", "b")]
     assert execution.destination_of("s0") == "b"
     world.claim("s0", "b")
     progress = execution.advance(0.2, world, "b")
@@ -180,7 +180,7 @@ def test_it_goes_on_from_what_was_written() -> None:
     written |= {0: replace(written[0], step=Step.PREPARING), 1: replace(written[1], step=Step.MOVING)}
     execution = Execution(50.0, MoveLimits(in_flight=3), [run(3)], written.values())
     assert ordered(execution, "b", 50.0, Step.PREPARING) == ["s0"]
-    assert ordered(execution, "a", 50.0, Step.MOVING) == (("s1", "b"),)
+    assert [(one.subscriber, one.destination) for one in execution.orders("a", 50.0)[Step.MOVING]] == [("s1", "b")]
     for subscriber in world.sessions:
         world.claim(subscriber, "b")
     (ended,) = execution.advance(50.1, world).ended
