@@ -130,7 +130,7 @@ class Subscribing:
         position = messages.parse_position(message.position) if message.position else None
         through = self._deliveries.through
         if position is None or position.sequence <= through:
-            return
+            return position
         if commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
             raise InvalidValue(f"position {position} lies far beyond the newest result, which is at {through}")
         return position
