@@ -10,9 +10,11 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import example, given, settings
+import pytest
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from histories.planted import BUGS
 from tocsin.broker.core import delivery, subscribing
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
@@ -104,9 +106,21 @@ def test_every_result_once_and_in_order(history: list[Step], brokers: int, cache
 @given(histories(_CRASHES, 250))
 def test_every_result_once_through_crashes(history: list[Step]) -> None:
     """The same, while brokers are killed and begin again from their stores."""
+    _crash_and_check(history)
+
+
+def _crash_and_check(history: list[Step]) -> None:
     world = BrokerWorld(brokers=2, clients=3)
     _live_through(world, history)
     _check(world)
+
+
+@pytest.mark.parametrize("name", ["live-before-caught-up", "trust-every-pull", "catch-up-skips-one"])
+def test_planted_bugs_are_found(name: str) -> None:
+    """Histories go deep enough that each of these loses something in one of a hundred; it is not shrunk here."""
+    search = settings(phases=[Phase.generate], max_examples=100)(given(histories(_CRASHES, 250))(_crash_and_check))
+    with BUGS[name].planted(), pytest.raises(AssertionError, match="user"):
+        search()
 
 
 @settings(report_multiple_bugs=False)
