@@ -13,6 +13,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from quick_java import QUICK_JAVA
 from worlds.validated import validate_machines
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from tocsin.cluster.engine import start_spark
     from tocsin.settings import ClusterSettings
 
-    session = start_spark(ClusterSettings(spark_driver_memory="2g"), tmp_path_factory.mktemp("spark"))
+    settings = ClusterSettings(spark_driver_memory="2g", **QUICK_JAVA)
+    session = start_spark(settings, tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
 

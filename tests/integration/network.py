@@ -62,7 +62,8 @@ class Network:
         return token
 
     def broker(self, name: str, **settings: Any) -> AbstractContextManager[ServerProcess]:
-        return self._processes.running_broker(name, settings)
+        """One more broker. When it is stopped, it does not wait long for somebody to hand its subscribers over to."""
+        return self._processes.running_broker(name, {"drain_timeout_s": 2, **settings})
 
     @contextmanager
     def hello(self, broker: ServerProcess, token: str, device: str = "phone", **more: Any) -> Iterator[Socket]:

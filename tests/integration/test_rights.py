@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from integration.live import Live
+from integration.conftest import settings_for
+from integration.live import serving
 from integration.network import Network, Socket, running_network
 from tocsin.client import ClusterClient, ServerError
+from tocsin.runtime.processes import ServerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _OPERATOR, _BROKER = "operators-secret", "brokers-secret"
 _TOKENS = {"api_token": _OPERATOR, "broker_token": _BROKER}
 
 
-@pytest.fixture
-def network(serve: Callable[..., AbstractContextManager[Live]], tmp_path: Path) -> Iterator[Network]:
-    with serve(**_TOKENS) as live, running_network(live, tmp_path, **_TOKENS) as network:
+@pytest.fixture(scope="module")
+def network(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    folder = tmp_path_factory.mktemp("rights")
+    with serving(settings_for(folder, **_TOKENS), spark) as live, running_network(live, folder, **_TOKENS) as network:
         live.sql(
             """CREATE ACTIVE DATASET Reports (id STRING, x DOUBLE, y DOUBLE, PRIMARY KEY (id));
             CREATE FEED reports INTO Reports FROM HTTP;
@@ -31,8 +35,15 @@ def network(serve: Callable[..., AbstractContextManager[Live]], tmp_path: Path) 
               FROM Reports r JOIN Locations l ON l.user_id = :user_id
               WHERE is_new(r) AND within(r.x, r.y, l.x, l.y, :radius_m)"""
         )
-        live.publish("locations", [{"user_id": "bob", "x": 10, "y": 0}, {"user_id": "eve", "x": 0, "y": 3}])
+        at = {"bob": (10, 0), "eve": (0, 3), "max": (10, 0)}
+        live.publish("locations", [{"user_id": user, "x": x, "y": y} for user, (x, y) in at.items()])
         yield network
+
+
+@pytest.fixture(scope="module")
+def first(network: Network) -> Iterator[ServerProcess]:
+    with network.broker("first", broker_token=_BROKER) as broker:
+        yield broker
 
 
 def _refusal(socket: Socket, channel: str, **parameters: Any) -> dict[str, Any]:
@@ -40,47 +51,48 @@ def _refusal(socket: Socket, channel: str, **parameters: Any) -> dict[str, Any]:
     return socket.next_of("error")
 
 
-def test_nobody_follows_somebody_elses_location(network: Network) -> None:
+def test_nobody_follows_somebody_elses_location(network: Network, first: ServerProcess) -> None:
     """Eve asks for what is near bob and is refused, whatever the broker knows of the channel; without naming herself
     she gets what is near her. So it stays when the channel is dropped and made anew, and at the next broker."""
     live = network.live
-    with network.broker("first", broker_token=_BROKER) as first:
-        with network.hello(first, network.token("eve")) as eve, network.hello(first, network.token("bob")) as bob:
-            assert _refusal(eve, "NearMe", radius_m=50, user_id="bob")["code"] == "forbidden"
-            assert bob.subscribe("NearMe", radius_m=50)["parameters"] == {"user_id": "bob", "radius_m": 50}
-            refusal = _refusal(eve, "NearMe", radius_m=50, user_id="bob")
-            assert (refusal["code"], "user_id is your own name, 'eve'" in refusal["message"]) == ("forbidden", True)
-            assert bob.subscribe("NearMe", radius_m=50, user_id="bob")["parameters"]["user_id"] == "bob"
-            assert eve.subscribe("NearMe", radius_m=50)["parameters"]["user_id"] == "eve"
-            live.publish("reports", [{"id": "1", "x": 0, "y": 0}])
-            assert eve.payloads(1) == [{"id": "1", "user_id": "eve", "metres": 3.0}]
-            assert bob.payloads(1) == [{"id": "1", "user_id": "bob", "metres": 10.0}]
-        with network.broker("second", broker_token=_BROKER) as second:
-            body = {"name": "eve", "password": "correct horse"}
-            token = httpx.post(f"{network.coordinator.url}/v1/tokens", json=body).json()["token"]
-            with network.hello(second, token) as eve:
-                (carried,) = eve.welcome["subscriptions"]
-                assert carried["parameters"] == {"user_id": "eve", "radius_m": 50}
-            with network.hello(second, token, "tablet") as eve:
-                live.sql(
-                    """CREATE CONTINUOUS CHANNEL Theirs (owner STRING) AS
-                      SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :owner"""
-                )
-                assert eve.subscribe("Theirs", owner="bob")["parameters"] == {"owner": "bob"}
-                live.sql(
-                    """DROP CHANNEL Theirs;
-                    CREATE CONTINUOUS CHANNEL Theirs (owner STRING IS USER) AS
-                      SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :owner"""
-                )
-            with network.hello(second, token, "watch") as eve:
-                # The broker remembers the channel as it was, with a subscription of that name.
-                assert _refusal(eve, "Theirs", owner="ann")["code"] == "forbidden"
-                assert eve.subscribe("Theirs")["parameters"] == {"owner": "eve"}
-                live.publish("reports", [{"id": one, "x": 0, "y": 0} for one in ("bob", "ann", "eve")])
-                assert eve.payloads(1) == [{"id": "eve"}]
+    with network.hello(first, network.token("eve")) as eve, network.hello(first, network.token("bob")) as bob:
+        assert _refusal(eve, "NearMe", radius_m=50, user_id="bob")["code"] == "forbidden"
+        assert bob.subscribe("NearMe", radius_m=50)["parameters"] == {"user_id": "bob", "radius_m": 50}
+        refusal = _refusal(eve, "NearMe", radius_m=50, user_id="bob")
+        assert (refusal["code"], "user_id is your own name, 'eve'" in refusal["message"]) == ("forbidden", True)
+        assert bob.subscribe("NearMe", radius_m=50, user_id="bob")["parameters"]["user_id"] == "bob"
+        assert eve.subscribe("NearMe", radius_m=50)["parameters"]["user_id"] == "eve"
+        live.publish("reports", [{"id": "1", "x": 0, "y": 0}])
+        assert eve.payloads(1) == [{"id": "1", "user_id": "eve", "metres": 3.0}]
+        assert bob.payloads(1) == [{"id": "1", "user_id": "bob", "metres": 10.0}]
+    with network.broker("second", broker_token=_BROKER) as second:
+        body = {"name": "eve", "password": "correct horse"}
+        token = httpx.post(f"{network.coordinator.url}/v1/tokens", json=body).json()["token"]
+        with network.hello(second, token) as eve:
+            (carried,) = eve.welcome["subscriptions"]
+            assert carried["parameters"] == {"user_id": "eve", "radius_m": 50}
+        with network.hello(second, token, "tablet") as eve:
+            live.sql(
+                """CREATE CONTINUOUS CHANNEL Theirs (owner STRING) AS
+                  SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :owner"""
+            )
+            assert eve.subscribe("Theirs", owner="bob")["parameters"] == {"owner": "bob"}
+            live.sql(
+                """DROP CHANNEL Theirs;
+                CREATE CONTINUOUS CHANNEL Theirs (owner STRING IS USER) AS
+                  SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :owner"""
+            )
+        with network.hello(second, token, "watch") as eve:
+            # The broker remembers the channel as it was, with a subscription of that name.
+            assert _refusal(eve, "Theirs", owner="ann")["code"] == "forbidden"
+            assert eve.subscribe("Theirs")["parameters"] == {"owner": "eve"}
+            live.publish("reports", [{"id": one, "x": 0, "y": 0} for one in ("bob", "ann", "eve")])
+            assert eve.payloads(1) == [{"id": "eve"}]
 
 
-def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(network: Network) -> None:
+def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(
+    network: Network, first: ServerProcess
+) -> None:
     """Who has no grant is refused, and nobody gives themselves another class. Who loses a grant is told, and gets
     nothing more. Grants go with what they are on. A publisher's token does one thing."""
     live = network.live
@@ -92,42 +104,41 @@ def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(netwo
         ("NearMe", "SUBSCRIBE", "CLASS", "medics")
     ]
     operator = {"Authorization": f"Bearer {_OPERATOR}"}
-    medic = {"name": "bob", "password": "correct horse", "permission": "medics"}
+    medic = {"name": "max", "password": "correct horse", "permission": "medics"}
     token = httpx.post(f"{network.coordinator.url}/v1/users", json=medic, headers=operator).json()["token"]
     with (
-        network.broker("grants", broker_token=_BROKER) as broker,
-        network.hello(broker, network.token("eve")) as eve,
-        network.hello(broker, token) as bob,
+        network.hello(first, network.token("kim")) as kim,
+        network.hello(first, token) as max_,
     ):
-        assert _refusal(eve, "NearMe", radius_m=50)["code"] == "not_granted"
-        bob.subscribe("NearMe", radius_m=50)
+        assert _refusal(kim, "NearMe", radius_m=50)["code"] == "not_granted"
+        max_.subscribe("NearMe", radius_m=50)
         live.sql(
             """CREATE CONTINUOUS CHANNEL Cleared (class STRING IS CLASS) AS
               SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :class"""
         )
-        assert _refusal(eve, "Cleared", **{"class": "medics"})["code"] == "forbidden"
-        assert eve.subscribe("Cleared")["parameters"] == {"class": ""}
-        assert bob.subscribe("Cleared")["parameters"] == {"class": "medics"}
+        assert _refusal(kim, "Cleared", **{"class": "medics"})["code"] == "forbidden"
+        assert kim.subscribe("Cleared")["parameters"] == {"class": ""}
+        assert max_.subscribe("Cleared")["parameters"] == {"class": "medics"}
         (created,) = live.rows("CREATE PUBLISHER station")
         live.sql("GRANT PUBLISH ON FEED reports TO PUBLISHER station")
         with ClusterClient(live.url, token=created["token"]) as station:
-            station.publish("reports", [{"id": "1", "x": 0, "y": 0}])
+            station.publish("reports", [{"id": "m1", "x": 0, "y": 0}])
             for refused in (
                 lambda: station.publish("locations", [{"user_id": "bob", "x": 0, "y": 0}]),
                 lambda: station.sql("SHOW GRANTS"),
             ):
                 with pytest.raises(ServerError, match=r"is not granted to this publisher|is for operators"):
                     refused()
-            assert bob.payloads(1) == [{"id": "1", "user_id": "bob", "metres": 10.0}]
+            assert max_.payloads(1) == [{"id": "m1", "user_id": "max", "metres": 10.0}]
             (answer,) = live.sql("REVOKE SUBSCRIBE ON CHANNEL NearMe FROM CLASS medics")
             assert answer["message"].endswith("; 1 subscription ends")
-            assert "not granted to permission class 'medics'" in bob.next_of("failed")["reason"]
-            station.publish("reports", [{"id": "2", "x": 0, "y": 0}], wait_commit=True)
-            assert _refusal(bob, "NearMe", radius_m=60)["code"] == "not_granted"
+            assert "not granted to permission class 'medics'" in max_.next_of("failed")["reason"]
+            station.publish("reports", [{"id": "m2", "x": 0, "y": 0}], wait_commit=True)
+            assert _refusal(max_, "NearMe", radius_m=60)["code"] == "not_granted"
             live.sql("GRANT SUBSCRIBE ON CHANNEL NearMe TO ALL")
-            assert eve.subscribe("NearMe", radius_m=50)["parameters"]["user_id"] == "eve"
+            assert kim.subscribe("NearMe", radius_m=50)["parameters"]["user_id"] == "kim"
             live.sql("DROP CHANNEL NearMe")
-            assert [row["on"] for row in live.rows("SHOW GRANTS")] == ["Cleared", "reports"]
+            assert [row["on"] for row in live.rows("SHOW GRANTS") if row["on"] != "Theirs"] == ["Cleared", "reports"]
             live.sql("DROP PUBLISHER station")
             with pytest.raises(ServerError, match="token"):
-                station.publish("reports", [{"id": "3", "x": 0, "y": 0}])
+                station.publish("reports", [{"id": "m3", "x": 0, "y": 0}])

@@ -177,7 +177,7 @@ def cities(draw: st.DrawFn) -> City:
         [report(number) for number in range(chance.choice([0, 3, 40, 40]))],
         [(f"u{number}", *spot(), chance.random() < 0.6) for number in range(chance.choice([1, 12]))],
         [(f"h{number}", *spot()) for number in range(chance.choice([0, 12, 12]))],
-        [subscription(number) for number in range(chance.choice([1, 4, 12]))],
+        [subscription(number) for number in range(chance.choice([1, 4, 6]))],
         chance.choice(EXACT_PAIRS),
     )
 

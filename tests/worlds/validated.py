@@ -1,7 +1,8 @@
-"""Machines that are looked through after every event: a mistake shows where it is made, not where it hurts."""
+"""Machines that are looked through after their events: a mistake shows where it is made, not where it hurts."""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,9 +10,32 @@ from tocsin.broker.core.machine import BrokerState
 from tocsin.client.core.session import Session
 from tocsin.coordinator.registry.machine import CoordinatorState
 
-#: To look through a machine takes as long as it is large: where so many events have been handled, only now and then.
-_OFTEN = 2_000
-_THEN_EVERY = 500
+#: Each of a machine's first events. To look through a machine takes as long as it is large, and it has grown by then:
+#: from then on, up to so many events are drawn to pass between two looks.
+_EACH_OF_FIRST = 200
+_MOST_BETWEEN = 40
+
+
+class _Looks:
+    """When one machine is looked through. What is drawn depends on nothing: the same test looks at the same events."""
+
+    __slots__ = ("_chance", "_handled", "_next")
+
+    def __init__(self) -> None:
+        self._handled = 0
+        self._next = 1
+        self._chance: Random | None = None
+
+    def is_due(self) -> bool:
+        self._handled += 1
+        if self._handled < self._next:
+            return False
+        if self._handled < _EACH_OF_FIRST:
+            self._next += 1
+        else:
+            self._chance = self._chance or Random(0)
+            self._next += self._chance.randint(1, _MOST_BETWEEN)
+        return True
 
 
 def validate_machines() -> None:
@@ -24,12 +48,14 @@ def _validate_each(kind: Any) -> None:
     handle = kind.handle
     if hasattr(handle, "validates"):
         return
-    handled: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+    looks: WeakKeyDictionary[Any, _Looks] = WeakKeyDictionary()
 
     def validating(self: Any, *given: Any) -> Any:
         instructions = handle(self, *given)
-        count = handled[self] = handled.get(self, 0) + 1
-        if count <= _OFTEN or count % _THEN_EVERY == 0:
+        known = looks.get(self)
+        if known is None:
+            known = looks[self] = _Looks()
+        if known.is_due():
             self.validate()
         return instructions
 
