@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.balancing.load_table import LoadTable, added, move
-from tocsin.testing.assignments import assignment, random_assignment
+from tocsin.testing.assignments import assignment
+from worlds.random_assignments import random_assignment
 
 RATES = {"fire": 2.0, "flood": 3.0, "smoke": 5.0}
 

@@ -9,7 +9,8 @@ import pytest
 
 from tocsin.balancing.load_table import LoadTable
 from tocsin.balancing.local_search import search
-from tocsin.testing.assignments import assignment, random_assignment
+from tocsin.testing.assignments import assignment
+from worlds.random_assignments import random_assignment
 
 RATES = {"fire": 2.0, "flood": 3.0, "smoke": 5.0}
 

@@ -10,7 +10,8 @@ from tocsin.balancing.load_table import LoadTable
 from tocsin.balancing.proposal import Goal
 from tocsin.balancing.shuffle import POLICIES, gsh, hypergraph, sharing, sharing_hypergraph
 from tocsin.errors import InvalidValue
-from tocsin.testing.assignments import assignment, random_assignment
+from tocsin.testing.assignments import assignment
+from worlds.random_assignments import random_assignment
 
 RATES = {"fire": 8.0, "flood": 4.0, "smoke": 2.0, "rain": 1.0}
 ALL = sorted(POLICIES)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,9 @@ from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.views import through_scratch
 from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.lab.benchmarks.measuring import (
-    alternately,
     at_pace,
     cluster_in_process,
     machine,
-    median,
     memory_mb,
     percentile,
     progress,
@@ -189,17 +188,8 @@ def _equality(work: Workload, count: int) -> dict[str, Any]:
         ]
         return median(each)
 
-    for _ in range(3):
-        work.publish_reports(_NEW_RECORDS)
-        bare()
-        work.run("OfTypeInZone")
-    bare_s, run_s = [], []
-    for _ in range(_REPEATS):
-        work.publish_reports(_NEW_RECORDS)
-        # The run moves the window, so the join by hand goes first; both see the same rows.
-        bare_times, run_times = alternately(1, bare, lambda: work.run("OfTypeInZone"))
-        bare_s += bare_times
-        run_s += run_times
+    _in_turns(work, "OfTypeInZone", bare, 3)
+    bare_s, run_s = _in_turns(work, "OfTypeInZone", bare, _REPEATS)
     work.publish_reports(_NEW_RECORDS)
     query_s = one_by_one()
     work.run("OfTypeInZone")
@@ -207,12 +197,26 @@ def _equality(work: Workload, count: int) -> dict[str, Any]:
     return {
         "subscribe_s": round(subscribing_s, 1),
         "new_records": _NEW_RECORDS,
-        "run_s": round(median(run_s), 3),
-        "bare_spark_s": round(median(bare_s), 3),
-        "ratio_to_bare_spark": round(median(run_s) / median(bare_s), 2),
+        "run_s": round(run_s, 3),
+        "bare_spark_s": round(bare_s, 3),
+        "ratio_to_bare_spark": round(run_s / bare_s, 2),
         "one_query_per_subscription_s": round(query_s * count),
-        "times_faster_than_one_by_one": round(query_s * count / median(run_s)),
+        "times_faster_than_one_by_one": round(query_s * count / run_s),
     }
+
+
+def _in_turns(
+    work: Workload, channel: str, bare: Callable[[], None], repeats: int, before: Callable[[int], None] = lambda _: None
+) -> tuple[float, float]:
+    """The medians of the join by hand and of the channel's run, both over the same new reports."""
+    bare_s, run_s = [], []
+    for repeat in range(repeats):
+        before(repeat)
+        work.publish_reports(_NEW_RECORDS)
+        # The run moves the window, so the join by hand goes first.
+        bare_s.append(seconds(bare))
+        run_s.append(seconds(lambda: work.run(channel)))
+    return median(bare_s), median(run_s)
 
 
 def _near(work: Workload, count: int) -> dict[str, Any]:
@@ -249,27 +253,18 @@ def _near(work: Workload, count: int) -> dict[str, Any]:
         )
         matched.select(SUBSCRIPTION_COLUMN, F.to_json(columns, {"ignoreNullFields": "false"})).toArrow()
 
-    for _ in range(2):
-        work.publish_reports(_NEW_RECORDS)
-        bare()
-        work.run("NearMe")
-    bare_s, run_s = [], []
+    _in_turns(work, "NearMe", bare, 2)
     results_before = work.state("NearMe").results
-    for repeat in range(_REPEATS):
-        work.move_users(repeat * 10_000, 10_000)
-        work.publish_reports(_NEW_RECORDS)
-        bare_times, run_times = alternately(1, bare, lambda: work.run("NearMe"))
-        bare_s += bare_times
-        run_s += run_times
+    bare_s, run_s = _in_turns(work, "NearMe", bare, _REPEATS, lambda at: work.move_users(at * 10_000, 10_000))
     base.unpersist()
     results = (work.state("NearMe").results - results_before) // _REPEATS
     huge_s = _with_a_huge_radius(work)
     return {
         "near_users": count,
         "near_results_per_run": results,
-        "near_run_s": round(median(run_s), 3),
-        "near_bare_spark_s": round(median(bare_s), 3),
-        "near_ratio_to_bare_spark": round(median(run_s) / median(bare_s), 2),
+        "near_run_s": round(run_s, 3),
+        "near_bare_spark_s": round(bare_s, 3),
+        "near_ratio_to_bare_spark": round(run_s / bare_s, 2),
         "near_run_with_a_huge_radius_s": round(median(huge_s), 3),
     }
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tocsin.lab.benchmarks.load_clients import TOCSIN, Connect, LoadClients
 from tocsin.lab.benchmarks.load_wire import Kept, Seat
-from tocsin.lab.benchmarks.measuring import at_pace, machine, percentile, progress
+from tocsin.lab.benchmarks.measuring import at_pace, bench_folder, machine, percentile, progress
 from tocsin.lab.benchmarks.network import place, running_benchmark
 from tocsin.runtime.files import raise_open_files
 from tocsin.testing.network import ClusterProcess, RunningNetwork
@@ -62,9 +60,9 @@ def run(
     chance = random.Random(seed)
     topic_of = [f"topic{chance.randrange(topics):03d}" for _ in range(int((warm_s + measure_s) * rate_per_s))]
     topic_held = {f"load-{number}": f"topic{number % topics:03d}" for number in range(subscribers)}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, LoadClients() as clients:
+    with bench_folder() as folder, LoadClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
-        with running_benchmark(Path(folder), brokers, _SCHEMA) as (network, token):
+        with running_benchmark(folder, brokers, _SCHEMA) as (network, token):
             progress.print(f"{subscribers} subscribers")
             seats = _connect(network, token, clients, topic_held)
             puller = _Puller(network.cluster, sorted(set(topic_of)), len(topic_of))

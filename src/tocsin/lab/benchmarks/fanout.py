@@ -7,13 +7,13 @@ turns, so that what disturbs one disturbs all. Each subscriber's messages and by
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from tocsin.lab.benchmarks.fanout_peers import PEERS, Mosquitto, Nats, Peer, running_peer
 from tocsin.lab.benchmarks.load_clients import NATS, TOCSIN, Connect, LoadClients
 from tocsin.lab.benchmarks.load_wire import Seat
-from tocsin.lab.benchmarks.measuring import at_pace, machine, median, progress
+from tocsin.lab.benchmarks.measuring import at_pace, bench_folder, machine, progress
 from tocsin.lab.benchmarks.network import BROKER_SETTINGS, place, running_benchmark
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol.messages import decode_result, notification_of
@@ -69,17 +69,17 @@ def run(
     idle_connections = min(idle_connections, raise_open_files() - _FIRST_IDLE - _FILES_BESIDE)
     topics = [f"topic{number:02d}" for number in range(subscriptions)]
     seats = [Seat(f"load-{number}", topics) for number in range(subscribers)]
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
+    with bench_folder() as folder:
         progress.print("a cluster, a coordinator and a broker")
-        with running_benchmark(Path(folder), 1, _SCHEMA) as (network, token):
+        with running_benchmark(folder, 1, _SCHEMA) as (network, token):
             with ExitStack() as stack:
                 tocsin = TocsinContender(network, token, topics)
-                contenders: list[Contender] = [tocsin, *_peers(stack, Path(folder), topics, tocsin.notifications)]
+                contenders: list[Contender] = [tocsin, *_peers(stack, folder, topics, tocsin.notifications)]
                 measured = _take_turns(contenders, seats, executions_per_s, rounds, round_s, warm_s)
             report |= summary(measured) | tocsin.figures()
             if idle_connections > 0:
                 progress.print(f"{idle_connections} idle connections")
-                report |= _idle(network, token, Path(folder), idle_connections)
+                report |= _idle(network, token, folder, idle_connections)
     return report
 
 

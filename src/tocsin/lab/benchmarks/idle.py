@@ -5,13 +5,11 @@ The peer is a bare Spark session with one idle streaming query, in the same run.
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
-from tocsin.lab.benchmarks.measuring import machine, progress
-from tocsin.lab.benchmarks.peers import bare_idle_cpu_share
+from tocsin.lab.benchmarks.measuring import bench_folder, machine, progress
+from tocsin.lab.benchmarks.peers import bare_spark
 from tocsin.testing.network import running_cluster
 
 _DATASETS = """
@@ -22,10 +20,9 @@ CREATE FEED reports INTO Reports FROM HTTP;
 
 def run(channels: int = 50, settle_s: float = 30.0, measure_s: float = 30.0) -> dict[str, Any]:
     report: dict[str, Any] = {"benchmark": "idle", "machine": machine(), "channels": channels}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
-        root = Path(folder)
+    with bench_folder() as root:
         progress.print("a bare Spark session with one idle streaming query")
-        bare = bare_idle_cpu_share(root / "bare", settle_s, measure_s)
+        (bare,) = bare_spark("idle", root / "bare", settle_s, measure_s)
         progress.print(f"Tocsin with {channels} channels")
         begin = time.perf_counter()
         with running_cluster(root / "tocsin") as cluster, cluster.client() as client:

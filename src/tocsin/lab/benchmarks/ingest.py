@@ -11,16 +11,14 @@ import json
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tocsin.client import ClusterClient
-from tocsin.lab.benchmarks.measuring import machine, progress
-from tocsin.lab.benchmarks.peers import bare_load_records_per_s
+from tocsin.lab.benchmarks.measuring import bench_folder, machine, progress, subscribe_to_all
+from tocsin.lab.benchmarks.peers import bare_spark
 from tocsin.testing.network import ClusterProcess, running_cluster
 
 _TYPES = 1_000
@@ -37,17 +35,15 @@ CREATE CONTINUOUS CHANNEL OfTypeInZone (etype INT, zone INT) AS
   SELECT r.* FROM Reports r WHERE is_new(r) AND r.etype = :etype AND r.zone = :zone;
 """
 _SPARK_SCHEMA = "id STRING, etype INT, zone INT, x DOUBLE, y DOUBLE, severity INT, message STRING"
-_BULK = 10_000
 
 
 def run(seed: int = 0, subscriptions: int = 100_000, warm_s: float = 30.0, measure_s: float = 20.0) -> dict[str, Any]:
     report: dict[str, Any] = {"benchmark": "ingest", "machine": machine(), "record_bytes": len(_record(0, seed)) + 1}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
-        root = Path(folder)
+    with bench_folder() as root:
         progress.print("a bare Spark job, NDJSON on disk to Parquet")
         ndjson = root / "records.ndjson"
         ndjson.write_bytes(b"\n".join(_record(number, seed) for number in range(400_000)))
-        bare = bare_load_records_per_s(root / "bare", ndjson, _SPARK_SCHEMA, repeats=4)
+        bare = bare_spark("load", root / "bare", str(ndjson), _SPARK_SCHEMA, 4)
         with running_cluster(root / "tocsin") as cluster, cluster.client() as client:
             client.wait_ready()
             client.sql(_SCHEMA)
@@ -56,12 +52,7 @@ def run(seed: int = 0, subscriptions: int = 100_000, warm_s: float = 30.0, measu
             alone = _flood(cluster, client, measure_s, seed)
             client.sql(_CHANNEL)
             client.register_broker("bench")
-            for first in range(0, subscriptions, _BULK):
-                wanted = [
-                    {"channel": "OfTypeInZone", "parameters": {"etype": at % _TYPES, "zone": at // _TYPES}}
-                    for at in range(first, first + _BULK)
-                ]
-                client.subscribe("bench", wanted)
+            subscribe_to_all(client, "bench", "OfTypeInZone", subscriptions, _TYPES)
             progress.print(f"Tocsin, over HTTP, with a continuous channel of {subscriptions:,} subscriptions")
             _flood(cluster, client, warm_s / 2, seed)
             joined = _flood(cluster, client, measure_s, seed)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tocsin.client import ClusterClient
-from tocsin.lab.benchmarks.measuring import machine, percentile, progress
-from tocsin.lab.benchmarks.peers import bare_streaming_latencies
+from tocsin.lab.benchmarks.measuring import at_pace, bench_folder, machine, percentile, progress, subscribe_to_all
+from tocsin.lab.benchmarks.peers import bare_spark
 from tocsin.testing.network import running_cluster
 
 _TYPES = 1_000
@@ -29,7 +27,6 @@ CREATE CONTINUOUS CHANNEL OfTypeInZone (etype INT, zone INT) AS
   SELECT r.id, r.etype, r.zone, r.sent_us, r.message FROM Reports r
   WHERE is_new(r) AND r.etype = :etype AND r.zone = :zone;
 """
-_BULK = 10_000
 
 
 def run(
@@ -42,20 +39,15 @@ def run(
         "records_per_s": rate_per_s,
     }
     zones = subscriptions // _TYPES
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
+    with bench_folder() as folder:
         progress.print("a bare Structured Streaming query")
-        bare_ms = bare_streaming_latencies(Path(folder) / "bare", subscriptions, _TYPES, rate_per_s, warm_s, measure_s)
+        bare_ms = bare_spark("streaming", folder / "bare", subscriptions, _TYPES, rate_per_s, warm_s, measure_s)
         progress.print("Tocsin")
-        with running_cluster(Path(folder) / "tocsin") as cluster, cluster.client() as client:
+        with running_cluster(folder / "tocsin") as cluster, cluster.client() as client:
             client.wait_ready()
             client.sql(_SCHEMA)
             cursor = client.register_broker("bench")
-            for first in range(0, subscriptions, _BULK):
-                wanted = [
-                    {"channel": "OfTypeInZone", "parameters": {"etype": at % _TYPES, "zone": at // _TYPES}}
-                    for at in range(first, first + _BULK)
-                ]
-                client.subscribe("bench", wanted)
+            subscribe_to_all(client, "bench", "OfTypeInZone", subscriptions, _TYPES)
             total_s = warm_s + measure_s
             publisher = _Publisher(cluster.url, seed, zones, rate_per_s, total_s)
             publisher.start()
@@ -86,18 +78,14 @@ class _Publisher(threading.Thread):
         self._url = url
         self._random = random.Random(seed)
         self._zones = zones
-        self._interval_s = 1 / rate_per_s
+        self._rate_per_s = rate_per_s
         self._count = int(seconds * rate_per_s)
         self.published = 0
 
     def run(self) -> None:
         headers = {"Content-Type": "application/json"}
         with httpx.Client(base_url=self._url) as http:
-            due = time.perf_counter()
-            for number in range(self._count):
-                due += self._interval_s
-                if (wait := due - time.perf_counter()) > 0:
-                    time.sleep(wait)
+            for number in at_pace(self._rate_per_s, self._count):
                 record = {
                     "id": f"r{number}",
                     "etype": self._random.randrange(_TYPES),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +17,19 @@ from tocsin.runtime.usage import usage
 from tocsin.settings import ClusterSettings
 
 if TYPE_CHECKING:
+    from tocsin.client import ClusterClient
     from tocsin.cluster.cluster import Cluster
 
+_BULK = 10_000
+
 progress = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def bench_folder() -> Iterator[Path]:
+    """A folder that is gone after the benchmark."""
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
+        yield Path(folder)
 
 
 @contextmanager
@@ -28,8 +37,8 @@ def cluster_in_process(**settings: Any) -> Iterator[Cluster]:
     """A real cluster on a temporary data directory, without its HTTP API."""
     from tocsin.cluster.cluster import Cluster
 
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
-        cluster = Cluster(ClusterSettings(data_dir=Path(folder) / "data", **settings))
+    with bench_folder() as folder:
+        cluster = Cluster(ClusterSettings(data_dir=folder / "data", **settings))
         cluster.start()
         try:
             yield cluster
@@ -43,19 +52,17 @@ def run_script(cluster: Cluster, sql: str) -> None:
     Interpreter(cluster).run_script(sql)
 
 
+def subscribe_to_all(client: ClusterClient, broker: str, channel: str, count: int, types: int) -> None:
+    """Subscriptions to the first `count` pairs of one of the types and a zone, in calls of ten thousand."""
+    for first in range(0, count, _BULK):
+        pairs = [{"etype": at % types, "zone": at // types} for at in range(first, first + _BULK)]
+        client.subscribe(broker, [{"channel": channel, "parameters": pair} for pair in pairs])
+
+
 def seconds(action: Callable[[], object]) -> float:
     begin = time.perf_counter()
     action()
     return time.perf_counter() - begin
-
-
-def alternately(repeats: int, *actions: Callable[[], object]) -> list[list[float]]:
-    """Seconds of each action, taken in turns so that what disturbs one disturbs all."""
-    times: list[list[float]] = [[] for _ in actions]
-    for _ in range(repeats):
-        for at, action in enumerate(actions):
-            times[at].append(seconds(action))
-    return times
 
 
 def at_pace(rate_per_s: float, count: int) -> Iterator[int]:
@@ -70,10 +77,6 @@ def at_pace(rate_per_s: float, count: int) -> Iterator[int]:
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def median(values: Sequence[float]) -> float:
-    return statistics.median(values)
 
 
 def memory_mb() -> dict[str, int]:

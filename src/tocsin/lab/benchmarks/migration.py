@@ -7,18 +7,16 @@ prepared, at the same pace. Everybody is compared with those who stay, at the sa
 from __future__ import annotations
 
 import itertools
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tocsin.client import CoordinatorClient
 from tocsin.lab.benchmarks.load_wire import Seat
-from tocsin.lab.benchmarks.measuring import machine, percentile, progress
+from tocsin.lab.benchmarks.measuring import bench_folder, machine, percentile, progress
 from tocsin.lab.benchmarks.network import BROKER_SETTINGS, running_benchmark
 from tocsin.lab.benchmarks.sdk_clients import Arrival, Join, Kick, SdkClients
 from tocsin.lab.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
@@ -44,9 +42,9 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
     residents = (brokers - 1) * topics * _RESIDENTS
     seats = [Seat(f"d{number}", [f"topic{number % topics:03d}"]) for number in range(subscribers + residents)]
     settings = {"moves_per_s": 60}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, SdkClients() as clients:
+    with bench_folder() as folder, SdkClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
-        with running_benchmark(Path(folder), brokers, SCHEMA, settings) as (network, token):
+        with running_benchmark(folder, brokers, SCHEMA, settings) as (network, token):
             progress.print(f"{subscribers} subscribers, all of them at the first broker")
             first, *others = network.brokers.values()
             clients.join(Join(first.url, token, CHANNEL, seats[:subscribers]))

@@ -26,31 +26,14 @@ from tocsin.settings import ClusterSettings
 _DROP_EVERY_S = 0.05
 
 
-def bare_streaming_latencies(
-    folder: Path, subscriptions: int, types: int, rate_per_s: int, warm_s: float, measure_s: float
-) -> list[float]:
-    """Milliseconds from the making of each record until a bare Structured Streaming query has written its match."""
-    answer = _in_process("streaming", folder, subscriptions, types, rate_per_s, warm_s, measure_s)
-    return [float(value) for value in answer]
-
-
-def bare_load_records_per_s(folder: Path, ndjson: Path, schema: str, repeats: int) -> list[float]:
-    """Records a second of a bare Spark job that reads NDJSON from disk and writes Parquet, run by run."""
-    answer = _in_process("load", folder, str(ndjson), schema, repeats)
-    return [float(value) for value in answer]
-
-
-def bare_idle_cpu_share(folder: Path, settle_s: float, measure_s: float) -> float:
-    """Cores that a bare session with one idle streaming query uses."""
-    return float(_in_process("idle", folder, settle_s, measure_s)[0])
-
-
-def _in_process(peer: str, folder: Path, *arguments: Any) -> Any:
+def bare_spark(peer: str, folder: Path, *arguments: Any) -> list[float]:
+    """What one of the peers below gives, with its arguments."""
     command = [sys.executable, "-m", __name__, peer, str(folder), json.dumps(arguments)]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the peer {peer} failed: {done.stderr.decode()[-2000:]}")
-    return json.loads(done.stdout.decode().splitlines()[-1])
+    answer: list[float] = json.loads(done.stdout.decode().splitlines()[-1])
+    return answer
 
 
 def _session(folder: Path) -> SparkSession:
@@ -63,6 +46,7 @@ def _session(folder: Path) -> SparkSession:
 def _streaming(
     folder: Path, subscriptions: int, types: int, rate_per_s: int, warm_s: float, measure_s: float
 ) -> list[float]:
+    """Milliseconds from the making of each record until a bare Structured Streaming query has written its match."""
     spark = _session(folder)
     incoming = folder / "incoming"
     incoming.mkdir()
@@ -121,6 +105,7 @@ def _drop_files(incoming: Path, zones: int, types: int, rate_per_s: int, seconds
 
 
 def _load(folder: Path, ndjson: str, schema: str, repeats: int) -> list[float]:
+    """Records a second of a bare Spark job that reads NDJSON from disk and writes Parquet, run by run."""
     spark = _session(folder)
     rates = []
     for repeat in range(repeats):
@@ -133,6 +118,7 @@ def _load(folder: Path, ndjson: str, schema: str, repeats: int) -> list[float]:
 
 
 def _idle(folder: Path, settle_s: float, measure_s: float) -> list[float]:
+    """Cores that a bare session with one idle streaming query uses."""
     spark = _session(folder)
     incoming = folder / "incoming"
     incoming.mkdir()

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import random
 import statistics
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 from tocsin.client import CoordinatorClient
 from tocsin.lab.benchmarks.load_wire import Seat
-from tocsin.lab.benchmarks.measuring import machine, progress
+from tocsin.lab.benchmarks.measuring import bench_folder, machine, progress
 from tocsin.lab.benchmarks.migration import all_arrivals, check
 from tocsin.lab.benchmarks.network import place, running_benchmark
 from tocsin.lab.benchmarks.sdk_clients import Join, SdkClients
@@ -42,10 +40,10 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
     ]
     stands = [f"{_SIDE_M * number},0" for number in range(brokers)]
     settings = {"rates_window_s": 24, "placement": "nearest"}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder, SdkClients() as clients:
+    with bench_folder() as folder, SdkClients() as clients:
         progress.print(f"a cluster, a coordinator and {brokers} brokers")
         with (
-            running_benchmark(Path(folder), brokers, SCHEMA, settings, stands) as (network, token),
+            running_benchmark(folder, brokers, SCHEMA, settings, stands) as (network, token),
             CoordinatorClient(network.coordinator.url) as client,
         ):
             locations = _locations(chance, seats, brokers)

@@ -10,7 +10,7 @@ from tocsin.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.load.requested_plans import Planning
 from tocsin.coordinator.load.stages import Stage
 from tocsin.errors import InvalidValue, NotFound
-from tocsin.testing.assignments import random_assignment
+from worlds.random_assignments import random_assignment
 
 VIEW = random_assignment(1, subscribers=40, subscriptions=9, brokers=3, each=3)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.lab.experiments.debs19.claims import CLAIMS, OURS, Claim, Runs
+from tocsin.lab.experiments.claim import OURS, Claim, Runs
+from tocsin.lab.experiments.debs19.claims import CLAIMS
 from tocsin.lab.experiments.debs19.drawing import paper_figures
 from tocsin.lab.experiments.debs19.report import as_json, write_report
 from tocsin.lab.experiments.debs19.variants import ALPHAS, AUDIENCE, BETA_SHARES, VARIANTS, alpha_name, beta_name

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from tocsin.errors import InvalidValue
+from tocsin.lab.experiments.debs19.variants import Variant
 from tocsin.lab.experiments.emergency.scenario import CityScenario
 from tocsin.lab.experiments.emergency.tally import Audit
 from tocsin.lab.experiments.prototype import running
 from tocsin.lab.experiments.prototype.claims import end_cov, find_all
 from tocsin.lab.experiments.prototype.report import as_json, write_report
 from tocsin.lab.experiments.prototype.running import Conditions, LiveRun, run_variants
-from tocsin.lab.experiments.prototype.variants import VARIANTS, Variant
+from tocsin.lab.experiments.prototype.variants import VARIANTS
 from worlds.made_runs import made_plan, made_run
 
 _CONDITIONS = Conditions(CityScenario(), 4.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tocsin.lab.experiments.debs19.claims import Runs
+from tocsin.lab.experiments.claim import Runs
 from tocsin.lab.experiments.debs19.variants import (
     ALPHAS,
     AUDIENCE,

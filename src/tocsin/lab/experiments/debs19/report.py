@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.lab.experiments import report
-from tocsin.lab.experiments.debs19.claims import Finding, Runs
+from tocsin.lab.experiments.claim import Finding, Runs
 from tocsin.lab.experiments.debs19.drawing import paper_figures
 from tocsin.lab.experiments.report import Report, Table, tally
 from tocsin.simulator.figures import later_cov, later_max, later_mean

@@ -9,12 +9,24 @@ from multiprocessing import get_context
 
 import msgspec
 
+from tocsin.balancing.placement import Newcomer
+from tocsin.balancing.views import NetworkView
 from tocsin.lab.experiments.debs19.variants import AUDIENCE, GAMMA, PAPER, Variant
-from tocsin.lab.experiments.debs19.worst_placement import least_loaded
+from tocsin.model.chance import Chance
 from tocsin.simulator.figures import later_mean
 from tocsin.simulator.reading import load
 from tocsin.simulator.timeline import Run
 from tocsin.simulator.world import simulate
+
+
+def least_loaded(view: NetworkView, _newcomer: Newcomer, chance: Chance) -> str:
+    """The placement that the paper warns of, for showing that it is right to; nobody should use it. The broker with the
+    least load now, and any of them if there are several. Those who have only just come, and hold nothing yet, do not
+    count."""
+    least = min(one.score for one in view.brokers)
+    names = [one.name for one in view.brokers if one.score == least]
+    return names[chance.randrange(len(names))]
+
 
 _PLACEMENTS = {"least-loaded": least_loaded}
 #: More would need more memory than it saves time on the usual two cores.

@@ -76,32 +76,23 @@ def beta_name(share: float) -> str:
     return Variant(PAPER, "nearest", "ldm", beta_share=share).name
 
 
-def _all() -> list[Variant]:
-    return [
-        *(
-            Variant(PROTOTYPE, placement, migration)
-            for placement in ("nearest", "random", "round-robin")
-            for migration in ("", "ldm", "sdm")
-        ),
-        Variant(PROTOTYPE, "nearest", "ldm", "gsh"),
-        Variant(PROTOTYPE, "nearest", "sdm", "gsh"),
-        Variant(PROTOTYPE, "nearest", "group"),
-        Variant(PROTOTYPE, "nearest", "group", "sharing"),
-        Variant(PROTOTYPE, "random", "ldm", "gsh"),
-        Variant(PROTOTYPE, "nearest", "", "gsh"),
-        Variant(PROTOTYPE, "nearest", "", "sharing"),
-        *(Variant(COMMUNITIES, "nearest", migration) for migration in ("ldm", "group")),
-        *(Variant(COMMUNITIES, "nearest", "", shuffle) for shuffle in ("gsh", "sharing")),
-        Variant(PAPER, "nearest"),
-        Variant(PAPER, "nearest", "", "gsh"),
-        Variant(PAPER, "nearest", "", "sharing"),
-        Variant(PAPER, "nearest", "ldm", "gsh"),
-        Variant(PAPER, "nearest", "group"),
-        Variant(PAPER, "nearest", "group", "sharing"),
-        *(Variant(PAPER, "nearest", "ldm", alpha=alpha) for alpha in ALPHAS),
-        *(Variant(PAPER, "nearest", "ldm", beta_share=share) for share in BETA_SHARES),
-        *(Variant(PAPER, one, is_rush=True) for one in ("random", "least-loaded", "least-resulting-load")),
-    ]
-
-
-VARIANTS: Mapping[str, Variant] = MappingProxyType({variant.name: variant for variant in _all()})
+_PLACEMENTS = ("nearest", "random", "round-robin")
+_ALL = [
+    *(Variant(PROTOTYPE, placement, migration) for placement in _PLACEMENTS for migration in ("", "ldm", "sdm")),
+    *(Variant(PROTOTYPE, "nearest", migration, "gsh") for migration in ("ldm", "sdm")),
+    Variant(PROTOTYPE, "nearest", "group"),
+    Variant(PROTOTYPE, "nearest", "group", "sharing"),
+    Variant(PROTOTYPE, "random", "ldm", "gsh"),
+    *(Variant(PROTOTYPE, "nearest", "", shuffle) for shuffle in ("gsh", "sharing")),
+    *(Variant(COMMUNITIES, "nearest", migration) for migration in ("ldm", "group")),
+    *(Variant(COMMUNITIES, "nearest", "", shuffle) for shuffle in ("gsh", "sharing")),
+    Variant(PAPER, "nearest"),
+    *(Variant(PAPER, "nearest", "", shuffle) for shuffle in ("gsh", "sharing")),
+    Variant(PAPER, "nearest", "ldm", "gsh"),
+    Variant(PAPER, "nearest", "group"),
+    Variant(PAPER, "nearest", "group", "sharing"),
+    *(Variant(PAPER, "nearest", "ldm", alpha=alpha) for alpha in ALPHAS),
+    *(Variant(PAPER, "nearest", "ldm", beta_share=share) for share in BETA_SHARES),
+    *(Variant(PAPER, one, is_rush=True) for one in ("random", "least-loaded", "least-resulting-load")),
+]
+VARIANTS: Mapping[str, Variant] = MappingProxyType({variant.name: variant for variant in _ALL})

@@ -12,12 +12,13 @@ import msgspec
 import uvloop
 
 from tocsin.errors import InvalidValue
+from tocsin.lab.experiments.debs19.variants import Variant
 from tocsin.lab.experiments.emergency.city import City
 from tocsin.lab.experiments.emergency.cityrun import CityRun, RunningCity
 from tocsin.lab.experiments.emergency.scenario import CityScenario, draw_interactions
 from tocsin.lab.experiments.emergency.tally import Audit, percentiles_s
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
-from tocsin.lab.experiments.prototype.variants import Variant
+from tocsin.lab.experiments.prototype.variants import balancing_of
 from tocsin.runtime.files import raise_open_files
 from tocsin.simulator.timeline import Run
 
@@ -105,6 +106,6 @@ def _run(variant: Variant, conditions: Conditions, say: Callable[[str], None]) -
     city = City.from_wkt(roads, scenario.seed) if roads else City.generate(scenario.seed)
     workload = EmergencyWorkload(city, users=scenario.people, seed=scenario.seed)
     interactions = draw_interactions(scenario, workload)
-    running = RunningCity(scenario, variant.balancing, city, workload, interactions, conditions.speed_up, say)
+    running = RunningCity(scenario, balancing_of(variant), city, workload, interactions, conditions.speed_up, say)
     with tempfile.TemporaryDirectory(prefix="tocsin-experiment-") as folder:
         return LiveRun.of(conditions, uvloop.run(running.run(Path(folder))))
