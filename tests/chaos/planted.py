@@ -81,7 +81,7 @@ def _mark_ahead() -> None:
 
     def keep_up(self: Any) -> None:
         while not self._stopping.wait(0.2):
-            self._intake.release(self._intake.landing.end)
+            self.intake.release(self.intake.landing.end)
 
     substitute(Maintenance, "_keep_up", keep_up)
 

@@ -90,7 +90,7 @@ def _log_released_early() -> None:
     from tocsin.cluster.maintenance import Maintenance
 
     def release(self: Any) -> None:
-        self._intake.release(self._ingested_position())
+        self.intake.release(self.ingested_position())
 
     substitute(Maintenance, "release_log", release)
 

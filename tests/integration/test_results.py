@@ -181,7 +181,7 @@ def test_active_rows_past_their_time_are_removed_once_seen(serve: Callable[..., 
 
         live.cluster.maintenance.retain()
         live.publish("old", [{"id": 2}])
-        live.cluster.maintenance._clock = Later()
+        live.cluster.maintenance.clock = Later()
         live.cluster.maintenance.retain()
         assert live.rows("SELECT id FROM Old ORDER BY id") == [{"id": 1}, {"id": 2}]  # The channel has not run.
         assert live.client.dead_letters("Old")["total"] == 0
@@ -222,7 +222,7 @@ def test_a_paused_channel_keeps_the_rows_it_has_not_seen(serve: Callable[..., Ab
             def monotonic_s(self) -> float:
                 return clock.monotonic_s() + 2 * 3600
 
-        maintenance._clock = Later()
+        maintenance.clock = Later()
         live.publish("kept", [{"id": 2}])
         maintenance.retain()
         for name in ("Kept", "Latest"):

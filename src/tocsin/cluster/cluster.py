@@ -325,7 +325,7 @@ class Cluster:
             for one in chunk
             if one.id not in state.failed and not self.grants.may_subscribe(name, one.permission)
         }
-        self.registry.fail_all(name, reasons, self.clock.now_us())
+        self.registry.fail(name, reasons, self.clock.now_us())
         state.failed.update(reasons)
         return list(reasons)
 
@@ -357,7 +357,7 @@ class Cluster:
     def _fail_subscription(self, state: ChannelState, one: int, reason: str) -> None:
         """A subscription can't be run: note it, for good, and notify the brokers that hold it."""
         name = state.channel.name
-        self.registry.fail(name, one, reason, self.clock.now_us())
+        self.registry.fail(name, {one: reason}, self.clock.now_us())
         self._tell_failed(name)
 
     def _tell_failed(self, channel: str) -> None:

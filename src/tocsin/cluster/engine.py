@@ -24,7 +24,8 @@ _SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     # Short tasks: a run that starts while large tiers of subscriptions are merged gets a core soon.
     "spark.sql.files.maxPartitionBytes": str(16 << 20),
-    # Up to about 200,000 subscriptions are the side to copy when a window has more rows than that.
+    # Spark copies one side of a join to every core if that side is at most this large: about 200,000 subscriptions. A
+    # window with more rows than its channel has subscriptions is not copied (`runs.py`), so its subscriptions are.
     "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
     # Nothing in a query's text may reach variables or files, even if a check had a hole.
     "spark.sql.variable.substitute": "false",

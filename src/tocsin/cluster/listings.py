@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from tocsin.cluster.channels.compiler import statements as st
 from tocsin.cluster.cluster import Cluster
+from tocsin.cluster.status import condition_of, definition_of
 from tocsin.model.catalogue import Parameter
 from tocsin.model.grants import Action, Grant
 
@@ -91,25 +92,12 @@ def describe(cluster: Cluster, statement: st.Describe) -> Answer:
             return Answer(f"feed {feed.name}", ("property", "value"), rows)
         case st.Kind.CHANNEL:
             state = cluster.executor.states[cluster.catalogue.channel(statement.name).name.lower()]
-            window = cluster.executor.window(state)
             rows = [
-                ("kind", state.channel.kind),
-                ("period_s", state.channel.period_s),
-                ("is_paused", state.is_paused),
-                ("pause_reason", state.pause_reason),
+                *definition_of(state).items(),
                 ("parameters", _signature(state.channel.parameters)),
                 ("datasets", ", ".join(state.compiled.datasets)),
                 ("watches", ", ".join(state.compiled.windows)),
-                ("window_lag_commits", window.lag_commits),
-                ("subscriptions", len(state.subscriptions)),
-                ("failed_subscriptions", cluster.registry.failed_counts().get(state.channel.name, 0)),
-                ("rows_set_aside", state.rows_set_aside),
-                ("runs", state.runs),
-                ("results", state.results),
-                ("overruns", state.overruns),
-                ("last_run_s", state.last_run_s),
-                ("last_results", state.last_results),
-                ("last_error", state.last_error),
+                *condition_of(cluster, state, cluster.registry.failed_counts()).items(),
                 ("body", state.channel.body),
             ]
             return Answer(f"channel {state.channel.name}", ("property", "value"), rows)

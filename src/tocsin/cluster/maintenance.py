@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -25,32 +26,22 @@ _RELEASE_EVERY_S = 5.0
 _TIDY_EVERY_S = 60.0
 
 
+@dataclass(eq=False)
 class Maintenance:
-    def __init__(
-        self,
-        settings: ClusterSettings,
-        clock: Clock,
-        metrics: Metrics,
-        store: DatasetStore,
-        results: ResultStore,
-        intake: FeedIntake,
-        commit_times: CommitTimes,
-        retention_clock: RetentionClock,
-        *,
-        ingested_position: Callable[[], int],
-        run_over: Callable[[str], int],
-    ) -> None:
-        """`run_over` gives the commit up to which every channel that watches a dataset has run."""
-        self._settings = settings
-        self._clock = clock
-        self._metrics = metrics
-        self._store = store
-        self._results = results
-        self._intake = intake
-        self._commit_times = commit_times
-        self._retention_clock = retention_clock
-        self._ingested_position = ingested_position
-        self._run_over = run_over
+    """`run_over` gives the commit up to which every channel that watches a dataset has run."""
+
+    settings: ClusterSettings
+    clock: Clock
+    metrics: Metrics
+    store: DatasetStore
+    results: ResultStore
+    intake: FeedIntake
+    commit_times: CommitTimes
+    retention_clock: RetentionClock
+    ingested_position: Callable[[], int]
+    run_over: Callable[[str], int]
+
+    def __post_init__(self) -> None:
         self._released = -1
         self._releasing = threading.Lock()
         self._stopping = threading.Event()
@@ -68,23 +59,23 @@ class Maintenance:
         """Remove ingested records from the landing log, once the tables are certainly on disk. `again`: even if nothing
         has come since the last time."""
         with self._releasing:
-            position = self._ingested_position()
+            position = self.ingested_position()
             for table in self._tables():
                 table.sync()
             if position == self._released and not again:
                 return
-            self._intake.release(position)
+            self.intake.release(position)
             self._released = position
 
     def _keep_up(self) -> None:
         next_release = next_tidy = 0.0
         while not self._stopping.wait(_TICK_S):
-            now_s = self._clock.monotonic_s()
-            self._metrics.landing_pending(self._intake.pending_bytes)
+            now_s = self.clock.monotonic_s()
+            self.metrics.landing_pending(self.intake.pending_bytes)
             self._try(self._compact)
             if now_s >= next_release:
                 next_release = now_s + _RELEASE_EVERY_S
-                self._try(self._results.flush)
+                self._try(self.results.flush)
                 self._try(self.release_log)
             if now_s >= next_tidy:
                 next_tidy = now_s + _TIDY_EVERY_S
@@ -94,7 +85,7 @@ class Maintenance:
     def _try(self, job: Callable[[], object]) -> None:
         """Upkeep that fails is logged and tried again at its next turn; it must never stop the cluster."""
         try:
-            with self._metrics.timed(f"maintenance{job.__name__}"):
+            with self.metrics.timed(f"maintenance{job.__name__}"):
                 job()
         except Exception as exc:
             log.warning("upkeep failed; trying again later", job=job.__name__, exc_info=exc)
@@ -105,34 +96,32 @@ class Maintenance:
             table.erase_past()
 
     def _tables(self) -> list[Table]:
-        return [*self._store.tables(), self._results.table]
+        return [*self.store.tables(), self.results.table]
 
     def _compact(self) -> None:
-        every = self._settings.compact_every_commits
-        for stored in self._store:
+        every = self.settings.compact_every_commits
+        for stored in self.store:
             if stored.rows.needs_compaction(every):
                 stored.compact()
             if stored.dead_letters.needs_compaction(every):
                 stored.dead_letters.compact()
-        if self._results.table.needs_compaction(every):
-            self._results.table.compact()
+        if self.results.table.needs_compaction(every):
+            self.results.table.compact()
 
     def retain(self) -> None:
         """Remove what is past its retention: results and, if a retention is set, active rows and dead letters."""
-        kept_s = max(self._settings.result_retention_s, self._settings.dataset_retention_s)
-        now_us = self._retention_clock.now_us(self._clock.now_us(), self._clock.monotonic_s(), kept_s)
-        self._results.retain(
-            now_us - int(self._settings.result_retention_s * 1e6), self._settings.result_retention_bytes
-        )
-        if not self._settings.dataset_retention_s:
+        kept_s = max(self.settings.result_retention_s, self.settings.dataset_retention_s)
+        now_us = self.retention_clock.now_us(self.clock.now_us(), self.clock.monotonic_s(), kept_s)
+        self.results.retain(now_us - int(self.settings.result_retention_s * 1e6), self.settings.result_retention_bytes)
+        if not self.settings.dataset_retention_s:
             return
-        oldest_us = now_us - int(self._settings.dataset_retention_s * 1e6)
-        for stored in self._store:
+        oldest_us = now_us - int(self.settings.dataset_retention_s * 1e6)
+        for stored in self.store:
             if stored.dataset.kind is DatasetKind.ACTIVE:
-                self._commit_times.note(stored.rows.id, stored.sequence, now_us)
-                old = self._commit_times.through(stored.rows.id, oldest_us)
+                self.commit_times.note(stored.rows.id, stored.sequence, now_us)
+                old = self.commit_times.through(stored.rows.id, oldest_us)
                 # Rows that a channel has not run over yet stay until it has.
-                stored.retain(min(old, self._run_over(stored.dataset.name)), oldest_us)
+                stored.retain(min(old, self.run_over(stored.dataset.name)), oldest_us)
 
     def _tidy(self) -> None:
         for table in self._tables():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tocsin import __version__
+from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.cluster import Cluster, ClusterState
 from tocsin.runtime.usage import usage
 
@@ -44,23 +46,28 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
     if cluster.state is ClusterState.READY:
         failed = cluster.registry.failed_counts()
         status["channels"] = [
-            {
-                "name": state.channel.name,
-                "kind": state.channel.kind,
-                "period_s": state.channel.period_s,
-                "is_paused": state.is_paused,
-                "pause_reason": state.pause_reason,
-                "subscriptions": len(state.subscriptions),
-                "failed_subscriptions": failed.get(state.channel.name, 0),
-                "rows_set_aside": state.rows_set_aside,
-                "runs": state.runs,
-                "results": state.results,
-                "overruns": state.overruns,
-                "last_run_s": state.last_run_s,
-                "last_results": state.last_results,
-                "last_error": state.last_error,
-                "window_lag_commits": cluster.executor.window(state).lag_commits,
-            }
+            {"name": state.channel.name} | definition_of(state) | condition_of(cluster, state, failed)
             for state in cluster.executor.states.values()
         ]
     return status
+
+
+def definition_of(state: ChannelState) -> dict[str, Any]:
+    """What a channel is, and whether it is to run."""
+    return {
+        "kind": state.channel.kind,
+        "period_s": state.channel.period_s,
+        "is_paused": state.is_paused,
+        "pause_reason": state.pause_reason,
+    }
+
+
+def condition_of(cluster: Cluster, state: ChannelState, failed: Mapping[str, int]) -> dict[str, Any]:
+    """How a channel's runs go; `failed` counts failed subscriptions by channel."""
+    counted = ("rows_set_aside", "runs", "results", "overruns", "last_run_s", "last_results", "last_error")
+    return {
+        "window_lag_commits": cluster.executor.window(state).lag_commits,
+        "subscriptions": len(state.subscriptions),
+        "failed_subscriptions": failed.get(state.channel.name, 0),
+        **{name: getattr(state, name) for name in counted},
+    }

@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 
 from tocsin.cluster.api.access import GivenRole, OwnName, Role
 from tocsin.cluster.api.dependencies import AnyCluster, ReadyCluster
-from tocsin.cluster.channels.compiler.filled_parameters import check_class, check_filled
-from tocsin.cluster.channels.compiler.parameters import check_values
+from tocsin.cluster.channels.compiler.parameters import check_class, check_filled, check_values
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.results.store import Pulled
 from tocsin.cluster.results.wire import ARROW, NDJSON, encode_results

@@ -89,15 +89,7 @@ def catalogue(cluster: AnyCluster) -> Response:
             "kind": one.kind,
             "period_s": one.period_s,
             "is_paused": known.is_paused(one.name),
-            "parameters": [
-                {
-                    "name": parameter.name,
-                    "type": parameter.type,
-                    "maximum": parameter.maximum,
-                    "filled_by": parameter.filled_by,
-                }
-                for parameter in one.parameters
-            ],
+            "parameters": one.parameters,
             "granted_to": None if grants.is_open(one.name) else grants.grantees(Action.SUBSCRIBE, one.name),
         }
         for _, one in sorted(known.channels.items())

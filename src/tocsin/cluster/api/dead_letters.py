@@ -12,8 +12,13 @@ from tocsin.cluster.api.dependencies import AnyCluster, ReadyCluster
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.feeds.core.letter_ids import LetterCursor, LetterId
-from tocsin.cluster.feeds.dead_letters import Chosen, discard_letters, find_letters, newest_letters
-from tocsin.cluster.feeds.replay import replay_dead_letters
+from tocsin.cluster.feeds.dead_letters import (
+    Chosen,
+    discard_letters,
+    find_letters,
+    newest_letters,
+    replay_dead_letters,
+)
 from tocsin.errors import NotFound
 from tocsin.model.schema import SEQUENCE_COLUMN
 from tocsin.runtime.http import ERRORS, reply

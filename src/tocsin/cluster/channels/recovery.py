@@ -56,45 +56,34 @@ class _Commit:
     letters: list[SetAside]
 
 
+@dataclass(frozen=True, slots=True)
 class CommitRecovery:
     """`fail` makes a subscription's failure durable and tells the brokers that hold it. `commit_part` and `commit_rest`
     make results durable, the latter with the window's bound."""
 
-    def __init__(
-        self,
-        runs: ChannelRuns,
-        store: DatasetStore,
-        results: ResultStore,
-        clock: Clock,
-        metrics: Metrics,
-        *,
-        fail: Callable[[ChannelState, int, str], None],
-        commit_part: Callable[[ChannelState, pa.Table, tuple[str, int, int]], None],
-        commit_rest: Callable[[ChannelState, Window, pa.Table], None],
-    ) -> None:
-        self._runs = runs
-        self._store = store
-        self._results = results
-        self._clock = clock
-        self._metrics = metrics
-        self._fail = fail
-        self._commit_part = commit_part
-        self._commit_rest = commit_rest
+    runs: ChannelRuns
+    store: DatasetStore
+    results: ResultStore
+    clock: Clock
+    metrics: Metrics
+    fail: Callable[[ChannelState, int, str], None]
+    commit_part: Callable[[ChannelState, pa.Table, tuple[str, int, int]], None]
+    commit_rest: Callable[[ChannelState, Window, pa.Table], None]
 
     def run(self, state: ChannelState, window: Window) -> None:
         """Run over a window of one commit, in parts and without everything that fails. Raises SplittingFailed or any
         other error; the next run then finds whatever was not committed."""
         (dataset,) = window.changed
-        stored = self._store[dataset]
+        stored = self.store[dataset]
         number = window.through[dataset]
-        done = self._results.part_done(state.channel.name, dataset, number)
-        ids = [one for one in self._runs.subscription_ids(state) if one > done]
+        done = self.results.part_done(state.channel.name, dataset, number)
+        ids = [one for one in self.runs.subscription_ids(state) if one > done]
         commit = _Commit(state, window, stored, number, stored.window(window.after[dataset], number), ids, [], [])
         if not ids or not commit.rows.num_rows:
-            self._commit_rest(state, window, self._taken(commit))
+            self.commit_rest(state, window, self._taken(commit))
             return
         splitting = Splitting(
-            commit.rows.num_rows, ids, state.strikes, self._results.has_results, is_wanted=state.is_resumed
+            commit.rows.num_rows, ids, state.strikes, self.results.has_results, is_wanted=state.is_resumed
         )
         steps = splitting.steps()
         answer: Outcome | None = None
@@ -112,11 +101,11 @@ class CommitRecovery:
                 case Reached(index):
                     self._write_letters(commit)
                     if index == len(ids):
-                        self._commit_rest(state, window, self._taken(commit))
+                        self.commit_rest(state, window, self._taken(commit))
                         if state.is_resumed:  # Resuming covers this commit only, not the next.
                             state.is_resumed, state.set_aside_in_a_row = False, 0
                     else:
-                        self._commit_part(state, self._taken(commit), (dataset, number, ids[index - 1]))
+                        self.commit_part(state, self._taken(commit), (dataset, number, ids[index - 1]))
 
     def _attempt(self, commit: _Commit, block: Block, *, keep: bool) -> Outcome:
         numbers = pa.array(block.rows, pa.int64())
@@ -125,7 +114,7 @@ class CommitRecovery:
         first, last = commit.ids[block.first], commit.ids[block.last - 1]
         part = Part(commit.rows.take(numbers), commit.rows.take(others), first, last, block.without)
         try:
-            output = self._runs.run(commit.state, commit.window, part)
+            output = self.runs.run(commit.state, commit.window, part)
         except RunTooLarge as exc:
             return TooMuch(str(exc))
         except RunFailed as exc:
@@ -151,8 +140,8 @@ class CommitRecovery:
             reason=what.reason,
         )
         if what.row is None and what.subscription is not None:
-            self._fail(state, what.subscription, what.reason)
-            self._metrics.set_aside(state.channel.name, "subscription")
+            self.fail(state, what.subscription, what.reason)
+            self.metrics.set_aside(state.channel.name, "subscription")
         else:
             commit.letters.append(what)
             state.rows_set_aside += 1
@@ -161,7 +150,7 @@ class CommitRecovery:
             if state.set_aside_in_a_row > MOST_SET_ASIDE and not state.is_resumed:
                 reason = f"{MOST_SET_ASIDE} records in a row failed, the last one with: {what.reason}"
                 raise SplittingFailed(reason, is_channel=False)
-            self._metrics.set_aside(state.channel.name, "record")
+            self.metrics.set_aside(state.channel.name, "record")
 
     def _write_letters(self, commit: _Commit) -> None:
         """Make dead letters of the rows that were set aside, except those that an earlier attempt has written."""
@@ -171,7 +160,7 @@ class CommitRecovery:
         table = commit.stored.dead_letters
         known = table.read(where=pc.field("position") == -commit.number, columns=["line", "reason"]).to_pylist()
         about = {(letter["line"], _about(letter["reason"])) for letter in known}
-        now_us = self._clock.now_us()
+        now_us = self.clock.now_us()
         rows = []
         for letter in letters:
             assert letter.row is not None, "a subscription that is set aside is no dead letter"

@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -52,21 +52,17 @@ class DatasetViews:
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
 
-    @contextmanager
-    def new(self, dataset: str, after: int, through: int) -> Iterator[str]:
+    def new(self, dataset: str, after: int, through: int) -> AbstractContextManager[str]:
         """The name of a view of the rows committed in `(after, through]`."""
         stored = self._store[dataset]
         key = (stored, after, through, len(stored.rows.schema))
-        with self._leased("new", key, lambda view: self._of_rows(view, stored.window(after, through))) as name:
-            yield name
+        return self._leased("new", key, lambda view: self._of_rows(view, stored.window(after, through)))
 
-    @contextmanager
-    def full(self, dataset: str) -> Iterator[str]:
+    def full(self, dataset: str) -> AbstractContextManager[str]:
         """The name of a view of all current rows."""
         stored = self._store[dataset]
         # Compaction and retention change the files, if not the sequence; the replaced files are removed later.
-        with self._leased("full", (stored, stored.rows.version), lambda view: self._everything(view, stored)) as name:
-            yield name
+        return self._leased("full", (stored, stored.rows.version), lambda view: self._everything(view, stored))
 
     @contextmanager
     def marked(self, dataset: str, after: int, through: int) -> Iterator[str]:

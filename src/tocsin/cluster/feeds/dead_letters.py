@@ -1,4 +1,6 @@
-"""Dead letters read a part at a time: each may be as large as a request, and there may be millions."""
+"""Dead letters: listed, discarded, and published again, because records that were rejected may fit by now.
+
+They are read a part at a time: each may be as large as a request, and there may be millions."""
 
 from __future__ import annotations
 
@@ -10,9 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.datasets.tables import Table
+from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.feeds.core.letter_ids import LetterCursor, LetterId, lines_by_position
-from tocsin.errors import NotFound
+from tocsin.cluster.feeds.core.receipts import Receipt
+from tocsin.cluster.feeds.intake import FeedIntake
+from tocsin.errors import InvalidValue, NotFound
+from tocsin.model.catalogue import Feed, FeedSource
 from tocsin.model.schema import SEQUENCE_COLUMN
 
 #: A letter's address: its commit, the position of its frame in the landing log, and its line there.
@@ -24,6 +31,7 @@ _IN_ORDER = [*_NEWEST_FIRST, ("reason", "ascending")]
 _MOST_ROWS = 1 << 18
 #: The number of conditions in one statement to Delta, which nests them.
 _CONDITIONS = 50
+_REPLAYED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,46 @@ def in_parts(letters: Table, where: ds.Expression | None, rows: int) -> Iterator
             part, size = [], 0
     if part:
         yield part, letters.read(where=pc.field("position").isin(part))
+
+
+def replay_dead_letters(stored: StoredDataset, intake: FeedIntake, chosen: Chosen) -> dict[str, Any]:
+    """Publish the chosen dead letters again and take them out of the dead-letter table. Those of channels stay.
+
+    Each is published under a key of its own, so a crash between the two steps doubles nothing. Records that still don't
+    fit become dead letters again.
+    """
+    chosen.check(stored.dead_letters, stored.dataset.name)
+    if of_channels := sorted(one for one in chosen.letters or () if one.is_of_channel):
+        raise InvalidValue(
+            f"dead letter {of_channels[0]} is a channel's: its record is in the dataset; discard it instead"
+        )
+    # A channel's dead letters have no position in the landing log.
+    published = pc.field("position") >= 0
+    where = published if (condition := chosen.where()) is None else published & condition
+    replayed = rejected = 0
+    for positions, found in in_parts(stored.dead_letters, where, _REPLAYED_AT_ONCE):
+        letters = chosen.among(found)
+        receipts: list[Receipt] = []
+        for start in range(0, letters.num_rows, _REPLAYED_AT_ONCE):
+            receipts += _publish_again(stored, intake, letters.slice(start, _REPLAYED_AT_ONCE))
+        # All letters of a position came in one commit, so every chosen one has been published.
+        chosen.remove(stored.dead_letters, positions)
+        anew = pc.field("position").isin([receipt.position for receipt in receipts])
+        rejected += stored.dead_letters.read(where=anew, columns=["position"]).num_rows
+        replayed += letters.num_rows
+    return {"replayed": replayed, "accepted": replayed - rejected, "rejected": rejected}
+
+
+def _publish_again(stored: StoredDataset, intake: FeedIntake, letters: pa.Table) -> list[Receipt]:
+    futures = []
+    for letter in letters.to_pylist():
+        feed = Feed(letter["feed"], stored.dataset.name, FeedSource.HTTP)
+        # The raw text has no line breaks: it was one line.
+        body = DecodedBody(letter["raw"].encode(), 1, f"dead-letter:{letter['position']}:{letter['line']}")
+        futures.append(intake.accept(feed, body))
+    receipts = [future.result() for future in futures]
+    intake.wait_ingested(max(receipt.end for receipt in receipts)).result()
+    return receipts
 
 
 def _newest_ids(letters: Table, limit: int, where: ds.Expression | None) -> pa.Table:

@@ -7,7 +7,7 @@ releases it ends it. An id is used once and never again, so it can serve as the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -154,13 +154,11 @@ class SubscriptionRegistry:
                     counter_table.update().where(counter_table.c.name == "subscription").values(value=next_id)
                 )
             ids = tuple(known[key] for key in keys)
-            self._hold(connection, broker, dict.fromkeys(ids), {new.id for new in created})
+            new = {one.id for one in created}
+            held = set(_held_among(connection, broker, [one for one in dict.fromkeys(ids) if one not in new]))
+            _insert_many(connection, _holds, [(broker, one) for one in dict.fromkeys(ids) if one not in held])
             self._last_id = next_id
         return Subscribed(ids, tuple(created))
-
-    def _hold(self, connection: sa.Connection, broker: str, ids: Iterable[int], created: set[int]) -> None:
-        held = set(_held_among(connection, broker, [one for one in ids if one not in created]))
-        _insert_many(connection, _holds, [(broker, one) for one in ids if one not in held])
 
     def unsubscribe(self, broker: str, ids: Sequence[int]) -> Ended:
         """Release `ids`; returns those that no broker holds any more. Ids that are not held are an error, and then
@@ -217,12 +215,8 @@ class SubscriptionRegistry:
 
     # Failed subscriptions: brokers keep their holds, so that they can be notified, but no run includes them.
 
-    def fail(self, channel: str, one: int, reason: str, now_us: int) -> None:
-        """Note that a subscription can't be run, and why. Does nothing if it has ended meanwhile."""
-        self.fail_all(channel, {one: reason}, now_us)
-
-    def fail_all(self, channel: str, reasons: Mapping[int, str], now_us: int) -> None:
-        """The same for many."""
+    def fail(self, channel: str, reasons: Mapping[int, str], now_us: int) -> None:
+        """Note that subscriptions can't be run, and why. Leaves out those that have ended meanwhile."""
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(list(reasons)):
                 there = connection.scalars(sa.select(subscription_table.c.id).where(subscription_table.c.id.in_(chunk)))

@@ -124,8 +124,8 @@ def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegi
     registry.subscribe("b", "C", [(1,)])
     registry.subscribe("a", "Other", [(1,)])
     for one, channel in ((1, "C"), (2, "C"), (3, "Other"), (9, "C")):
-        registry.fail(channel, one, f"why {one}", 7)
-    registry.fail("C", 2, "why else", 8)
+        registry.fail(channel, {one: f"why {one}"}, 7)
+    registry.fail("C", {2: "why else"}, 8)
     again = SubscriptionRegistry(open_catalogue(path))
     assert again.failures("C") == {1: "why 1", 2: "why else"}  # The one that had ended is left alone.
     assert again.failed_counts() == {"C": 2, "Other": 1}

@@ -1,13 +1,15 @@
-"""Parameter values: data, checked against a channel's declaration and normalised, so that equal subscriptions share."""
+"""Parameter values: data, checked against a channel's declaration and normalised, so that equal subscriptions share.
+
+Brokers fill some of them in; they may remember another channel of that name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 
 from tocsin.cluster.channels.compiler.advice import did_you_mean
-from tocsin.errors import InvalidValue
-from tocsin.model.catalogue import Channel, Parameter, ParameterValue
+from tocsin.errors import FilledOtherwise, InvalidValue
+from tocsin.model.catalogue import Channel, FilledBy, Parameter, ParameterValue
 from tocsin.model.schema import ColumnType
 from tocsin.model.times import DATE_WORDS, FIRST_YEAR, LAST_YEAR, TIME_WORDS, parse_date, parse_time
 
@@ -27,6 +29,25 @@ def check_values(channel: Channel, values: Mapping[str, object] | Sequence[objec
             raise InvalidValue(f"{channel.name} takes {_signature(channel)}: {len(declared)} values, not {len(values)}")
         given = list(values)
     return tuple(_check(channel, parameter, value) for parameter, value in zip(declared, given, strict=True))
+
+
+def check_filled(channel: Channel, filled: Iterable[str]) -> None:
+    """Raises FilledOtherwise if `filled` differs: the broker remembers another channel of that name."""
+    wanted = channel.filled
+    if {name.lower() for name in filled} != {name.lower() for name in wanted}:
+        shown = ", ".join(f"{name} IS {source}" for name, source in wanted.items()) or "none"
+        raise FilledOtherwise(
+            f"{channel.name}: name in `filled` the parameters that were filled in for the subscriber: {shown}", wanted
+        )
+
+
+def check_class(channel: Channel, values: Sequence[ParameterValue], permission: str) -> None:
+    """Raises InvalidValue if a parameter that is `IS CLASS` has a value other than `permission`."""
+    for parameter, value in zip(channel.parameters, values, strict=True):
+        if parameter.filled_by is FilledBy.CLASS and value != permission:
+            raise InvalidValue(
+                f"{channel.name}: {parameter.name} is the permission class, {permission!r}, not {value!r}"
+            )
 
 
 def _by_name(channel: Channel, values: Mapping[str, object]) -> list[object]:

@@ -87,12 +87,14 @@ class SetOriented:
         for window in _of_this_select(select, exp.Window):
             window.set("partition_by", [subscription.copy(), *(window.args.get("partition_by") or [])])
         distinct = "DISTINCT " if select.args.get("distinct") else ""
+        hints = "".join(mark(Broadcast(alias)) for alias in clause.small)
         lines = [
-            f"SELECT {_hints(clause)}{distinct}{sql_of(subscription)} AS {SUBSCRIPTION},",
-            f"  {_list(spell_out(item) for item in items)}",
+            f"SELECT {hints}{distinct}{sql_of(subscription)} AS {SUBSCRIPTION},",
+            f"  {', '.join(sql_of(spell_out(item)) for item in items)}",
             clause.sql,
-            *_where(clause.where),
         ]
+        if clause.where:
+            lines.append(f"WHERE {' AND '.join(map(joins.condition_sql, clause.where))}")
         if (group := select.args.get("group")) is not None:
             # Parameters depend on the subscription, but Spark doesn't know.
             keys = [subscription, *_parameters_in(select), *(spell_out(key) for key in group.expressions)]
@@ -252,15 +254,3 @@ def _subquery_depth(node: exp.Expr) -> int:
             depth += 1
         node = parent
     return depth
-
-
-def _hints(clause: FromClause) -> str:
-    return "".join(mark(Broadcast(alias)) for alias in clause.small)
-
-
-def _list(items: Iterator[exp.Expr]) -> str:
-    return ", ".join(sql_of(item) for item in items)
-
-
-def _where(conditions: list[exp.Expr]) -> list[str]:
-    return [f"WHERE {' AND '.join(map(joins.condition_sql, conditions))}"] if conditions else []

@@ -116,46 +116,39 @@ class CityRun:
         }
 
 
+@dataclass(eq=False)
 class RunningCity:
     """One run. `heard` is told of every notification; `ending`, if given, ends it instead of the scenario's time;
     `beside` goes on meanwhile. Its clock begins when the channels keep their periods, or after `most_warm_up_s`."""
 
-    def __init__(
-        self,
-        scenario: CityScenario,
-        balancing: Balancing,
-        city: City,
-        workload: EmergencyWorkload,
-        interactions: Sequence[Interaction],
-        speed_up: float,
-        say: Callable[[str], None],
-        heard: Callable[[str, Notification], None] = lambda _user, _notification: None,
-        ending: asyncio.Event | None = None,
-        beside: Sequence[Callable[[RunningNetwork], Coroutine[Any, Any, None]]] = (),
-        most_warm_up_s: float = 90.0,
-    ) -> None:
-        self._scenario, self._balancing = scenario, balancing
-        self._city, self._workload, self._interactions = city, workload, interactions
-        self._speed_up = speed_up
-        self._say, self._heard = say, heard
-        self._ending = ending
-        self._beside = beside
-        self._most_warm_up_s = most_warm_up_s
-        self._statements = schema_sql(1 / speed_up)
+    scenario: CityScenario
+    balancing: Balancing
+    city: City
+    workload: EmergencyWorkload
+    interactions: Sequence[Interaction]
+    speed_up: float
+    say: Callable[[str], None]
+    heard: Callable[[str, Notification], None] = lambda _user, _notification: None
+    ending: asyncio.Event | None = None
+    beside: Sequence[Callable[[RunningNetwork], Coroutine[Any, Any, None]]] = ()
+    most_warm_up_s: float = 90.0
+
+    def __post_init__(self) -> None:
+        self._statements = schema_sql(1 / self.speed_up)
         self._tally = Tally()
         self._has_heard = asyncio.Event()
         self._begun_s = self._begun_at_s = 0.0
 
     async def run(self, folder: Path, on_ready: Callable[[RunningNetwork], None] = lambda _: None) -> CityRun:
         settings = {
-            "placement": self._balancing.placement,
-            "rates_window_s": self._balancing.rates_window_s / self._speed_up,
+            "placement": self.balancing.placement,
+            "rates_window_s": self.balancing.rates_window_s / self.speed_up,
         }
-        async with running_city(folder, self._city, self._scenario.brokers, settings, self._say) as network:
+        async with running_city(folder, self.city, self.scenario.brokers, settings, self.say) as network:
             calls, cursor = await asyncio.to_thread(self._prepare, network)
-            tokens = await asyncio.to_thread(network.register, self._workload.user_ids)
-            wished = sum(one.action == "subscribe" for one in self._interactions)
-            self._say(
+            tokens = await asyncio.to_thread(network.register, self.workload.user_ids)
+            wished = sum(one.action == "subscribe" for one in self.interactions)
+            self.say(
                 f"3 datasets, 2 feeds, 7 channels; {len(tokens)} people will hold {wished:,} subscriptions, which share"
                 f" {len(calls):,}"
             )
@@ -166,10 +159,10 @@ class RunningCity:
             on_ready(network)
             await self._warm_up(network)
             overruns_before = await asyncio.to_thread(_overruns, network.cluster.url)
-            watch = Watch(network.coordinator.url, self._tally, self._now_s, self._speed_up, self._say)
+            watch = Watch(network.coordinator.url, self._tally, self._now_s, self.speed_up, self.say)
             try:
                 self._begun_s, self._begun_at_s = time.monotonic(), time.time()
-                await self._live(network, People(people, self._workload, self._speed_up), watch)
+                await self._live(network, People(people, self.workload, self.speed_up), watch)
                 overruns = await asyncio.to_thread(_overruns, network.cluster.url) - overruns_before
                 plans, failed = await watch.plans(self._time_of), await watch.failed_moves()
             finally:
@@ -179,19 +172,19 @@ class RunningCity:
             self._summed(watch, plans, len(calls)),
             self._tally,
             audit(self._tally.holds, results),
-            self._speed_up,
+            self.speed_up,
             overruns,
             failed,
         )
 
     async def _live(self, network: RunningNetwork, people: People, watch: Watch) -> None:
-        publishers = Publishers(network.cluster.url, self._workload.reports(), self._tally)
+        publishers = Publishers(network.cluster.url, self.workload.reports(), self._tally)
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(watch.run())
             going_on = [tasks.create_task(people.move_about())]
-            going_on += [tasks.create_task(work(network)) for work in (self._balance, *self._beside)]
+            going_on += [tasks.create_task(work(network)) for work in (self._balance, *self.beside)]
             publishing = tasks.create_task(publishers.run(self._due))
-            await people.follow(self._interactions, self._until)
+            await people.follow(self.interactions, self._until)
             await publishing
             watching.cancel()  # What the brokers carry once nothing is published says nothing.
             await people.all_log_in()
@@ -201,37 +194,37 @@ class RunningCity:
             await people.all_log_out()
 
     async def _warm_up(self, network: RunningNetwork) -> None:
-        scenario = self._scenario
+        scenario = self.scenario
         # Reports of another seed: those of the city are all to come.
-        reports = EmergencyWorkload(self._city, users=0, seed=scenario.seed + 1).reports()
-        reports_per_s = scenario.reports / scenario.duration_s * self._speed_up
+        reports = EmergencyWorkload(self.city, users=0, seed=scenario.seed + 1).reports()
+        reports_per_s = scenario.reports / scenario.duration_s * self.speed_up
         began_s = time.monotonic()
         is_steady = await warm_up(
-            network.cluster.url, reports, reports_per_s, self._workload.locations(), self._most_warm_up_s
+            network.cluster.url, reports, reports_per_s, self.workload.locations(), self.most_warm_up_s
         )
         took = f"after {time.monotonic() - began_s:.0f} s of warming up the channels"
-        self._say(f"{took} keep their periods" if is_steady else f"{took} do not all keep their periods yet")
+        self.say(f"{took} keep their periods" if is_steady else f"{took} do not all keep their periods yet")
 
     def _prepare(self, network: RunningNetwork) -> tuple[list[int], int]:
         """The application, and the auditor, who holds all that anybody will; returns what it holds, and from where."""
-        prepare(network, self._statements, self._workload.shelters(self._scenario.shelters), self._workload.locations())
+        prepare(network, self._statements, self.workload.shelters(self.scenario.shelters), self.workload.locations())
         with ClusterClient(network.cluster.url) as client:
             cursor = client.register_broker(_AUDITOR)
             wanted = [
                 subscription_of(one.user, one.channel, one.parameters)
-                for one in self._interactions
+                for one in self.interactions
                 if one.action == "subscribe"
             ]
             held = client.subscribe(_AUDITOR, wanted)
         return sorted({int(one["id"]) for one in held}), cursor
 
     async def _balance(self, network: RunningNetwork) -> None:
-        balancing = self._balancing
+        balancing = self.balancing
         if not balancing.is_on:
             return
         await self._until(balancing.begins_at_s)
         names = ("migration", "shuffle", "alpha", "gamma", "hits", "shuffle_hits")
-        times = {name: getattr(balancing, name) / self._speed_up for name in ("every_s", "settle_s", "rest_s")}
+        times = {name: getattr(balancing, name) / self.speed_up for name in ("every_s", "settle_s", "rest_s")}
         changes = {**{name: getattr(balancing, name) for name in names}, **times, "automatic": True, "by": "experiment"}
 
         def switch_on() -> None:
@@ -239,16 +232,16 @@ class RunningCity:
                 client.change_balancing(**changes)
 
         await asyncio.to_thread(switch_on)
-        self._say(f"balancing is on: {' and '.join(filter(None, (balancing.migration, balancing.shuffle)))}")
+        self.say(f"balancing is on: {' and '.join(filter(None, (balancing.migration, balancing.shuffle)))}")
 
     def _due(self) -> int | None:
         """How many reports should have been sent by now; None when it is over."""
-        is_over = self._ending.is_set() if self._ending else self._now_s() >= self._scenario.duration_s
-        return None if is_over else int(self._now_s() * self._scenario.reports / self._scenario.duration_s)
+        is_over = self.ending.is_set() if self.ending else self._now_s() >= self.scenario.duration_s
+        return None if is_over else int(self._now_s() * self.scenario.reports / self.scenario.duration_s)
 
     def _hear(self, user: str, notification: Notification) -> None:
         self._has_heard.set()
-        self._heard(user, notification)
+        self.heard(user, notification)
 
     async def _quiet(self, seconds: float) -> None:
         """Returns when nobody has heard anything for so long."""
@@ -258,16 +251,16 @@ class RunningCity:
                 await asyncio.wait_for(self._has_heard.wait(), seconds)
 
     def _now_s(self) -> float:
-        return (time.monotonic() - self._begun_s) * self._speed_up
+        return (time.monotonic() - self._begun_s) * self.speed_up
 
     def _time_of(self, at_us: int) -> float:
-        return (at_us / 1e6 - self._begun_at_s) * self._speed_up
+        return (at_us / 1e6 - self._begun_at_s) * self.speed_up
 
     async def _until(self, at_s: float) -> None:
-        await asyncio.sleep(max(0.0, (at_s - self._now_s()) / self._speed_up))
+        await asyncio.sleep(max(0.0, (at_s - self._now_s()) / self.speed_up))
 
     def _summed(self, watch: Watch, plans: Sequence[Any], backends: int) -> Run:
-        balancing, tally, samples = self._balancing, self._tally, watch.samples
+        balancing, tally, samples = self.balancing, self._tally, watch.samples
         held = [hold for hold in tally.holds if not hold.is_given_up]
         totals = Totals(
             control_messages=0,
@@ -289,8 +282,8 @@ class RunningCity:
         return Run(
             scenario="city",
             label=f"{balancing.placement}/{policies}",
-            seed=self._scenario.seed,
-            duration_s=self._scenario.duration_s,
+            seed=self.scenario.seed,
+            duration_s=self.scenario.duration_s,
             placement=balancing.placement,
             migration=balancing.migration,
             shuffle=balancing.shuffle,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
@@ -141,15 +142,15 @@ def _address(roads: RoadMap, rng: Random) -> int:
     return roads.crossing_near(Coordinates(rng.gauss(centre.x, _SPREAD_M), rng.gauss(centre.y, _SPREAD_M)))
 
 
+@dataclass(slots=True)
 class Roamer:
     """Somebody without a goal: along a road, at the next crossing into any other, back only from a dead end."""
 
-    def __init__(self, city: City, start: int, end: int, walked_m: float, speed_m_per_s: float) -> None:
-        self._city = city
-        self._start = start
-        self._end = end
-        self._walked_m = walked_m
-        self._speed_m_per_s = speed_m_per_s
+    city: City
+    _start: int
+    _end: int
+    _walked_m: float
+    speed_m_per_s: float
 
     @staticmethod
     def start(city: City, rng: Random, speed_m_per_s: float) -> Roamer:
@@ -160,14 +161,14 @@ class Roamer:
 
     @property
     def location(self) -> Coordinates:
-        start, end = self._city.crossings[self._start], self._city.crossings[self._end]
+        start, end = self.city.crossings[self._start], self.city.crossings[self._end]
         return start.towards(end, self._walked_m / (start.distance_to(end) or 1.0))
 
     def advance(self, seconds: float, rng: Random) -> None:
         """Go on for `seconds`."""
-        self._walked_m += self._speed_m_per_s * seconds
-        crossings = self._city.crossings
+        self._walked_m += self.speed_m_per_s * seconds
+        crossings = self.city.crossings
         while self._walked_m > (length := crossings[self._start].distance_to(crossings[self._end])):
             self._walked_m -= length
-            onward = [there for there in self._city.roads[self._end] if there != self._start]
+            onward = [there for there in self.city.roads[self._end] if there != self._start]
             self._start, self._end = self._end, rng.choice(onward) if onward else self._start

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -30,22 +31,17 @@ class _Reported(msgspec.Struct):
 _reported = msgspec.json.Decoder(_Reported)
 
 
+@dataclass(eq=False)
 class Person:
     """One device of one user. What it holds is carried on after every login, after what it was handed last."""
 
-    def __init__(
-        self,
-        name: str,
-        coordinator_url: str,
-        token: str,
-        tally: Tally,
-        heard: Callable[[str, Notification], None],
-    ) -> None:
-        self.name = name
-        self._coordinator_url = coordinator_url
-        self._token = token
-        self._tally = tally
-        self._heard = heard
+    name: str
+    coordinator_url: str
+    token: str
+    tally: Tally
+    heard: Callable[[str, Notification], None]
+
+    def __post_init__(self) -> None:
         self._me: Subscriber | None = None
         self._listening: asyncio.Task[None] | None = None
         self._logged_in_at_s = 0.0
@@ -70,8 +66,8 @@ class Person:
 
     async def log_in(self, location: tuple[float, float]) -> None:
         me = Subscriber(
-            coordinator=self._coordinator_url,
-            token=self._token,
+            coordinator=self.coordinator_url,
+            token=self.token,
             device=_DEVICE,
             location=location,
             connect_timeout_s=60,
@@ -79,7 +75,7 @@ class Person:
         )
         self._me = await me.__aenter__()
         self._logged_in_at_s = time.time()
-        self._tally.logins += 1
+        self.tally.logins += 1
         # Before carrying on: what was missed of the first may fill the queue before the second is answered.
         self._listening = asyncio.create_task(self._listen(me))
         for hold, parameters in self._holds.values():
@@ -95,7 +91,7 @@ class Person:
         await self._me.__aexit__(None, None, None)
         self._me = None
         self._hold_of.clear()
-        self._tally.logouts += 1
+        self.tally.logouts += 1
 
     def tell_location(self, location: tuple[float, float]) -> None:
         if self._me is not None:
@@ -115,8 +111,8 @@ class Person:
         subscription = await self._me.subscribe(channel, parameters)
         hold.begin_after(subscription.handed)
         self._hold_of[subscription] = hold
-        self._tally.holds.append(hold)
-        self._tally.channels[channel].subscriptions += 1
+        self.tally.holds.append(hold)
+        self.tally.channels[channel].subscriptions += 1
 
     async def _unsubscribe(self, channel: str, parameters: dict[str, ParameterValue]) -> None:
         hold, _ = self._holds.pop(write_call(channel, parameters))
@@ -133,7 +129,7 @@ class Person:
         hold = self._hold_of.get(notification.subscription)
         if hold is None:
             hold, _ = self._holds[str(notification.subscription)]
-        tally, now = self._tally, time.monotonic()
+        tally, now = self.tally, time.monotonic()
         hold.take(notification.parsed_position)
         channel = tally.channels[hold.channel]
         channel.notifications += 1
@@ -146,16 +142,16 @@ class Person:
                 channel.delays_s.append(now - sent_at)
         if len(channel.examples) < MOST_EXAMPLES:
             channel.examples.append(notification.payload)
-        self._heard(self.name, notification)
+        self.heard(self.name, notification)
 
 
+@dataclass(frozen=True, slots=True)
 class People:
-    """All of them. `now_s` is the city's clock, which runs `speed_up` times as fast as ours."""
+    """All of them. The city's clock runs `speed_up` times as fast as ours."""
 
-    def __init__(self, people: Mapping[str, Person], workload: EmergencyWorkload, speed_up: float) -> None:
-        self._people = people
-        self._workload = workload
-        self._speed_up = speed_up
+    people: Mapping[str, Person]
+    workload: EmergencyWorkload
+    speed_up: float
 
     async def follow(self, interactions: Iterable[Interaction], until: Callable[[float], Awaitable[None]]) -> None:
         """Do what the interactions say; `until` waits for a moment of the city's clock."""
@@ -166,7 +162,7 @@ class People:
         async def live(user: str) -> None:
             for one in of_user[user]:
                 await until(one.at_s)
-                await self._people[user].do(one, self._workload.location_of(user))
+                await self.people[user].do(one, self.workload.location_of(user))
 
         async with asyncio.TaskGroup() as lives:
             for user in of_user:
@@ -178,16 +174,16 @@ class People:
         while True:
             await asyncio.sleep(LOCATIONS_EVERY_S)
             now_s = time.monotonic()
-            self._workload.move_users((now_s - looked_at_s) * self._speed_up)
+            self.workload.move_users((now_s - looked_at_s) * self.speed_up)
             looked_at_s = now_s
-            for name, person in self._people.items():
+            for name, person in self.people.items():
                 person.raise_failure()
-                person.tell_location(self._workload.location_of(name))
+                person.tell_location(self.workload.location_of(name))
 
     async def all_log_in(self) -> None:
         """Those who are away come back, to be told what they missed."""
-        away = [person for person in self._people.values() if not person.broker]
-        await asyncio.gather(*(one.log_in(self._workload.location_of(one.name)) for one in away))
+        away = [person for person in self.people.values() if not person.broker]
+        await asyncio.gather(*(one.log_in(self.workload.location_of(one.name)) for one in away))
 
     async def all_log_out(self) -> None:
-        await asyncio.gather(*(person.log_out() for person in self._people.values()))
+        await asyncio.gather(*(person.log_out() for person in self.people.values()))

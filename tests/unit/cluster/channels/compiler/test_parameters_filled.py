@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.cluster.channels.compiler.filled_parameters import check_class, check_filled
+from tocsin.cluster.channels.compiler.parameters import check_class, check_filled
 from tocsin.errors import FilledOtherwise, InvalidValue, WrongEntries
 from tocsin.model.catalogue import Channel, ChannelKind, FilledBy, Parameter
 from tocsin.model.schema import ColumnType
