@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,19 +31,11 @@ _PAUSE_S = 0.05
 _CHUNK = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """How much of each kind was removed."""
+def forget_person(cluster: Cluster, name: str) -> str:
+    """Returns how much of each kind was removed, in words.
 
-    rows: int
-    dead_letters: int
-    results: int
-    subscriptions: int
-
-
-def forget_person(cluster: Cluster, name: str) -> Forgotten:
-    """Runs between two batches, so that no row on its way into a table brings anything back. The landing log's records
-    are ingested first, and then removed from the log with everything before them.
+    Runs between two batches, so that no row on its way into a table brings anything back. The landing log's records are
+    ingested first, and then removed from the log with everything before them.
 
     Raises CancelledError if the cluster stops before it has begun."""
     begin = cluster.intake.landing.begin_segment()
@@ -60,7 +51,8 @@ def forget_person(cluster: Cluster, name: str) -> Forgotten:
         cluster.maintenance.erase_past()
         cluster.executor.views.forget_idle()
     _erase_traces(cluster, name, begin)
-    return Forgotten(rows, letters, results, sum(map(len, named.values())))
+    counts = {"row": rows, "dead letter": letters, "result": results, "subscription": sum(map(len, named.values()))}
+    return f"removed of {name!r}: " + ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for what, n in counts.items())
 
 
 def _erase_traces(cluster: Cluster, name: str, begin: int) -> None:
@@ -116,18 +108,3 @@ def _forget_dead_letters(letters: Table, name: str) -> int:
 def _in_chunks(rows: pa.Table) -> Iterator[pa.Table]:
     for start in range(0, rows.num_rows, _CHUNK):
         yield rows.slice(start, _CHUNK)
-
-
-def in_words(forgotten: Forgotten, name: str) -> str:
-    """The statement's answer.
-
-    >>> in_words(Forgotten(1, 0, 2, 1), "ann")
-    "removed of 'ann': 1 row, 0 dead letters, 2 results, 1 subscription"
-    """
-    counts: Sequence[tuple[int, str]] = (
-        (forgotten.rows, "row"),
-        (forgotten.dead_letters, "dead letter"),
-        (forgotten.results, "result"),
-        (forgotten.subscriptions, "subscription"),
-    )
-    return f"removed of {name!r}: " + ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts)

@@ -71,7 +71,7 @@ class Maintenance:
         next_release = next_tidy = 0.0
         while not self._stopping.wait(_TICK_S):
             now_s = self.clock.monotonic_s()
-            self.metrics.landing_pending(self.intake.pending_bytes)
+            self.metrics.pending.set(self.intake.pending_bytes)
             self._try(self._compact)
             if now_s >= next_release:
                 next_release = now_s + _RELEASE_EVERY_S

@@ -24,14 +24,15 @@ class Metrics:
         self._records = counter("tocsin_feed_records", "Records by feed and outcome", ["feed", "outcome"])
         self._runs = counter("tocsin_channel_runs", "Channel runs by outcome", ["channel", "outcome"])
         self._results = counter("tocsin_channel_results", "Results produced", ["channel"])
-        self._overruns = counter("tocsin_channel_overruns", "Runs that outlasted their period", ["channel"])
+        self.overruns = counter("tocsin_channel_overruns", "Runs that outlasted their period", ["channel"])
         self._run_seconds = histogram("tocsin_channel_run_seconds", "Time of a run", ["channel"])
         lag = "Commits that the channel has not run over yet"
-        self._window_lag = gauge("tocsin_channel_window_lag_commits", lag, ["channel"])
-        self._paused = gauge("tocsin_channel_paused", "1 while the channel is paused", ["channel"])
+        self.window_lag = gauge("tocsin_channel_window_lag_commits", lag, ["channel"])
+        self.paused = gauge("tocsin_channel_paused", "1 while the channel is paused", ["channel"])
         set_aside = "Records and subscriptions that a channel could not be run for"
-        self._set_aside = counter("tocsin_channel_set_aside", set_aside, ["channel", "what"])
-        self._pending = gauge("tocsin_landing_pending_bytes", "Accepted but not yet committed to tables")
+        #: By channel, and by `record` or `subscription`.
+        self.set_aside = counter("tocsin_channel_set_aside", set_aside, ["channel", "what"])
+        self.pending = gauge("tocsin_landing_pending_bytes", "Accepted but not yet committed to tables")
         self._stages = histogram("tocsin_stage_seconds", "Time of a stage", ["stage"])
         #: The values of the counter of records, since Prometheus' counters can't be read one by one.
         self._records_so_far: Tally[tuple[str, str]] = Tally()
@@ -63,26 +64,10 @@ class Metrics:
         self._run_seconds.labels(channel).observe(seconds)
         self._results.labels(channel).inc(results)
 
-    def overrun(self, channel: str) -> None:
-        self._overruns.labels(channel).inc()
-
-    def window_lag(self, channel: str, commits: int) -> None:
-        self._window_lag.labels(channel).set(commits)
-
-    def paused(self, channel: str, is_paused: bool) -> None:
-        self._paused.labels(channel).set(is_paused)
-
-    def set_aside(self, channel: str, what: str) -> None:
-        """`what` is `record` or `subscription`."""
-        self._set_aside.labels(channel, what).inc()
-
-    def landing_pending(self, size_bytes: int) -> None:
-        self._pending.set(size_bytes)
-
     def forget_channel(self, channel: str) -> None:
         labels = {"channel": channel}
-        families = (self._runs, self._results, self._overruns, self._run_seconds, self._window_lag, self._paused)
-        for family in (*families, self._set_aside):
+        families = (self._runs, self._results, self.overruns, self._run_seconds, self.window_lag, self.paused)
+        for family in (*families, self.set_aside):
             family.remove_by_labels(labels)
 
     def forget_feed(self, feed: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,9 @@ class RunningNetwork:
                 tokens[user] = str(http.post("/v1/users", json={"name": user}).raise_for_status().json()["token"])
         return tokens
 
-    @contextmanager
-    def running_broker(self, name: str, settings: Settings | None = None) -> Iterator[ServerProcess]:
+    def running_broker(self, name: str, settings: Settings | None = None) -> AbstractContextManager[ServerProcess]:
         """One more broker, ready."""
-        urls = (self.cluster_url, self.coordinator.url)
-        with running_broker(name, self.folder / name, *urls, settings) as broker:
-            yield broker
+        return running_broker(name, self.folder / name, self.cluster_url, self.coordinator.url, settings)
 
 
 @contextmanager
@@ -131,10 +128,8 @@ def running_broker(
         yield server
 
 
-@contextmanager
 def _starting_broker(
     name: str, folder: Path, cluster_url: str, coordinator_url: str, settings: Settings | None
-) -> Iterator[ServerProcess]:
+) -> AbstractContextManager[ServerProcess]:
     options = ["--name", name, "--cluster-url", cluster_url, "--coordinator-url", coordinator_url]
-    with running_server("broker", folder, settings, options) as server:
-        yield server
+    return running_server("broker", folder, settings, options)

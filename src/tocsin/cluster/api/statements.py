@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from tocsin.cluster.api.dependencies import AnyCluster, ReadyCluster
-from tocsin.cluster.interpreter import Interpreter
+from tocsin.cluster.interpreter import run_script
 from tocsin.cluster.status import status_of
 from tocsin.model.catalogue import ChannelKind, DatasetKind, FeedSource
 from tocsin.runtime.http import ERRORS, reply
@@ -84,7 +84,7 @@ class StatusAnswer(BaseModel):
 @router.post("/v1/statements", response_model=ScriptAnswer, tags=["statements"])
 def run_statements(script: Script, cluster: ReadyCluster) -> Response:
     """Carry out statements, in order. The first failure ends the script; earlier statements stay carried out."""
-    return reply({"results": Interpreter(cluster).run_script(script.sql)})
+    return reply({"results": run_script(cluster, script.sql)})
 
 
 @router.get("/v1/status", response_model=StatusAnswer, tags=["operations"])

@@ -130,7 +130,7 @@ class ChannelExecutor:
         state.pause_reason = reason
         # The person who resumes it has looked at the failures, so counting begins anew.
         state.set_aside_in_a_row = 0
-        self._metrics.paused(state.channel.name, is_paused)
+        self._metrics.paused.labels(state.channel.name).set(is_paused)
 
     def await_idle(self, state: ChannelState) -> None:
         """Return when no run of a paused channel is under way. Cancels a run that takes too long; its window is run
@@ -237,7 +237,7 @@ class ChannelExecutor:
             bound = self._results.bound(state.channel.name, name)
             after[name] = through[name] if bound is None else bound
         window = Window(after, through)
-        self._metrics.window_lag(state.channel.name, window.lag_commits)
+        self._metrics.window_lag.labels(state.channel.name).set(window.lag_commits)
         return window
 
     def _take_window(self, state: ChannelState) -> Window | None:
@@ -396,4 +396,4 @@ class ChannelExecutor:
             state.last_error = ""
             state.set_aside_in_a_row = 0 if output.rows.num_rows else state.set_aside_in_a_row
             self._metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
-            self._metrics.window_lag(state.channel.name, 0)
+            self._metrics.window_lag.labels(state.channel.name).set(0)

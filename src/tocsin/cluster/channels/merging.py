@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import structlog
 from pyspark.sql import SparkSession
@@ -24,20 +25,16 @@ _RETRY_AFTER_S = 60.0
 _POOL = "merging"
 
 
+@dataclass(eq=False)
 class SubscriptionMerging:
     """`between_runs` keeps runs of a channel from beginning, and raises if one under way does not end."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        clock: Clock,
-        channels: Callable[[], Iterable[ChannelState]],
-        between_runs: Callable[[ChannelState], AbstractContextManager[object]],
-    ) -> None:
-        self._spark = spark
-        self._clock = clock
-        self._channels = channels
-        self._between_runs = between_runs
+    spark: SparkSession
+    clock: Clock
+    channels: Callable[[], Iterable[ChannelState]]
+    between_runs: Callable[[ChannelState], AbstractContextManager[object]]
+
+    def __post_init__(self) -> None:
         self._retry_at_s: dict[str, float] = {}
         self._is_wanted = threading.Event()
         self._stopping = False
@@ -55,20 +52,20 @@ class SubscriptionMerging:
         self._thread.join()
 
     def _keep_merging(self) -> None:
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
         while self._is_wanted.wait() and not self._stopping:
             self._is_wanted.clear()
-            for channel in list(self._channels()):
+            for channel in list(self.channels()):
                 self._merge_all(channel)
 
     def _merge_all(self, channel: ChannelState) -> None:
         name = channel.channel.name
-        if self._clock.monotonic_s() < self._retry_at_s.get(name, 0.0):
+        if self.clock.monotonic_s() < self._retry_at_s.get(name, 0.0):
             return
         try:
-            while not self._stopping and channel.subscriptions.merge(self._between_runs(channel)):
+            while not self._stopping and channel.subscriptions.merge(self.between_runs(channel)):
                 pass
             self._retry_at_s.pop(name, None)
         except Exception as exc:
-            self._retry_at_s[name] = self._clock.monotonic_s() + _RETRY_AFTER_S
+            self._retry_at_s[name] = self.clock.monotonic_s() + _RETRY_AFTER_S
             log.warning("merging subscriptions failed; trying again later", channel=name, exc_info=exc)

@@ -141,7 +141,7 @@ class CommitRecovery:
         )
         if what.row is None and what.subscription is not None:
             self.fail(state, what.subscription, what.reason)
-            self.metrics.set_aside(state.channel.name, "subscription")
+            self.metrics.set_aside.labels(state.channel.name, "subscription").inc()
         else:
             commit.letters.append(what)
             state.rows_set_aside += 1
@@ -150,7 +150,7 @@ class CommitRecovery:
             if state.set_aside_in_a_row > MOST_SET_ASIDE and not state.is_resumed:
                 reason = f"{MOST_SET_ASIDE} records in a row failed, the last one with: {what.reason}"
                 raise SplittingFailed(reason, is_channel=False)
-            self.metrics.set_aside(state.channel.name, "record")
+            self.metrics.set_aside.labels(state.channel.name, "record").inc()
 
     def _write_letters(self, commit: _Commit) -> None:
         """Make dead letters of the rows that were set aside, except those that an earlier attempt has written."""

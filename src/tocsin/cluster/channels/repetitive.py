@@ -68,7 +68,7 @@ class RepetitiveRuns:
             with self._changed:
                 if self._schedule.finished(channel, self._clock.monotonic_s()) and state is not None:
                     state.overruns += 1
-                    self._metrics.overrun(channel)
+                    self._metrics.overruns.labels(channel).inc()
                 self._changed.notify()
 
     def _attempt(self, channel: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from tocsin.errors import AlreadyExists, InUse, NotFound
@@ -19,6 +20,7 @@ from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, F
 from tocsin.model.schema import Column, ColumnType, Schema
 
 _Named = TypeVar("_Named", Dataset, Feed, Channel)
+_Value = TypeVar("_Value")
 
 metadata = sa.MetaData()
 
@@ -103,9 +105,7 @@ class Catalogue:
 
     def add_dataset(self, dataset: Dataset) -> None:
         with self._changing() as connection:
-            _refuse_taken(self._datasets, dataset.name, "dataset")
-            connection.execute(_datasets.insert().values(key=dataset.name.lower(), **_dataset_row(dataset)))
-            self._datasets = {**self._datasets, dataset.name.lower(): dataset}
+            self._datasets = _added(connection, _datasets, self._datasets, dataset, _dataset_row(dataset))
 
     def alter_dataset(self, dataset: Dataset) -> None:
         """Store a dataset's new schema under its old name."""
@@ -122,54 +122,31 @@ class Catalogue:
             feeds = [f"feed {feed.name}" for feed in self._feeds.values() if feed.dataset.lower() == key]
             if users := feeds + [f"channel {channel}" for channel in used_by]:
                 raise InUse(f"dataset {dataset.name} is used by {', '.join(users)}; drop those first")
-            connection.execute(_datasets.delete().where(_datasets.c.key == key))
-            self._datasets = {known: value for known, value in self._datasets.items() if known != key}
+            self._datasets = _without(connection, _datasets, self._datasets, key)
             return dataset
 
     def add_feed(self, feed: Feed) -> None:
         with self._changing() as connection:
-            _refuse_taken(self._feeds, feed.name, "feed")
+            self._feeds = _added(connection, _feeds, self._feeds, feed, msgspec.to_builtins(feed))
             self.dataset(feed.dataset)
-            connection.execute(
-                _feeds.insert().values(
-                    key=feed.name.lower(),
-                    name=feed.name,
-                    dataset=feed.dataset,
-                    source=feed.source.value,
-                    location=feed.location,
-                )
-            )
-            self._feeds = {**self._feeds, feed.name.lower(): feed}
 
     def drop_feed(self, name: str) -> Feed:
         with self._changing() as connection:
             feed = self.feed(name)
-            connection.execute(_feeds.delete().where(_feeds.c.key == name.lower()))
-            self._feeds = {known: value for known, value in self._feeds.items() if known != name.lower()}
+            self._feeds = _without(connection, _feeds, self._feeds, name.lower())
             return feed
 
     def add_channel(self, channel: Channel) -> None:
         with self._changing() as connection:
-            _refuse_taken(self._channels, channel.name, "channel")
             parameters = json.dumps([[one.name, one.type, one.maximum, one.filled_by] for one in channel.parameters])
-            connection.execute(
-                _channels.insert().values(
-                    key=channel.name.lower(),
-                    name=channel.name,
-                    kind=channel.kind.value,
-                    parameters=parameters,
-                    body=channel.body,
-                    period_s=channel.period_s,
-                )
-            )
-            self._channels = {**self._channels, channel.name.lower(): channel}
+            row = {**msgspec.to_builtins(channel), "parameters": parameters}
+            self._channels = _added(connection, _channels, self._channels, channel, row)
 
     def drop_channel(self, name: str) -> Channel:
         with self._changing() as connection:
             channel = self.channel(name)
-            connection.execute(_channels.delete().where(_channels.c.key == name.lower()))
             self._set_paused(connection, channel, paused=False)
-            self._channels = {known: value for known, value in self._channels.items() if known != name.lower()}
+            self._channels = _without(connection, _channels, self._channels, name.lower())
             return channel
 
     def pause_channel(self, name: str, reason: str = "") -> bool:
@@ -191,8 +168,7 @@ class Catalogue:
             connection.execute(_paused_channels.insert().values(key=key, reason=reason))
             self._paused = {**self._paused, key: reason}
         else:
-            connection.execute(_paused_channels.delete().where(_paused_channels.c.key == key))
-            self._paused = {known: value for known, value in self._paused.items() if known != key}
+            self._paused = _without(connection, _paused_channels, self._paused, key)
         return True
 
     @contextmanager
@@ -215,9 +191,18 @@ def _find(known: Mapping[str, _Named], name: str, kind: str) -> _Named:
     return found
 
 
-def _refuse_taken(known: Mapping[str, Dataset | Feed | Channel], name: str, kind: str) -> None:
-    if name.lower() in known:
-        raise AlreadyExists(f"{kind} {known[name.lower()].name} exists already")
+def _added(
+    connection: sa.Connection, table: sa.Table, known: Mapping[str, _Named], new: _Named, row: Mapping[str, Any]
+) -> dict[str, _Named]:
+    if (taken := known.get(new.name.lower())) is not None:
+        raise AlreadyExists(f"{table.name} {taken.name} exists already")
+    connection.execute(table.insert().values(key=new.name.lower(), **row))
+    return {**known, new.name.lower(): new}
+
+
+def _without(connection: sa.Connection, table: sa.Table, known: Mapping[str, _Value], key: str) -> dict[str, _Value]:
+    connection.execute(table.delete().where(table.c.key == key))
+    return {one: value for one, value in known.items() if one != key}
 
 
 def _dataset_row(dataset: Dataset) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from tocsin.cluster.channels.subscription_relation import SUBSCRIPTION_COLUMN
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.datasets.views import through_scratch
 from tocsin.cluster.feeds.core.bodies import DecodedBody
+from tocsin.cluster.interpreter import run_script
 from tocsin.lab.benchmarks.measuring import (
     at_pace,
     cluster_in_process,
@@ -31,7 +32,6 @@ from tocsin.lab.benchmarks.measuring import (
     memory_mb,
     percentile,
     progress,
-    run_script,
     seconds,
 )
 

@@ -46,12 +46,6 @@ def cluster_in_process(**settings: Any) -> Iterator[Cluster]:
             cluster.stop()
 
 
-def run_script(cluster: Cluster, sql: str) -> None:
-    from tocsin.cluster.interpreter import Interpreter
-
-    Interpreter(cluster).run_script(sql)
-
-
 def subscribe_to_all(client: ClusterClient, broker: str, channel: str, count: int, types: int) -> None:
     """Subscriptions to the first `count` pairs of one of the types and a zone, in calls of ten thousand."""
     for first in range(0, count, _BULK):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from dataclasses import dataclass
 
 import msgspec
 
@@ -85,14 +86,16 @@ class SdkClients(JsonProcess):
         return answer
 
 
+@dataclass(eq=False)
 class _Program:
     """One application: subscribed, and noting what it is handed."""
 
-    def __init__(self, seat: Seat, token: str, channel: str, arrivals: list[Arrival]) -> None:
-        self._seat = seat
-        self._token = token
-        self._channel = channel
-        self._arrivals = arrivals
+    seat: Seat
+    token: str
+    channel: str
+    arrivals: list[Arrival]
+
+    def __post_init__(self) -> None:
         self._positions: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
         self.broker = ""
@@ -111,12 +114,12 @@ class _Program:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self, url: str, ready: asyncio.Event) -> None:
-        device, arrivals = self._seat.device, self._arrivals
+        device, arrivals = self.seat.device, self.arrivals
         try:
-            subscriber = Subscriber(broker=url, token=self._token, device=device, connect_timeout_s=_CONNECT_TIMEOUT_S)
+            subscriber = Subscriber(broker=url, token=self.token, device=device, connect_timeout_s=_CONNECT_TIMEOUT_S)
             async with subscriber as me:
-                for topic in self._seat.topics:
-                    await me.subscribe(self._channel, topic=topic, position=self._positions.get(topic, ""))
+                for topic in self.seat.topics:
+                    await me.subscribe(self.channel, topic=topic, position=self._positions.get(topic, ""))
                 self.broker = me.broker
                 ready.set()
                 async for notification in me.notifications():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -15,23 +16,19 @@ from tocsin.simulator.timeline import PlanRecord, Sample
 _EVERY_S = 1.0
 
 
+@dataclass(eq=False)
 class Watch:
     """Asks the coordinator once a second, and says what is being moved. `now_s` is the city's clock, which runs
     `speed_up` times as fast as ours; loads are for a second of it, so that runs of different speed can be compared."""
 
-    def __init__(
-        self,
-        coordinator_url: str,
-        tally: Tally,
-        now_s: Callable[[], float],
-        speed_up: float,
-        say: Callable[[str], None],
-    ) -> None:
-        self._http = httpx.AsyncClient(base_url=coordinator_url, timeout=30, trust_env=False)
-        self._tally = tally
-        self._now_s = now_s
-        self._speed_up = speed_up
-        self._say = say
+    coordinator_url: str
+    tally: Tally
+    now_s: Callable[[], float]
+    speed_up: float
+    say: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._http = httpx.AsyncClient(base_url=self.coordinator_url, timeout=30, trust_env=False)
         self._said: set[str] = set()
         self.samples: list[Sample] = []
         self.brokers: tuple[str, ...] = ()
@@ -47,11 +44,11 @@ class Watch:
         for run in reversed(runs):
             self._announce(run)
         self.brokers = tuple(one["name"] for one in brokers)
-        deliveries, self._tally.by_broker = self._tally.by_broker, Counter()
-        loads = tuple(one["loads"]["total"] / self._speed_up for one in brokers)
+        deliveries, self.tally.by_broker = self.tally.by_broker, Counter()
+        loads = tuple(one["loads"]["total"] / self.speed_up for one in brokers)
         self.samples.append(
             Sample(
-                self._now_s(),
+                self.now_s(),
                 tuple(one["connections"] for one in brokers),
                 loads,
                 tuple(load / one["capacity"] for load, one in zip(loads, brokers, strict=True)),
@@ -68,13 +65,13 @@ class Watch:
             return
         self._said.add(run["plan"])
         before, after = run["expected"]["before"]["cov"], run["expected"]["after"]["cov"]
-        self._say(
+        self.say(
             f"{run['stage']} by {run['policy']}: {run['moves']} moves planned, cov {before:.2f} → {after:.2f} expected"
         )
 
     async def plans(self, time_of: Callable[[int], float]) -> list[PlanRecord]:
         """Oldest first; `time_of` gives the city's clock for a time since 1970 in µs."""
-        return [_plan(run, time_of(run["begun_at_us"]), self._speed_up) for run in reversed(await self._runs())]
+        return [_plan(run, time_of(run["begun_at_us"]), self.speed_up) for run in reversed(await self._runs())]
 
     async def failed_moves(self) -> int:
         return sum(run["failed"] for run in await self._runs())
