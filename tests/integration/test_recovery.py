@@ -122,7 +122,7 @@ def _copied_at(moment: str, live: Live, copy: Path, monkeypatch: pytest.MonkeyPa
     elif moment == "after the results":
         monkeypatch.setattr(live.cluster.results, "commit", copying(live.cluster.results.commit, before=False))
     else:
-        monkeypatch.setattr(live.cluster.ingestion, "_on_commit", copying(executor.run_continuous, before=False))
+        monkeypatch.setattr(live.cluster.ingestion, "on_commit", copying(executor.run_continuous, before=False))
     yield done
     monkeypatch.undo()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,14 +96,10 @@ def _forget_dead_letters(letters: Table, name: str) -> int:
     pattern = rf"(^|{_NO_NAME})({forms})($|{_NO_NAME})"
     named = pc.match_substring_regex(pc.field("raw").cast(pa.string()), pattern)
     found = letters.read(where=named, columns=["position", "line"])
-    for chunk in _in_chunks(found):
-        conditions = (f"(position = {one['position']} AND line = {one['line']})" for one in chunk.to_pylist())
+    for start in range(0, found.num_rows, _CHUNK):
+        chunk = found.slice(start, _CHUNK).to_pylist()
+        conditions = (f"(position = {one['position']} AND line = {one['line']})" for one in chunk)
         letters.delete(" OR ".join(conditions))
     if found.num_rows:
         letters.sync()
     return int(found.num_rows)
-
-
-def _in_chunks(rows: pa.Table) -> Iterator[pa.Table]:
-    for start in range(0, rows.num_rows, _CHUNK):
-        yield rows.slice(start, _CHUNK)

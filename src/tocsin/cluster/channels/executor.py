@@ -56,38 +56,30 @@ class _Output:
     seconds: float
 
 
+@dataclass(eq=False)
 class ChannelExecutor:
-    def __init__(
-        self,
-        spark: SparkSession,
-        store: DatasetStore,
-        results: ResultStore,
-        clock: Clock,
-        metrics: Metrics,
-        scratch: Path,
-        *,
-        concurrency: int,
-        limits: RunLimits,
-        on_failed: Callable[[ChannelState, int, str], None],
-        on_given_up: Callable[[ChannelState, str], None],
-    ) -> None:
-        """Calls `on_failed` for a subscription that can't be run, `on_given_up` for a channel; both with the reason."""
-        self._spark = spark
-        self._store = store
-        self._results = results
-        self._clock = clock
-        self._metrics = metrics
-        self._scratch = scratch
-        self._on_failed = on_failed
-        self._on_given_up = on_given_up
-        self.views = DatasetViews(spark, store, scratch)
-        self._runs = ChannelRuns(spark, store, self.views, limits)
+    """Calls `on_failed` for a subscription that can't be run, `on_given_up` for a channel; both with the reason."""
+
+    spark: SparkSession
+    store: DatasetStore
+    results: ResultStore
+    clock: Clock
+    metrics: Metrics
+    scratch: Path
+    concurrency: int
+    limits: RunLimits
+    on_failed: Callable[[ChannelState, int, str], None]
+    on_given_up: Callable[[ChannelState, str], None]
+
+    def __post_init__(self) -> None:
+        self.views = DatasetViews(self.spark, self.store, self.scratch)
+        self._runs = ChannelRuns(self.spark, self.store, self.views, self.limits)
         self._recovery = CommitRecovery(
             self._runs,
-            store,
-            results,
-            clock,
-            metrics,
+            self.store,
+            self.results,
+            self.clock,
+            self.metrics,
             fail=self._fail_subscription,
             commit_part=self._commit_part,
             commit_rest=lambda state, window, rows: self._commit([_Output(state, window, rows, state.last_run_s)]),
@@ -96,11 +88,13 @@ class ChannelExecutor:
         #: Held while the states change.
         self._lock = threading.Lock()
         self._is_closing = False
-        self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="channel")
+        self._pool = ThreadPoolExecutor(max_workers=self.concurrency, thread_name_prefix="channel")
         self._recoveries = ThreadPoolExecutor(max_workers=_RECOVERIES, thread_name_prefix="recovery")
         #: Runs channels again for which a run was requested while they ran.
         self._again = ThreadPoolExecutor(max_workers=1, thread_name_prefix="again")
-        self._merging = SubscriptionMerging(spark, clock, lambda: list(self._states.values()), self._between_runs)
+        self._merging = SubscriptionMerging(
+            self.spark, self.clock, lambda: list(self._states.values()), self._between_runs
+        )
 
     @property
     def states(self) -> Mapping[str, ChannelState]:
@@ -110,13 +104,13 @@ class ChannelExecutor:
     def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a channel to work; a new one begins at the current commits of its datasets."""
         bounds = {
-            (channel.name, name): self._store[name].sequence
+            (channel.name, name): self.store[name].sequence
             for name in compiled.windows
-            if self._results.bound(channel.name, name) is None
+            if self.results.bound(channel.name, name) is None
         }
         if bounds:
-            self._results.set_bounds(bounds)
-        subscriptions = ChannelSubscriptions(self._spark, channel, self._scratch, compiled.radius_parameters)
+            self.results.set_bounds(bounds)
+        subscriptions = ChannelSubscriptions(self.spark, channel, self.scratch, compiled.radius_parameters)
         state = ChannelState(channel, compiled, subscriptions)
         self.set_paused(state, False)
         with self._lock:
@@ -130,7 +124,7 @@ class ChannelExecutor:
         state.pause_reason = reason
         # The person who resumes it has looked at the failures, so counting begins anew.
         state.set_aside_in_a_row = 0
-        self._metrics.paused.labels(state.channel.name).set(is_paused)
+        self.metrics.paused.labels(state.channel.name).set(is_paused)
 
     def await_idle(self, state: ChannelState) -> None:
         """Return when no run of a paused channel is under way. Cancels a run that takes too long; its window is run
@@ -152,7 +146,7 @@ class ChannelExecutor:
 
     def begin_anew(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a newly created channel to work, with none of the bounds of a former channel of that name."""
-        self._results.set_bounds({(channel.name, name): self._store[name].sequence for name in compiled.windows})
+        self.results.set_bounds({(channel.name, name): self.store[name].sequence for name in compiled.windows})
         return self.add(channel, compiled)
 
     def recompile(self, name: str, compiled: CompiledChannel) -> None:
@@ -174,7 +168,7 @@ class ChannelExecutor:
         self._runs.cancel(state)
         if state.lock.acquire(blocking=False):
             self._release(state)
-        self._metrics.forget_channel(state.channel.name)
+        self.metrics.forget_channel(state.channel.name)
 
     def close(self) -> None:
         """Cancel recoveries, and wait for everything else under way."""
@@ -233,11 +227,11 @@ class ChannelExecutor:
         """The commits that the channel has not run over yet."""
         after, through = {}, {}
         for name in state.compiled.windows:
-            through[name] = self._store[name].sequence
-            bound = self._results.bound(state.channel.name, name)
+            through[name] = self.store[name].sequence
+            bound = self.results.bound(state.channel.name, name)
             after[name] = through[name] if bound is None else bound
         window = Window(after, through)
-        self._metrics.window_lag.labels(state.channel.name).set(window.lag_commits)
+        self.metrics.window_lag.labels(state.channel.name).set(window.lag_commits)
         return window
 
     def _take_window(self, state: ChannelState) -> Window | None:
@@ -257,7 +251,7 @@ class ChannelExecutor:
         finish it, in parts: a run over the whole window would give those subscriptions their results again."""
         for name in window.changed:
             begun = window.first_commit(name)
-            if self._results.part_done(state.channel.name, name, begun.through[name]):
+            if self.results.part_done(state.channel.name, name, begun.through[name]):
                 return begun
         return None
 
@@ -277,18 +271,18 @@ class ChannelExecutor:
         """A run over a whole window; None if the window must be smaller."""
         if self._begun_in_parts(state, window) is not None:
             return None
-        begin_s = self._clock.monotonic_s()
+        begin_s = self.clock.monotonic_s()
         try:
             rows = self._runs.run(state, window)
         except (RunFailed, RunTooLarge) as exc:
-            self._note_failure(state, exc, self._clock.monotonic_s() - begin_s)
+            self._note_failure(state, exc, self.clock.monotonic_s() - begin_s)
             return None
-        return _Output(state, window, rows, self._clock.monotonic_s() - begin_s)
+        return _Output(state, window, rows, self.clock.monotonic_s() - begin_s)
 
     def _note_failure(self, state: ChannelState, exc: Exception, seconds: float) -> None:
         state.last_error = str(exc)[:2000] or type(exc).__name__
         state.last_run_s = seconds
-        self._metrics.run(state.channel.name, "failed", seconds, 0)
+        self.metrics.run(state.channel.name, "failed", seconds, 0)
         log.warning("a channel run failed; trying smaller parts", channel=state.channel.name, reason=state.last_error)
 
     def _end(self, ended: list[tuple[ChannelState, Future[_Output | None]]]) -> None:
@@ -318,7 +312,7 @@ class ChannelExecutor:
         if isinstance(exc, RunCancelled):
             return
         state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
-        self._metrics.run(state.channel.name, "failed", 0.0, 0)
+        self.metrics.run(state.channel.name, "failed", 0.0, 0)
         log.error("channel run failed; its window will be tried again", channel=state.channel.name, exc_info=exc)
         self._retry_later(state)
 
@@ -353,14 +347,14 @@ class ChannelExecutor:
             if exc.is_channel:
                 self._retry_later(state)
             else:
-                self._on_given_up(state, state.last_error)
+                self.on_given_up(state, state.last_error)
         except Exception as exc:  # noqa: BLE001 - whatever it is, this channel alone is the worse for it
             self._note_trouble(state, exc)
         finally:
             self._release(state)
 
     def _fail_subscription(self, state: ChannelState, subscription: int, reason: str) -> None:
-        self._on_failed(state, subscription, reason)
+        self.on_failed(state, subscription, reason)
         state.failed.add(subscription)
         state.subscriptions.remove([subscription])
 
@@ -368,7 +362,7 @@ class ChannelExecutor:
         with state.committing:
             if not self._is_at_work(state):
                 raise RunCancelled
-            self._results.commit_part(state.channel.name, rows, part, self._clock.now_us())
+            self.results.commit_part(state.channel.name, rows, part, self.clock.now_us())
         state.results += rows.num_rows
 
     def _commit(self, outputs: list[_Output]) -> None:
@@ -385,8 +379,8 @@ class ChannelExecutor:
                 for name, through in output.window.through.items()
             }
             rows = [(output.state.channel.name, output.rows) for output in outputs]
-            with self._metrics.timed("tocsin_results_commit_seconds"):
-                self._results.commit(rows, bounds, self._clock.now_us())
+            with self.metrics.timed("tocsin_results_commit_seconds"):
+                self.results.commit(rows, bounds, self.clock.now_us())
         for output in outputs:
             state = output.state
             state.runs += 1
@@ -395,5 +389,5 @@ class ChannelExecutor:
             state.last_results = output.rows.num_rows
             state.last_error = ""
             state.set_aside_in_a_row = 0 if output.rows.num_rows else state.set_aside_in_a_row
-            self._metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
-            self._metrics.window_lag.labels(state.channel.name).set(0)
+            self.metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
+            self.metrics.window_lag.labels(state.channel.name).set(0)

@@ -30,7 +30,7 @@ from tocsin.cluster.channels.core.splitting import (
 )
 from tocsin.cluster.channels.runs import OUTPUT, ChannelRuns, Part, RunFailed, RunTooLarge
 from tocsin.cluster.channels.state import ChannelState
-from tocsin.cluster.datasets.store import DEAD_LETTERS, DatasetStore, StoredDataset
+from tocsin.cluster.datasets.store import DEAD_LETTERS, DatasetStore, StoredDataset, dead_letter
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import ResultStore
 from tocsin.model.schema import SEQUENCE_COLUMN
@@ -170,15 +170,9 @@ class CommitRecovery:
             reason = f"{whose}: {letter.reason}"
             if (letter.row + 1, _about(reason)) not in about:
                 raw = _record(commit.rows, letter.row)
-                rows.append((-commit.number, letter.row + 1, "", reason, raw, now_us))
+                rows.append(dead_letter(-commit.number, letter.row + 1, "", reason, raw, now_us))
         if rows:
-            columns = zip(*rows, strict=True)
-            table.append(
-                pa.table(
-                    [pa.array(list(column), field.type) for column, field in zip(columns, DEAD_LETTERS, strict=True)],
-                    schema=DEAD_LETTERS,
-                )
-            )
+            table.append(pa.Table.from_pylist(rows, schema=DEAD_LETTERS))
 
 
 def _about(reason: str) -> str:

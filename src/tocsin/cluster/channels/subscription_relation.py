@@ -85,12 +85,7 @@ class ChannelSubscriptions:
         self._radius_parameters = tuple(radius_parameters)
         self._folder = scratch / "subscriptions" / f"{channel.name.lower()}-{next(_numbers)}"
         self._folder.mkdir(parents=True)
-        self._schema = pa.schema(
-            [
-                (SUBSCRIPTION_COLUMN, pa.int64()),
-                *((parameter.name, ARROW_TYPES[parameter.type]) for parameter in channel.parameters),
-            ]
-        )
+        self._schema = subscription_rows(channel, []).schema
         #: Guards this paragraph: added and removed subscriptions.
         self._lock = threading.Lock()
         self._pending: list[pa.Table] = []

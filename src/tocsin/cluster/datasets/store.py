@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -33,6 +34,12 @@ DEAD_LETTERS = pa.schema(
     ]
 )
 _DEAD_LETTERS_RECENT_BYTES = 8 << 20
+
+
+def dead_letter(*values: Any) -> dict[str, Any]:
+    """A row of `DEAD_LETTERS`."""
+    return dict(zip(DEAD_LETTERS.names, values, strict=True))
+
 
 #: A sync that fails here fails again for the caller that needs it.
 _syncing = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")

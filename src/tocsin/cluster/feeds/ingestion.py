@@ -13,6 +13,7 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,31 +48,22 @@ _ROOM_PAUSE_S = 5.0
 _SPREAD_OVER_CORES_BYTES = 1 << 20
 
 
+@dataclass(eq=False)
 class Ingestion:
     """The micro-batch. `start` begins the stream; each batch calls `on_commit` with the datasets that have new rows."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        landing: LandingLog,
-        store: DatasetStore,
-        settings: ClusterSettings,
-        clock: Clock,
-        metrics: Metrics,
-        *,
-        on_ingested: Callable[[int], None],
-        on_commit: Callable[[frozenset[str]], None],
-        scratch: Path,
-    ) -> None:
-        self._spark = spark
-        self._landing = landing
-        self._store = store
-        self._settings = settings
-        self._clock = clock
-        self._metrics = metrics
-        self._on_ingested = on_ingested
-        self._on_commit = on_commit
-        self._checkpoint = scratch / "checkpoint"
+    spark: SparkSession
+    landing: LandingLog
+    store: DatasetStore
+    settings: ClusterSettings
+    clock: Clock
+    metrics: Metrics
+    on_ingested: Callable[[int], None]
+    on_commit: Callable[[frozenset[str]], None]
+    scratch: Path
+
+    def __post_init__(self) -> None:
+        self._checkpoint = self.scratch / "checkpoint"
         self._query: StreamingQuery | None = None
         self._stopped = False
         self._restarts = 0
@@ -79,23 +71,19 @@ class Ingestion:
         #: Datasets whose new rows `on_commit` does not know of yet, because it failed.
         self._unannounced: frozenset[str] = frozenset()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
-        self._position = landing.read_mark()
+        #: Everything in the landing log before this is in tables.
+        self.position = self.landing.read_mark()
         #: Held while a batch is under way; a change of a schema takes it first.
         self.batch_lock = threading.Lock()
 
-    @property
-    def position(self) -> int:
-        """Everything in the landing log before this is in tables."""
-        return self._position
-
     def start(self) -> None:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
-        self._spark.dataSource.register(LandingSource)
+        self.spark.dataSource.register(LandingSource)
         stream = (
-            self._spark.readStream.format(LandingSource.name())
-            .option("directory", str(self._landing.directory))
-            .option("start", str(self._position))
-            .option("batch_max_bytes", str(self._settings.batch_max_bytes))
+            self.spark.readStream.format(LandingSource.name())
+            .option("directory", str(self.landing.directory))
+            .option("start", str(self.position))
+            .option("batch_max_bytes", str(self.settings.batch_max_bytes))
             .load()
         )
         self._query = (
@@ -121,7 +109,7 @@ class Ingestion:
         return None
 
     def _start_when_there_is_room(self, reason: str) -> None:
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if now_s < self._restart_at_s:
             return
         self._restart_at_s = now_s + _ROOM_PAUSE_S
@@ -161,13 +149,13 @@ class Ingestion:
         self._pool.shutdown()
 
     def _take_batch(self, frames: DataFrame, batch_id: int) -> None:
-        with self.batch_lock, self._metrics.timed("tocsin_batch_seconds"):
+        with self.batch_lock, self.metrics.timed("tocsin_batch_seconds"):
             if self._stopped:  # The batch waited for the lock meanwhile: the next start takes it.
                 return
             end = self._batch_end(batch_id)
-            headers = list(self._landing.headers_between(self._position, end))
-            if (headers[-1].end if headers else self._position) != end:
-                raise ClusterFailure(f"the landing log does not hold all frames from {self._position} to {end}")
+            headers = list(self.landing.headers_between(self.position, end))
+            if (headers[-1].end if headers else self.position) != end:
+                raise ClusterFailure(f"the landing log does not hold all frames from {self.position} to {end}")
             by_dataset: dict[str, list[FrameHeader]] = {}
             for header in headers:
                 if header.count:
@@ -179,15 +167,15 @@ class Ingestion:
                 )
                 if new
             )
-            self._position = end
+            self.position = end
             self._restarts = 0
-            self._on_ingested(end)
+            self.on_ingested(end)
             self._unannounced |= changed
             self._tell_commits()
 
     def _tell_commits(self) -> None:
         if self._unannounced:
-            self._on_commit(self._unannounced)
+            self.on_commit(self._unannounced)
             self._unannounced = frozenset()
 
     def _batch_end(self, batch_id: int) -> int:
@@ -197,7 +185,7 @@ class Ingestion:
 
     def _ingest(self, frames: DataFrame, name: str, headers: list[FrameHeader], end: int) -> bool:
         """Ingest a batch's frames into one dataset; True if rows were committed."""
-        stored = self._store.get(name)
+        stored = self.store.get(name)
         if stored is None:
             log.warning("records for a dropped dataset are left out", dataset=name, frames=len(headers))
             return False
@@ -213,14 +201,14 @@ class Ingestion:
             frames = frames.where(F.col("position") >= missing[0].position)
         spread = size > _SPREAD_OVER_CORES_BYTES and len(missing) > 1
         if spread:
-            frames = frames.repartition(self._spark.sparkContext.defaultParallelism)
-        limit = self._settings.feed_max_record_bytes
-        with self._metrics.timed("tocsin_parse_seconds"):
+            frames = frames.repartition(self.spark.sparkContext.defaultParallelism)
+        limit = self.settings.feed_max_record_bytes
+        with self.metrics.timed("tocsin_parse_seconds"):
             table = parse_frames(frames, stored.dataset, limit, ordered=spread)
         feed_of = {header.position: header.feed for header in missing}
-        parsed = separate(table, stored.dataset, feed_of, limit, self._clock.now_us())
+        parsed = separate(table, stored.dataset, feed_of, limit, self.clock.now_us())
         if (key := stored.dataset.schema.primary_key) and stored.dataset.kind is DatasetKind.REFERENCE:
-            parsed = refuse_repeats(parsed, stored.keys(), key, feed_of, self._clock.now_us())
+            parsed = refuse_repeats(parsed, stored.keys(), key, feed_of, self.clock.now_us())
         _refuse_incomplete(stored.dataset.name, missing, parsed)
         self._count(parsed.positions, feed_of, parsed.rejected)
         letters = _at_or_after(parsed.rejected, parsed.rejected.column("position"), letters_from)
@@ -229,7 +217,7 @@ class Ingestion:
         rows = _at_or_after(parsed.rows, parsed.positions, rows_from)
         if not rows.num_rows:
             return False
-        with self._metrics.timed("tocsin_table_commit_seconds"):
+        with self.metrics.timed("tocsin_table_commit_seconds"):
             stored.commit(rows, {LANDING_APP: end})
         return True
 
@@ -238,9 +226,9 @@ class Ingestion:
         if not accepted and len(positions):
             accepted = [{"values": next(iter(feed_of)), "counts": len(positions)}]
         for one in accepted:
-            self._metrics.feed_records(feed_of[one["values"]], "accepted", one["counts"])
+            self.metrics.feed_records(feed_of[one["values"]], "accepted", one["counts"])
         for one in pc.value_counts(rejected.column("feed")).to_pylist():
-            self._metrics.feed_records(one["values"], "rejected", one["counts"])
+            self.metrics.feed_records(one["values"], "rejected", one["counts"])
 
 
 def _refuse_incomplete(dataset: str, headers: Sequence[FrameHeader], parsed: Parsed) -> None:

@@ -15,7 +15,7 @@ from tocsin.cluster.datasets.arrow import arrow_schema, wire_values
 from tocsin.cluster.datasets.core.records import reason_for_rejection
 from tocsin.cluster.datasets.core.time_columns import from_text, is_outside, is_time, text_ddl
 from tocsin.cluster.datasets.reference_keys import repeats
-from tocsin.cluster.datasets.store import DEAD_LETTERS
+from tocsin.cluster.datasets.store import DEAD_LETTERS, dead_letter
 from tocsin.model.catalogue import Dataset
 from tocsin.model.schema import ColumnType
 
@@ -105,8 +105,7 @@ def refuse_repeats(parsed: Parsed, taken: pa.Table, key: Sequence[str], feed_of:
         position = parsed.positions[at].as_py()
         raw = json.dumps(dict(zip(repeated.column_names, row, strict=True)))
         line = parsed.lines[at].as_py() + 1
-        letter = {"position": position, "line": line, "feed": feed_of.get(position, ""), "reason": reason, "raw": raw}
-        letters.append({**letter, "rejected_at": now_us})
+        letters.append(dead_letter(position, line, feed_of.get(position, ""), reason, raw, now_us))
     rejected = pa.concat_tables([parsed.rejected, pa.Table.from_pylist(letters, schema=DEAD_LETTERS)])
     rejected = rejected.sort_by([("position", "ascending"), ("line", "ascending")])
     return Parsed(parsed.rows.filter(is_kept), parsed.positions.filter(is_kept), parsed.lines.filter(is_kept), rejected)
@@ -133,15 +132,8 @@ def _dead_letters(
     rows = []
     for one in bad:
         position, line, raw = one[_POSITION], one[_LINE], one[_RAW]
-        rows.append(
-            {
-                "position": position,
-                "line": line + 1,
-                "feed": feed_of.get(position, ""),
-                "reason": reason_for_rejection(dataset.schema, raw, max_record_bytes),
-                # The whole text, however large: it was acknowledged.
-                "raw": raw.decode("utf-8", errors="backslashreplace"),
-                "rejected_at": now_us,
-            }
-        )
+        reason = reason_for_rejection(dataset.schema, raw, max_record_bytes)
+        # The whole text, however large: it was acknowledged.
+        text = raw.decode("utf-8", errors="backslashreplace")
+        rows.append(dead_letter(position, line + 1, feed_of.get(position, ""), reason, text, now_us))
     return pa.Table.from_pylist(rows, schema=DEAD_LETTERS)

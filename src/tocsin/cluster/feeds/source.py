@@ -7,6 +7,7 @@ records. An offset is a position in the log; a batch ends at a frame's end.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
@@ -36,26 +37,26 @@ class LandingSource(DataSource):
         )
 
 
+@dataclass(eq=False)
 class LandingStreamReader(SimpleDataSourceStreamReader):
-    def __init__(self, directory: Path, start: int, batch_max_bytes: int) -> None:
-        self._directory = directory
-        self._start = start
-        self._batch_max_bytes = batch_max_bytes
-        self._opened: LandingReader | None = None
+    directory: Path
+    start: int
+    batch_max_bytes: int
+    _opened: LandingReader | None = None
 
     @property
     def _reader(self) -> LandingReader:
         # Made on first use: this object is pickled for the process that reads.
         if self._opened is None:
-            self._opened = LandingReader(self._directory)
+            self._opened = LandingReader(self.directory)
         return self._opened
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return {"position": self._start}
+        return {"position": self.start}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[_Row], dict[str, int]]:
         position = int(start["position"])
-        frames = self._reader.read_frames(position, None, self._batch_max_bytes)
+        frames = self._reader.read_frames(position, None, self.batch_max_bytes)
         end = frames[-1].end if frames else position
         # Spark pickles the iterator: a generator would fail.
         return iter([(frame.position, frame.dataset, frame.body) for frame in frames]), {"position": end}

@@ -101,15 +101,15 @@ def test_a_full_disk_does_not_end_the_cluster() -> None:
     full = ValueError("commit 7 of table rows failed: [Errno 28] No space left on device")
     ingestion._query = PretendedQuery(active=False, exception=full)
     ingestion._restarts, ingestion._stopped, ingestion.batch_lock = 0, False, threading.Lock()
-    ingestion._clock, ingestion._restart_at_s = PretendedClock(), 0.0
+    ingestion.clock, ingestion._restart_at_s = PretendedClock(), 0.0
     ingestion._unannounced = frozenset({"reports"})
     starts: list[float] = []
     heard: list[frozenset[str]] = []
-    ingestion.start = lambda: starts.append(ingestion._clock.now_s)
-    ingestion._on_commit = heard.append
+    ingestion.start = lambda: starts.append(ingestion.clock.now_s)
+    ingestion.on_commit = heard.append
     for _ in range(300):
         assert ingestion.keep_running() is None
-        ingestion._clock.now_s += 1
+        ingestion.clock.now_s += 1
     assert len(starts) == 60
     assert heard == [frozenset({"reports"})]
 
@@ -117,10 +117,10 @@ def test_a_full_disk_does_not_end_the_cluster() -> None:
 def _ingestion_of(tmp_path: Path) -> tuple[Any, StoredDataset]:
     """An ingestion into one dataset; what Spark would parse is given by the test."""
     ingestion: Any = Ingestion.__new__(Ingestion)
-    ingestion._store = DatasetStore(tmp_path / "datasets", recent_max_bytes=1 << 20)
-    ingestion._settings, ingestion._clock, ingestion._metrics = ClusterSettings(), SystemClock(), Metrics()
-    ingestion._stopped, ingestion.batch_lock, ingestion._position = False, threading.Lock(), 10
-    return ingestion, ingestion._store.open(_REPORTS)
+    ingestion.store = DatasetStore(tmp_path / "datasets", recent_max_bytes=1 << 20)
+    ingestion.settings, ingestion.clock, ingestion.metrics = ClusterSettings(), SystemClock(), Metrics()
+    ingestion._stopped, ingestion.batch_lock, ingestion.position = False, threading.Lock(), 10
+    return ingestion, ingestion.store.open(_REPORTS)
 
 
 @pytest.mark.parametrize("found", [0, 2, 4])
@@ -153,10 +153,10 @@ def test_a_batch_whose_frames_are_not_all_there_fails(tmp_path: Path, monkeypatc
     header = FrameHeader(10, 90, "reports", "Reports", "", b"", 3, 0, 0, 40, 0)
     ingestion, _ = _ingestion_of(tmp_path)
     told: list[int] = []
-    ingestion._on_ingested = told.append
+    ingestion.on_ingested = told.append
     ingestion._batch_end = lambda _batch: 170
     for headers in ([], [header]):
-        ingestion._landing = SimpleNamespace(headers_between=lambda _after, _end, found=headers: found)
+        ingestion.landing = SimpleNamespace(headers_between=lambda _after, _end, found=headers: found)
         with pytest.raises(ClusterFailure, match="does not hold all frames from 10 to 170"):
             ingestion._take_batch(None, 0)
     assert told == []

@@ -32,6 +32,8 @@ MAX_LEVENSHTEIN_LENGTH: Final = 1_000
 #: The end of a piece that was not found: beyond every text, and sums with it stay below 2^31.
 _NOWHERE: Final = 2_000_000_000
 
+_string, _number = exp.Literal.string, exp.Literal.number
+
 #: None stands for _, which is any one character.
 _Piece = tuple[str | None, ...]
 
@@ -165,11 +167,3 @@ def _written(piece: Sequence[str | None]) -> str:
     return "".join(
         "_" if character is None else f"\\{character}" if character in "%_\\" else character for character in piece
     )
-
-
-def _string(value: str) -> exp.Expr:
-    return exp.Literal.string(value)
-
-
-def _number(value: int) -> exp.Expr:
-    return exp.Literal.number(value)

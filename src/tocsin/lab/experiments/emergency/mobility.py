@@ -70,17 +70,19 @@ def _largest_part(roads: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(sorted(largest))
 
 
+@dataclass(eq=False)
 class Commuter:
-    """Somebody with a home, a workplace and errands, who stays at each for a while and takes the shortest way on."""
+    """Somebody with a home, a workplace and errands, who stays at each for a while and takes the shortest way on. Begins
+    at the first of `goals`, crossings to be visited in turn, and stays there for `stays_s`."""
 
-    def __init__(self, roads: RoadMap, goals: Sequence[int], speed_m_per_s: float, stays_s: float) -> None:
-        """At the first of `goals`, crossings to be visited in turn, for `stays_s` more."""
-        self._roads = roads
-        self._goals = goals
-        self._speed_m_per_s = speed_m_per_s
-        self._stays_s = stays_s
+    roads: RoadMap
+    goals: Sequence[int]
+    speed_m_per_s: float
+    stays_s: float
+
+    def __post_init__(self) -> None:
         self._next_goal = 1
-        self._way: list[Coordinates] = [roads.city.crossings[goals[0]]]
+        self._way: list[Coordinates] = [self.roads.city.crossings[self.goals[0]]]
         self._walked_m = 0.0
 
     @staticmethod
@@ -109,31 +111,31 @@ class Commuter:
     def advance(self, seconds: float, rng: Random) -> None:
         """Go on for `seconds`: staying, or on the way to what is next."""
         while seconds > 0:
-            if self._stays_s > seconds:
-                self._stays_s -= seconds
+            if self.stays_s > seconds:
+                self.stays_s -= seconds
                 return
-            seconds -= self._stays_s
-            self._stays_s = 0.0
+            seconds -= self.stays_s
+            self.stays_s = 0.0
             if len(self._way) == 1:
                 self._set_out()
             seconds = self._move(seconds, rng)
 
     def _set_out(self) -> None:
-        start, goal = (self._goals[number % len(self._goals)] for number in (self._next_goal - 1, self._next_goal))
+        start, goal = (self.goals[number % len(self.goals)] for number in (self._next_goal - 1, self._next_goal))
         self._next_goal += 1
-        self._way = [self._roads.city.crossings[one] for one in self._roads.route(start, goal)]
+        self._way = [self.roads.city.crossings[one] for one in self.roads.route(start, goal)]
         self._walked_m = 0.0
 
     def _move(self, seconds: float, rng: Random) -> float:
         """Returns the time that is left on arrival; then it stays."""
-        self._walked_m += self._speed_m_per_s * seconds
+        self._walked_m += self.speed_m_per_s * seconds
         while len(self._way) > 1 and self._walked_m >= (length_m := self._way[0].distance_to(self._way[1])):
             self._walked_m -= length_m
             del self._way[0]
         if len(self._way) > 1:
             return 0.0
-        left_s, self._walked_m = self._walked_m / self._speed_m_per_s, 0.0
-        self._stays_s = rng.uniform(*_STAYS_S)
+        left_s, self._walked_m = self._walked_m / self.speed_m_per_s, 0.0
+        self.stays_s = rng.uniform(*_STAYS_S)
         return left_s
 
 
