@@ -19,8 +19,7 @@ from tocsin.cluster.channels.compiler.parameters import check_values
 from tocsin.cluster.channels.compiler.review import review_channel, review_query
 from tocsin.cluster.channels.compiler.scripts import read_script
 from tocsin.cluster.channels.compiler.statements import CreateChannel, CreateDataset, Delete, Insert, Select, Statement
-from tocsin.cluster.datasets.core.inserts import records_of
-from tocsin.cluster.datasets.core.records import reason_for_rejection
+from tocsin.cluster.datasets.core.records import reason_for_rejection, records_of
 from tocsin.coordinator.api.users import Registration
 from tocsin.errors import InvalidValue, StatementError, TocsinError
 from tocsin.model.catalogue import Channel, ChannelKind, Parameter

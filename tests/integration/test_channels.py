@@ -15,6 +15,7 @@ from tocsin.lab.experiments.emergency.city import City
 from tocsin.lab.experiments.emergency.schema import CHANNELS, schema_sql
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload, Interest, Record
 from tocsin.model.position import commit_of
+from worlds.city_crowd import interests as drawn_interests
 
 
 def test_the_seven_emergency_channels_give_what_a_plain_loop_gives(live: Live) -> None:
@@ -35,7 +36,7 @@ def test_the_seven_emergency_channels_give_what_a_plain_loop_gives(live: Live) -
     people = itertools.cycle(workload.user_ids)
     interests = [
         Interest(one.channel, {**one.parameters, **({"user_id": next(people)} if "NearMe" in one.channel else {})})
-        for one in workload.interests(210)
+        for one in drawn_interests(workload, 210)
     ]
     wanted = [
         {"channel": one.channel, "parameters": one.parameters, "filled": [*{"user_id"} & one.parameters.keys()]}

@@ -182,9 +182,6 @@ class Cluster:
         failures = (table.failure for table in (*self.store.tables(), self.results.table) if table.failure)
         return self.ingestion.keep_running() or next(failures, None)
 
-    def compile(self, channel: Channel) -> CompiledChannel:
-        return compile_channel(channel, self.catalogue.datasets)
-
     def users_of(self, dataset: str) -> list[str]:
         """The channels that read a dataset."""
         wanted = dataset.lower()
@@ -378,7 +375,7 @@ class Cluster:
 
     def _take_up(self, channel: Channel) -> None:
         """Put a channel to work that an earlier process knew; a paused one stays paused."""
-        state = self.executor.add(channel, self.compile(channel))
+        state = self.executor.add(channel, compile_channel(channel, self.catalogue.datasets))
         self.executor.set_paused(
             state, self.catalogue.is_paused(channel.name), self.catalogue.pause_reason(channel.name)
         )

@@ -21,7 +21,7 @@ from tocsin.cluster.channels.compiler.review import review_channel, review_query
 from tocsin.cluster.channels.compiler.scripts import read_script
 from tocsin.cluster.channels.spark_verdict import explain
 from tocsin.cluster.cluster import Cluster
-from tocsin.cluster.datasets.core.inserts import records_of
+from tocsin.cluster.datasets.core.records import records_of
 from tocsin.cluster.datasets.loading import read_file, resolve_import
 from tocsin.cluster.datasets.reference_keys import key_columns, repeats
 from tocsin.cluster.erasure import forget_person
@@ -232,7 +232,7 @@ def _create_channel(cluster: Cluster, statement: st.CreateChannel) -> Answer:
     if channel.name.lower() in cluster.catalogue.channels:
         raise AlreadyExists(f"channel {channel.name} exists already")
     review_channel(channel, cluster.catalogue.datasets)
-    compiled = cluster.compile(channel)
+    compiled = compile_channel(channel, cluster.catalogue.datasets)
     explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
     cluster.grants.forget(Action.SUBSCRIBE, channel.name)
     if cluster.settings.channels_open:

@@ -84,7 +84,8 @@ class ChannelExecutor:
             commit_part=self._commit_part,
             commit_rest=lambda state, window, rows: self._commit([_Output(state, window, rows, state.last_run_s)]),
         )
-        self._states: dict[str, ChannelState] = {}
+        #: Channels at work, by lower-case name.
+        self.states: Mapping[str, ChannelState] = {}
         #: Held while the states change.
         self._lock = threading.Lock()
         self._is_closing = False
@@ -93,13 +94,8 @@ class ChannelExecutor:
         #: Runs channels again for which a run was requested while they ran.
         self._again = ThreadPoolExecutor(max_workers=1, thread_name_prefix="again")
         self._merging = SubscriptionMerging(
-            self.spark, self.clock, lambda: list(self._states.values()), self._between_runs
+            self.spark, self.clock, lambda: list(self.states.values()), self._between_runs
         )
-
-    @property
-    def states(self) -> Mapping[str, ChannelState]:
-        """Channels at work, by lower-case name."""
-        return self._states
 
     def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a channel to work; a new one begins at the current commits of its datasets."""
@@ -114,7 +110,7 @@ class ChannelExecutor:
         state = ChannelState(channel, compiled, subscriptions)
         self.set_paused(state, False)
         with self._lock:
-            self._states = {**self._states, channel.name.lower(): state}
+            self.states = {**self.states, channel.name.lower(): state}
         return state
 
     def set_paused(self, state: ChannelState, is_paused: bool, reason: str = "") -> None:
@@ -151,15 +147,15 @@ class ChannelExecutor:
 
     def recompile(self, name: str, compiled: CompiledChannel) -> None:
         """The next run uses `compiled`; a run under way ends with the former query."""
-        self._states[name.lower()].compiled = compiled
+        self.states[name.lower()].compiled = compiled
 
     def withdraw(self, name: str) -> ChannelState | None:
         """From now on the channel can't be found, no run of it begins and nothing is committed for it. None if there is
         no such channel."""
-        state = self._states.get(name.lower())
+        state = self.states.get(name.lower())
         if state is not None:
             with state.committing, self._lock:
-                self._states = {known: value for known, value in self._states.items() if known != name.lower()}
+                self.states = {known: value for known, value in self.states.items() if known != name.lower()}
             state.is_stopping = True
         return state
 
@@ -173,11 +169,11 @@ class ChannelExecutor:
     def close(self) -> None:
         """Cancel recoveries, and wait for everything else under way."""
         self._is_closing = True
-        for state in self._states.values():
+        for state in self.states.values():
             state.is_stopping = True
         self._recoveries.shutdown(wait=False, cancel_futures=True)
         self._merging.stop()
-        for state in self._states.values():
+        for state in self.states.values():
             if not state.lock.acquire(timeout=PATIENCE_S):
                 self._runs.cancel(state)
         self._recoveries.shutdown()
@@ -189,7 +185,7 @@ class ChannelExecutor:
         names = {name.lower() for name in changed}
         states = [
             state
-            for state in self._states.values()
+            for state in self.states.values()
             if state.channel.kind is ChannelKind.CONTINUOUS
             and names.intersection(watched.lower() for watched in state.compiled.windows)
         ]
@@ -256,7 +252,7 @@ class ChannelExecutor:
         return None
 
     def _is_at_work(self, state: ChannelState) -> bool:
-        return self._states.get(state.channel.name.lower()) is state
+        return self.states.get(state.channel.name.lower()) is state
 
     def _release(self, state: ChannelState) -> None:
         """Release the lock. If a run was requested meanwhile, it follows."""

@@ -67,25 +67,13 @@ class Catalogue:
         self._engine = engine
         self._lock = threading.RLock()
         with engine.connect() as connection:
-            self._datasets = {row.key: _dataset(row) for row in connection.execute(sa.select(_datasets))}
-            self._feeds = {row.key: _feed(row) for row in connection.execute(sa.select(_feeds))}
-            self._channels = {row.key: _channel(row) for row in connection.execute(sa.select(_channels))}
+            #: By lower-case name, like `feeds` and `channels`.
+            self.datasets = {row.key: _dataset(row) for row in connection.execute(sa.select(_datasets))}
+            self.feeds = {row.key: _feed(row) for row in connection.execute(sa.select(_feeds))}
+            self.channels = {row.key: _channel(row) for row in connection.execute(sa.select(_channels))}
             self._paused: dict[str, str] = {
                 row.key: row.reason for row in connection.execute(sa.select(_paused_channels))
             }
-
-    @property
-    def datasets(self) -> Mapping[str, Dataset]:
-        """By lower-case name, like `feeds` and `channels`."""
-        return self._datasets
-
-    @property
-    def feeds(self) -> Mapping[str, Feed]:
-        return self._feeds
-
-    @property
-    def channels(self) -> Mapping[str, Channel]:
-        return self._channels
 
     def is_paused(self, channel: str) -> bool:
         return channel.lower() in self._paused
@@ -95,58 +83,58 @@ class Catalogue:
         return self._paused.get(channel.lower(), "")
 
     def dataset(self, name: str) -> Dataset:
-        return _find(self._datasets, name, "dataset")
+        return _find(self.datasets, name, "dataset")
 
     def feed(self, name: str) -> Feed:
-        return _find(self._feeds, name, "feed")
+        return _find(self.feeds, name, "feed")
 
     def channel(self, name: str) -> Channel:
-        return _find(self._channels, name, "channel")
+        return _find(self.channels, name, "channel")
 
     def add_dataset(self, dataset: Dataset) -> None:
         with self._changing() as connection:
-            self._datasets = _added(connection, _datasets, self._datasets, dataset, _dataset_row(dataset))
+            self.datasets = _added(connection, _datasets, self.datasets, dataset, _dataset_row(dataset))
 
     def alter_dataset(self, dataset: Dataset) -> None:
         """Store a dataset's new schema under its old name."""
         with self._changing() as connection:
             key = self.dataset(dataset.name).name.lower()
             connection.execute(_datasets.update().where(_datasets.c.key == key).values(**_dataset_row(dataset)))
-            self._datasets = {**self._datasets, key: dataset}
+            self.datasets = {**self.datasets, key: dataset}
 
     def drop_dataset(self, name: str, used_by: list[str]) -> Dataset:
         """Remove a dataset. `used_by` names the channels that read it; if there are any, it stays."""
         with self._changing() as connection:
             dataset = self.dataset(name)
             key = name.lower()
-            feeds = [f"feed {feed.name}" for feed in self._feeds.values() if feed.dataset.lower() == key]
+            feeds = [f"feed {feed.name}" for feed in self.feeds.values() if feed.dataset.lower() == key]
             if users := feeds + [f"channel {channel}" for channel in used_by]:
                 raise InUse(f"dataset {dataset.name} is used by {', '.join(users)}; drop those first")
-            self._datasets = _without(connection, _datasets, self._datasets, key)
+            self.datasets = _without(connection, _datasets, self.datasets, key)
             return dataset
 
     def add_feed(self, feed: Feed) -> None:
         with self._changing() as connection:
-            self._feeds = _added(connection, _feeds, self._feeds, feed, msgspec.to_builtins(feed))
+            self.feeds = _added(connection, _feeds, self.feeds, feed, msgspec.to_builtins(feed))
             self.dataset(feed.dataset)
 
     def drop_feed(self, name: str) -> Feed:
         with self._changing() as connection:
             feed = self.feed(name)
-            self._feeds = _without(connection, _feeds, self._feeds, name.lower())
+            self.feeds = _without(connection, _feeds, self.feeds, name.lower())
             return feed
 
     def add_channel(self, channel: Channel) -> None:
         with self._changing() as connection:
             parameters = json.dumps([[one.name, one.type, one.maximum, one.filled_by] for one in channel.parameters])
             row = {**msgspec.to_builtins(channel), "parameters": parameters}
-            self._channels = _added(connection, _channels, self._channels, channel, row)
+            self.channels = _added(connection, _channels, self.channels, channel, row)
 
     def drop_channel(self, name: str) -> Channel:
         with self._changing() as connection:
             channel = self.channel(name)
             self._set_paused(connection, channel, paused=False)
-            self._channels = _without(connection, _channels, self._channels, name.lower())
+            self.channels = _without(connection, _channels, self.channels, name.lower())
             return channel
 
     def pause_channel(self, name: str, reason: str = "") -> bool:
@@ -175,12 +163,12 @@ class Catalogue:
     def _changing(self) -> Iterator[sa.Connection]:
         """One change at a time; if the database refuses it, memory keeps its former state."""
         with self._lock:
-            before = self._datasets, self._feeds, self._channels, self._paused
+            before = self.datasets, self.feeds, self.channels, self._paused
             try:
                 with self._engine.begin() as connection:
                     yield connection
             except BaseException:
-                self._datasets, self._feeds, self._channels, self._paused = before
+                self.datasets, self.feeds, self.channels, self._paused = before
                 raise
 
 

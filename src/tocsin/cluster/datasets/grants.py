@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import secrets
 import threading
-from collections.abc import Mapping
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -48,7 +47,8 @@ class Grants:
                 for row in connection.execute(sa.select(_granted))
             )
             rows = connection.execute(sa.select(_publishers)).all()
-        self._names = {row.key: str(row.name) for row in rows}
+        #: Names of publishers, by their lower-case form.
+        self.publishers = {row.key: str(row.name) for row in rows}
         self._hashes = {str(row.token_hash): str(row.key) for row in rows}
 
     # Grants
@@ -85,7 +85,7 @@ class Grants:
     def all(self) -> list[Grant]:
         """Sorted by channel or feed. Those are in lower case, publishers as they were created."""
         named = [
-            replace(one, grantee=self._names.get(one.grantee, one.grantee))
+            replace(one, grantee=self.publishers.get(one.grantee, one.grantee))
             if one.grantee_kind is GranteeKind.PUBLISHER
             else one
             for one in self._grants
@@ -115,21 +115,16 @@ class Grants:
 
     # Publishers
 
-    @property
-    def publishers(self) -> Mapping[str, str]:
-        """Names, by their lower-case form."""
-        return self._names
-
     def create_publisher(self, name: str) -> str:
         """The publisher's token, which is shown only this once."""
         token = f"publisher-{secrets.token_urlsafe(32)}"
         with self._lock:
-            if name.lower() in self._names:
-                raise AlreadyExists(f"publisher {self._names[name.lower()]} exists already")
+            if name.lower() in self.publishers:
+                raise AlreadyExists(f"publisher {self.publishers[name.lower()]} exists already")
             hashed = _hash(token.encode())
             with self._engine.begin() as connection:
                 connection.execute(_publishers.insert().values(key=name.lower(), name=name, token_hash=hashed))
-            self._names = {**self._names, name.lower(): name}
+            self.publishers = {**self.publishers, name.lower(): name}
             self._hashes = {**self._hashes, hashed: name.lower()}
         return token
 
@@ -142,7 +137,7 @@ class Grants:
                 connection.execute(_publishers.delete().filter_by(key=key))
                 mine = {"grantee_kind": GranteeKind.PUBLISHER.value, "grantee": key}
                 connection.execute(_granted.delete().filter_by(**mine))
-            self._names = {one: known for one, known in self._names.items() if one != key}
+            self.publishers = {one: known for one, known in self.publishers.items() if one != key}
             self._hashes = {hashed: one for hashed, one in self._hashes.items() if one != key}
             self._grants = frozenset(
                 one for one in self._grants if (one.grantee_kind, one.grantee) != (GranteeKind.PUBLISHER, key)
@@ -150,8 +145,8 @@ class Grants:
 
     def check_publisher(self, name: str) -> None:
         """Raises NotFound."""
-        if name.lower() not in self._names:
-            known = ", ".join(sorted(self._names.values())) or "none yet"
+        if name.lower() not in self.publishers:
+            known = ", ".join(sorted(self.publishers.values())) or "none yet"
             raise NotFound(f"no publisher called {name}; there are: {known}")
 
     def publisher_of(self, token: bytes) -> str | None:

@@ -65,15 +65,11 @@ class TableFiles:
         self._end = LINES_START
         self._rewritten_bytes = 0
         self._file: int | None = None
-        self._failure = ""
+        #: Why nothing can be synced any more before a restart, or empty.
+        self.failure = ""
         self._written: dict[str, FileCheck] = {}
         self._checkpoints: set[int] = set()
         self._verified: set[str] = set()
-
-    @property
-    def failure(self) -> str:
-        """Why nothing can be synced any more before a restart, or empty."""
-        return self._failure
 
     @property
     def has_log(self) -> bool:
@@ -205,8 +201,8 @@ class TableFiles:
         """Make the table as of `version` survive a power cut. After a failure only a restart helps: the disk's content
         is no longer known."""
         with self._lock:
-            if self._failure:
-                raise ClusterFailure(self._failure)
+            if self.failure:
+                raise ClusterFailure(self.failure)
             if version <= self._state.version and not self._checkpoints:
                 return
             try:
@@ -215,8 +211,8 @@ class TableFiles:
                 raise ClusterFailure(self._note_failure(exc)) from exc
 
     def _note_failure(self, exc: OSError) -> str:
-        self._failure = f"table {self._path} can't be forced to the disk: {exc}"
-        return self._failure
+        self.failure = f"table {self._path} can't be forced to the disk: {exc}"
+        return self.failure
 
     def _sync(self, version: int) -> None:
         checkpoints = sorted(one for one in self._checkpoints.copy() if one <= version)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from pathlib import Path
 
@@ -197,7 +197,7 @@ class IdempotencyIndex:
 
     def _store(self, keys: dict[_FeedKey, _Known], indexed: int) -> None:
         rows = [
-            (feed, key, known.body_hash, known.accepted_at_ms, *_numbers(known.receipt))
+            (feed, key, known.body_hash, known.accepted_at_ms, *astuple(known.receipt))
             for (feed, key), known in keys.items()
         ]
         with self._writer:
@@ -213,10 +213,6 @@ class IdempotencyIndex:
         except sqlite3.Error as exc:
             raise Overloaded(f"idempotency keys can't be looked up: {exc}", retry_after_s=1.0) from exc
         return _Known(Receipt(*row[2:]), row[0], row[1]) if row else None
-
-
-def _numbers(receipt: Receipt) -> tuple[int, int, int]:
-    return receipt.position, receipt.end, receipt.count
 
 
 def _running_future() -> Future[Receipt]:

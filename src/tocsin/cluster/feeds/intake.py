@@ -56,7 +56,8 @@ class FeedIntake:
         self._clock = clock
         self._lock = threading.Lock()
         self._in_flight_bytes = 0
-        self._ingested = landing.read_mark()
+        #: The log position up to which records are in tables.
+        self.ingested_position = landing.read_mark()
         #: How fast the ingestion takes bytes while it has any; 0 before it has taken any.
         self._drain_bytes_per_s = 0.0
         #: When the ingestion last had a reason to work: its latest commit, or the end of an idle time.
@@ -89,12 +90,7 @@ class FeedIntake:
     @property
     def pending_bytes(self) -> int:
         """Bytes accepted, or being written, that are not yet in tables."""
-        return self.landing.end + self._in_flight_bytes - self._ingested
-
-    @property
-    def ingested_position(self) -> int:
-        """The log position up to which records are in tables."""
-        return self._ingested
+        return self.landing.end + self._in_flight_bytes - self.ingested_position
 
     def accept(self, feed: Feed, body: DecodedBody, key: str | None = None) -> Future[Receipt]:
         """Resolves to the receipt once the records are on disk; await it with `asyncio.wrap_future`.
@@ -158,7 +154,7 @@ class FeedIntake:
         """The ingestion has committed everything below `position` to tables, at `now_s` of the monotonic clock."""
         now_s = self._clock.monotonic_s() if now_s is None else now_s
         with self._lock:
-            drained, elapsed_s = position - self._ingested, now_s - self._busy_since_s
+            drained, elapsed_s = position - self.ingested_position, now_s - self._busy_since_s
             if drained <= 0:
                 return
             if elapsed_s > 0:
@@ -166,7 +162,7 @@ class FeedIntake:
                 self._drain_bytes_per_s += (_RATE_WEIGHT if self._drain_bytes_per_s else 1.0) * (
                     rate - self._drain_bytes_per_s
                 )
-            self._ingested = position
+            self.ingested_position = position
             self._busy_since_s = now_s
             reached = [future for future, end in self._waiting.items() if end <= position]
             for future in reached:
@@ -179,7 +175,7 @@ class FeedIntake:
         """Resolves once everything below `end` is in tables; may be cancelled."""
         future: Future[None] = Future()
         with self._lock:
-            if end > self._ingested:
+            if end > self.ingested_position:
                 self._waiting[future] = end
                 future.add_done_callback(self._stop_waiting)
                 return future
@@ -190,7 +186,7 @@ class FeedIntake:
         """Whether the receipt's records are in tables (or dead letters). `NotFound` if the log never issued it."""
         if receipt.end > self.landing.end:
             raise NotFound(f"no such receipt: {receipt}")
-        return receipt.end <= self._ingested
+        return receipt.end <= self.ingested_position
 
     def release(self, position: int) -> None:
         """Releases everything below `position`, which must be in tables: marks it and removes whole segments."""

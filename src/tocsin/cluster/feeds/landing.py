@@ -59,7 +59,8 @@ class LandingLog:
 
     def __init__(self, directory: Path, segment_bytes: int, lock: int, durable: int, end: int) -> None:
         """Use `open()`."""
-        self._directory = directory
+        #: Where the log's files are, for readers in other processes.
+        self.directory = directory
         self._segment_bytes = segment_bytes
         self._lock_file = lock
         self._durable_file = durable
@@ -96,11 +97,6 @@ class LandingLog:
         return log
 
     @property
-    def directory(self) -> Path:
-        """Where the log's files are, for readers in other processes."""
-        return self._directory
-
-    @property
     def end(self) -> int:
         """The durable end: everything before it is on disk."""
         return self._end
@@ -108,7 +104,7 @@ class LandingLog:
     @property
     def first_position(self) -> int:
         """Where the oldest remaining segment begins."""
-        return LandingReader(self._directory).first_position
+        return LandingReader(self.directory).first_position
 
     def append(self, frame: PreparedFrame) -> Future[Span]:
         """Resolves to the frame's range once it is on disk; fails with `Overloaded` if it could not be written."""
@@ -135,24 +131,24 @@ class LandingLog:
 
     def headers_between(self, start: int, end: int) -> Iterator[FrameHeader]:
         """Like `LandingReader.headers_between`."""
-        with closing(LandingReader(self._directory)) as reader:
+        with closing(LandingReader(self.directory)) as reader:
             yield from reader.headers_between(start, end)
 
     def write_mark(self, position: int) -> None:
         """Stores durably that everything below `position` is in tables."""
-        temporary = self._directory / "mark.tmp"
+        temporary = self.directory / "mark.tmp"
         with temporary.open("w") as file:
             file.write(_marked(position))
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(self._directory / "mark")
-        sync_folder(self._directory)
+        temporary.replace(self.directory / "mark")
+        sync_folder(self.directory)
 
     def read_mark(self) -> int:
         """The position last given to `write_mark`, or an earlier one: the log's start, if the mark is damaged or was
         never written. Tables know by themselves which frames they have already."""
         try:
-            text = (self._directory / "mark").read_bytes()
+            text = (self.directory / "mark").read_bytes()
             position = int(text.split()[0])
         except (FileNotFoundError, ValueError, IndexError):
             return self.first_position
@@ -161,10 +157,10 @@ class LandingLog:
     def remove_before(self, position: int) -> int:
         """Deletes the segments that lie wholly below `position`; returns how many. The last one always stays, because
         its name keeps positions growing."""
-        starts = segment_starts(self._directory)
+        starts = segment_starts(self.directory)
         removable = [start for start, following in pairwise(starts) if following <= position]
         for start in removable:
-            segment_path(self._directory, start).unlink()
+            segment_path(self.directory, start).unlink()
         return len(removable)
 
     def close(self) -> None:
@@ -238,8 +234,8 @@ class LandingLog:
         return spans
 
     def _resume_segment(self) -> None:
-        self._segment_start = segment_starts(self._directory)[-1]
-        self._segment = os.open(segment_path(self._directory, self._segment_start), os.O_RDWR)
+        self._segment_start = segment_starts(self.directory)[-1]
+        self._segment = os.open(segment_path(self.directory, self._segment_start), os.O_RDWR)
 
     def _segment_to_write(self) -> int:
         if self._segment is not None and self._end - self._segment_start < self._segment_bytes:
@@ -250,7 +246,7 @@ class LandingLog:
         if self._segment is not None:
             os.close(self._segment)
             self._segment = None
-        self._segment = _create_segment(self._directory, self._end)
+        self._segment = _create_segment(self.directory, self._end)
         self._segment_start = self._end
         return self._segment
 

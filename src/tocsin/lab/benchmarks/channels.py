@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -27,13 +28,14 @@ from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.interpreter import run_script
 from tocsin.lab.benchmarks.measuring import (
     at_pace,
-    cluster_in_process,
+    bench_folder,
     machine,
     memory_mb,
     percentile,
     progress,
     seconds,
 )
+from tocsin.settings import ClusterSettings
 
 _STORED_RECORDS = 10_000
 _NEW_RECORDS = 60
@@ -130,6 +132,18 @@ class Workload:
         return frame
 
 
+@contextmanager
+def _running_cluster(**settings: Any) -> Iterator[Cluster]:
+    """A real cluster on a temporary data directory, without its HTTP API."""
+    with bench_folder() as folder:
+        cluster = Cluster(ClusterSettings(data_dir=folder / "data", **settings))
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+
 def run(
     seed: int = 0,
     subscriptions: int = 1_000_000,
@@ -140,11 +154,11 @@ def run(
     report: dict[str, Any] = {"benchmark": "channels", "machine": machine(), "subscriptions": subscriptions}
     if churn_subscriptions:
         progress.print("churn: new subscriptions while the channel runs")
-        with cluster_in_process() as cluster:
+        with _running_cluster() as cluster:
             report["churn"] = churn(Workload(cluster, seed), churn_subscriptions, churn_s)
     if not subscriptions:
         return report
-    with cluster_in_process(spark_driver_memory="6g") as cluster:
+    with _running_cluster(spark_driver_memory="6g") as cluster:
         work = Workload(cluster, seed)
         progress.print("equality: one run for all subscriptions, beside a join written by hand")
         report |= _equality(work, subscriptions)

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from tocsin.runtime.usage import usage
-from tocsin.settings import ClusterSettings
 
 if TYPE_CHECKING:
     from tocsin.client import ClusterClient
-    from tocsin.cluster.cluster import Cluster
 
 _BULK = 10_000
 
@@ -30,20 +28,6 @@ def bench_folder() -> Iterator[Path]:
     """A folder that is gone after the benchmark."""
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         yield Path(folder)
-
-
-@contextmanager
-def cluster_in_process(**settings: Any) -> Iterator[Cluster]:
-    """A real cluster on a temporary data directory, without its HTTP API."""
-    from tocsin.cluster.cluster import Cluster
-
-    with bench_folder() as folder:
-        cluster = Cluster(ClusterSettings(data_dir=folder / "data", **settings))
-        cluster.start()
-        try:
-            yield cluster
-        finally:
-            cluster.stop()
 
 
 def subscribe_to_all(client: ClusterClient, broker: str, channel: str, count: int, types: int) -> None:

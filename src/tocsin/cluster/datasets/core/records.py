@@ -1,4 +1,4 @@
-"""Why a record was refused (pure).
+"""Why a record was refused, from a feed or in an INSERT (pure).
 
 Spark decides, for millions of records at once, *which* records don't fit the schema. This module words the reasons for
 those few, so that a dead letter says what is wrong, where, and what is allowed.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tocsin.errors import InvalidValue
+from tocsin.model.catalogue import Dataset
 from tocsin.model.schema import NUMBERS, Column, ColumnType, Schema
 from tocsin.model.times import parse_date, parse_time
 
@@ -59,6 +61,28 @@ def misfit(schema: Schema, record: Mapping[str, Any]) -> str | None:
     """The first thing in a decoded record that does not fit the schema, or None. JSON's names are case-sensitive."""
     reasons = (_reason_for_column(column, record.get(column.name), record) for column in schema)
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def records_of(dataset: Dataset, columns: Sequence[str] | None, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """One record for each row, with the dataset's spelling of column names. Without a list of columns, each row has all
+    of them. Raises InvalidValue for the first row that does not fit."""
+    names: list[str] = []
+    for given in columns or dataset.schema.names:
+        if (column := dataset.schema.find(given)) is None:
+            known = ", ".join(dataset.schema.names)
+            raise InvalidValue(f"dataset {dataset.name} has no column {given}; it has {known}")
+        names.append(column.name)
+    records = []
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            remedy = f"name the columns: INSERT INTO {dataset.name} ({names[0]}, ...) VALUES ..."
+            raise InvalidValue(
+                f"row {number} has {len(row)} values for {len(names)} columns ({', '.join(names)}); {remedy}"
+            )
+        records.append(dict(zip(names, row, strict=True)))
+        if (reason := misfit(dataset.schema, records[-1])) is not None:
+            raise InvalidValue(f"row {number}: {reason}; nothing was inserted")
+    return records
 
 
 def _reason_for_column(column: Column, value: Any, record: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tocsin.lab.experiments.claim import Runs
 from tocsin.lab.experiments.debs19.variants import (
@@ -47,13 +47,9 @@ def paper_figures(runs: Runs) -> list[PaperFigure]:
     return [figure for figure in drawn if figure is not None]
 
 
-def _names(preset: str, placement: str, policies: Iterable[str]) -> dict[str, str]:
-    return {policy: f"{preset}/{placement}/{policy}" for policy in policies}
-
-
 def _picked(runs: Runs, preset: str, placement: str, policies: Sequence[str]) -> dict[str, Run] | None:
     """Runs by how they are told apart in a picture; None if one is not there."""
-    names = _names(preset, placement, policies)
+    names = {policy: f"{preset}/{placement}/{policy}" for policy in policies}
     if any(name not in runs for name in names.values()):
         return None
     return {policy.replace("+", " + "): runs[name] for policy, name in names.items()}

@@ -124,9 +124,6 @@ class City:
                 roads[b].add(a)
         return City(width_m, height_m, districts, tuple(numbers), tuple(tuple(sorted(there)) for there in roads))
 
-    def contains(self, x: float, y: float) -> bool:
-        return 0 <= x <= self.width_m and 0 <= y <= self.height_m
-
     def district_at(self, point: Coordinates) -> District:
         """The district whose centre is nearest."""
         return min(self.districts, key=lambda district: district.centre.distance_to(point))

@@ -72,8 +72,8 @@ def _largest_part(roads: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 @dataclass(eq=False)
 class Commuter:
-    """Somebody with a home, a workplace and errands, who stays at each for a while and takes the shortest way on. Begins
-    at the first of `goals`, crossings to be visited in turn, and stays there for `stays_s`."""
+    """Somebody with a home, a workplace and errands, who stays at each for a while and takes the shortest way on.
+    `goals` are crossings, to be visited in turn; `stays_s` is how long this one stays where it is now."""
 
     roads: RoadMap
     goals: Sequence[int]
@@ -149,9 +149,10 @@ class Roamer:
     """Somebody without a goal: along a road, at the next crossing into any other, back only from a dead end."""
 
     city: City
-    _start: int
-    _end: int
-    _walked_m: float
+    #: The crossings that it comes from and goes to.
+    behind: int
+    ahead: int
+    walked_m: float
     speed_m_per_s: float
 
     @staticmethod
@@ -163,14 +164,14 @@ class Roamer:
 
     @property
     def location(self) -> Coordinates:
-        start, end = self.city.crossings[self._start], self.city.crossings[self._end]
-        return start.towards(end, self._walked_m / (start.distance_to(end) or 1.0))
+        start, end = self.city.crossings[self.behind], self.city.crossings[self.ahead]
+        return start.towards(end, self.walked_m / (start.distance_to(end) or 1.0))
 
     def advance(self, seconds: float, rng: Random) -> None:
         """Go on for `seconds`."""
-        self._walked_m += self.speed_m_per_s * seconds
+        self.walked_m += self.speed_m_per_s * seconds
         crossings = self.city.crossings
-        while self._walked_m > (length := crossings[self._start].distance_to(crossings[self._end])):
-            self._walked_m -= length
-            onward = [there for there in self.city.roads[self._end] if there != self._start]
-            self._start, self._end = self._end, rng.choice(onward) if onward else self._start
+        while self.walked_m > (length := crossings[self.behind].distance_to(crossings[self.ahead])):
+            self.walked_m -= length
+            onward = [there for there in self.city.roads[self.ahead] if there != self.behind]
+            self.behind, self.ahead = self.ahead, rng.choice(onward) if onward else self.behind

@@ -66,7 +66,7 @@ class EmergencyWorkload:
         self._city = city
         self._seed = seed
         # One generator per stream, so that how much is taken of one does not change the others.
-        self._rngs = {name: Random(f"{seed}/{name}") for name in ("users", "reports", "shelters", "interests")}
+        self._rngs = {name: Random(f"{seed}/{name}") for name in ("users", "reports", "shelters")}
         rng = self._rngs["users"]
         roads = RoadMap(city)
         self._people = {f"user-{number:06d}": Commuter.settle(roads, rng) for number in range(users)}
@@ -127,14 +127,9 @@ class EmergencyWorkload:
             for number, location in enumerate(locations)
         ]
 
-    def interests(self, count: int) -> list[Interest]:
-        """`count` interests, spread evenly over the channels. Locations are district centres: many ask the same."""
-        rng = self._rngs["interests"]
-        channels = list(CHANNELS)
-        return [self.interest(channels[number % len(channels)], rng) for number in range(count)]
-
     def interest(self, channel: str, rng: Random) -> Interest:
-        """Something that somebody may want to be told by `channel`; what is near, is near to who subscribes."""
+        """Something that somebody may want to be told by `channel`; what is near, is near to who subscribes.
+        Locations are district centres: many ask the same."""
         choices: dict[str, str | float] = {
             "etype": rng.choice(EMERGENCY_TYPES),
             "radius_m": rng.choice(_RADII_M),
@@ -145,11 +140,7 @@ class EmergencyWorkload:
 
 def record_size_bytes(record: Record) -> int:
     """The record's size as one line of NDJSON, without the line's end."""
-    return len(encode(record))
-
-
-def encode(record: Record) -> bytes:
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+    return len(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _xy(location: Coordinates) -> dict[str, float]:

@@ -6,6 +6,7 @@ import pytest
 
 from tocsin.lab.experiments.emergency.city import City, Coordinates
 from tocsin.lab.experiments.emergency.mobility import Roamer
+from worlds.city_crowd import is_inside
 
 
 def on_a_road(city: City, location: Coordinates) -> bool:
@@ -22,7 +23,7 @@ def test_everything_is_inside() -> None:
     """No crossing and no district centre lies outside."""
     city = City.generate(3)
     assert (city.width_m, city.height_m) == (10_000, 8_000)
-    assert all(city.contains(point.x, point.y) for point in city.crossings)
+    assert all(is_inside(city, point.x, point.y) for point in city.crossings)
     assert all(district.centre in city.crossings for district in city.districts)
     assert len({district.name for district in city.districts}) == 12
 

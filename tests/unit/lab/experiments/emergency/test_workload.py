@@ -8,6 +8,7 @@ import pytest
 from tocsin.lab.experiments.emergency.city import City
 from tocsin.lab.experiments.emergency.schema import CHANNELS, longest_period_s, schema_sql
 from tocsin.lab.experiments.emergency.workload import EMERGENCY_TYPES, EmergencyWorkload, record_size_bytes
+from worlds.city_crowd import interests, is_inside
 
 CITY = City.generate(1)
 
@@ -23,7 +24,12 @@ def test_same_seed_same_events() -> None:
     def everything(seed: int) -> list[object]:
         workload = EmergencyWorkload(CITY, users=20, seed=seed)
         workload.move_users(30)
-        return [list(islice(workload.reports(), 50)), workload.locations(), workload.shelters(), workload.interests(70)]
+        return [
+            list(islice(workload.reports(), 50)),
+            workload.locations(),
+            workload.shelters(),
+            interests(workload, 70, seed),
+        ]
 
     assert everything(1) == everything(1)
     assert all(one != other for one, other in zip(everything(1), everything(2), strict=True))
@@ -44,7 +50,7 @@ def test_reports_are_as_large_as_they_should_be(workload: EmergencyWorkload) -> 
     assert 680 < max(sizes) <= 700
     assert {report["etype"] for report in reports} == set(EMERGENCY_TYPES)
     assert len(EMERGENCY_TYPES) == 8
-    assert all(CITY.contains(report["x"], report["y"]) for report in reports)
+    assert all(is_inside(CITY, report["x"], report["y"]) for report in reports)
     assert {report["severity"] for report in reports} == {1, 2, 3, 4, 5}
     assert len({report["id"] for report in reports}) == len(reports)
 
@@ -55,7 +61,7 @@ def test_users_move_inside_the_city(workload: EmergencyWorkload) -> None:
     for _ in range(17):
         locations = workload.locations()
         assert [user["user_id"] for user in locations] == list(workload.user_ids)
-        assert all(CITY.contains(user["x"], user["y"]) for user in locations)
+        assert all(is_inside(CITY, user["x"], user["y"]) for user in locations)
         for user in locations:
             seen[user["user_id"]].add((user["x"], user["y"]))
         workload.move_users(60)
@@ -66,17 +72,17 @@ def test_shelters(workload: EmergencyWorkload) -> None:
     """Two hundred of them, inside, each with an id and a name of its own."""
     shelters = workload.shelters()
     assert len({shelter["id"] for shelter in shelters}) == len({shelter["name"] for shelter in shelters}) == 200
-    assert all(CITY.contains(shelter["x"], shelter["y"]) for shelter in shelters)
+    assert all(is_inside(CITY, shelter["x"], shelter["y"]) for shelter in shelters)
 
 
 def test_interests_cover_the_channels_and_coincide(workload: EmergencyWorkload) -> None:
     """Every channel is asked for alike, with exactly its parameters; some ask the same."""
-    interests = workload.interests(700)
+    drawn = interests(workload, 700)
     for channel, parameters in CHANNELS.items():
-        mine = [interest for interest in interests if interest.channel == channel]
+        mine = [interest for interest in drawn if interest.channel == channel]
         assert len(mine) == 100
         assert all(tuple(interest.parameters) == parameters for interest in mine)
-    of_type = [str(interest.parameters) for interest in interests if interest.channel == "EmergenciesOfType"]
+    of_type = [str(interest.parameters) for interest in drawn if interest.channel == "EmergenciesOfType"]
     assert len(set(of_type)) == 8
 
 

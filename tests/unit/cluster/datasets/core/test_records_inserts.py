@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.cluster.datasets.core.inserts import records_of
+from tocsin.cluster.datasets.core.records import records_of
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Dataset, DatasetKind
 from tocsin.model.schema import Column, ColumnType, Schema
