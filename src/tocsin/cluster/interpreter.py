@@ -129,7 +129,8 @@ def _add_column(cluster: Cluster, statement: st.AlterDatasetAddColumn) -> Answer
         stored.add_column(column)
         cluster.catalogue.alter_dataset(stored.dataset)
         for name, channel in compiled.items():
-            cluster.executor.recompile(name, channel)
+            # A run under way ends with the former query.
+            cluster.executor.states[name.lower()].compiled = channel
     return Answer(f"column {column.name} added to {stored.dataset.name}")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from tocsin.errors import FilledOtherwise, NotFound, TocsinError, WrongEntries
 from tocsin.protocol.ports import BackendHold, ClusterPort, Delivery
@@ -113,34 +114,34 @@ class MemoryCluster:
         return BackendHold(one, key.channel, key.parameter_values(), key.permission, self.sequence, filled=filled)
 
 
+@dataclass(eq=False)
 class MemoryClusterLink:
-    run = "in memory"
+    run: ClassVar[str] = "in memory"
 
-    def __init__(self, cluster: MemoryCluster, broker: str) -> None:
-        self._cluster = cluster
-        self._broker = broker
-        #: By feed.
-        self.published: dict[str, list[Mapping[str, Any]]] = {}
+    cluster: MemoryCluster
+    broker: str
+    #: By feed.
+    published: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
 
     async def register(self) -> int:
-        return self._cluster.sequence
+        return self.cluster.sequence
 
     async def held(self) -> list[BackendHold]:
-        return self._cluster.held(self._broker)
+        return self.cluster.held(self.broker)
 
     async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
-        return self._cluster.acquire(self._broker, keys)
+        return self.cluster.acquire(self.broker, keys)
 
     async def release(self, ids: Sequence[int]) -> None:
-        self._cluster.release(self._broker, ids)
+        self.cluster.release(self.broker, ids)
 
     async def pull(self, after: int, wait_s: float) -> tuple[list[Delivery], int, int]:
-        await self._cluster.wait(after, wait_s)
-        found, through = self._cluster.pull(self._broker, after)
+        await self.cluster.wait(after, wait_s)
+        found, through = self.cluster.pull(self.broker, after)
         return found, through, sum(len(one.wire) for one in found)
 
     async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
-        return self._cluster.history(after, 1_000)
+        return self.cluster.history(after, 1_000)
 
     async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
         self.published.setdefault(feed, []).extend(records)

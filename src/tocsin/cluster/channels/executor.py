@@ -145,10 +145,6 @@ class ChannelExecutor:
         self.results.set_bounds({(channel.name, name): self.store[name].sequence for name in compiled.windows})
         return self.add(channel, compiled)
 
-    def recompile(self, name: str, compiled: CompiledChannel) -> None:
-        """The next run uses `compiled`; a run under way ends with the former query."""
-        self.states[name.lower()].compiled = compiled
-
     def withdraw(self, name: str) -> ChannelState | None:
         """From now on the channel can't be found, no run of it begins and nothing is committed for it. None if there is
         no such channel."""

@@ -54,10 +54,5 @@ def schema_of(relation: Relation, store: DatasetStore, channel: Channel) -> pa.S
 
 
 def _shown(relation: Relation) -> str:
-    match relation.role:
-        case RelationRole.SUBSCRIPTIONS:
-            return "subscriptions"
-        case RelationRole.NEW:
-            return f"new_{relation.dataset}"
-        case _:
-            return relation.dataset
+    names = {RelationRole.SUBSCRIPTIONS: "subscriptions", RelationRole.NEW: f"new_{relation.dataset}"}
+    return names.get(relation.role, relation.dataset)

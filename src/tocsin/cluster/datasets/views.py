@@ -136,17 +136,14 @@ class DatasetViews:
             _, rows = stored.living()
             self._of_rows(view, rows)
             return
-        frame = self._of_files(stored, stored.rows.files())
+        schema = f"{ddl(stored.dataset.schema)}, `{SEQUENCE_COLUMN}` BIGINT"
+        files = stored.rows.files()
+        read = self._spark.read.schema(schema)
+        frame = read.parquet(*files) if files else self._spark.createDataFrame([], schema)
         if stored.dataset.kind is DatasetKind.REFERENCE:
             frame = frame.cache()
             view.release.append(partial(frame.unpersist, blocking=False))
         frame.createOrReplaceTempView(view.name)
-
-    def _of_files(self, stored: StoredDataset, files: list[str]) -> DataFrame:
-        schema = f"{ddl(stored.dataset.schema)}, `{SEQUENCE_COLUMN}` BIGINT"
-        if not files:
-            return self._spark.createDataFrame([], schema)
-        return self._spark.read.schema(schema).parquet(*files)
 
     def _of_rows(self, view: _View, rows: pa.Table) -> None:
         view.rows = rows.num_rows

@@ -13,6 +13,7 @@ import logging
 import sqlite3
 import threading
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 
 from tocsin.cluster.feeds.core.bodies import DecodedBody, spell_out
@@ -38,30 +39,24 @@ _PURGE_EVERY_S = 60.0
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class FeedIntake:
     """Accepts requests for every feed. Any thread may call any method, and only `submit` waits."""
 
-    def __init__(
-        self,
-        landing: LandingLog,
-        index: IdempotencyIndex,
-        *,
-        max_pending_bytes: int,
-        clock: Clock,
-    ) -> None:
-        """Everything below the landing log's mark counts as ingested."""
-        self.landing = landing
-        self._index = index
-        self._max_pending_bytes = max_pending_bytes
-        self._clock = clock
+    landing: LandingLog
+    index: IdempotencyIndex
+    max_pending_bytes: int
+    clock: Clock
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._in_flight_bytes = 0
-        #: The log position up to which records are in tables.
-        self.ingested_position = landing.read_mark()
+        #: The log position up to which records are in tables; at first, the landing log's mark.
+        self.ingested_position = self.landing.read_mark()
         #: How fast the ingestion takes bytes while it has any; 0 before it has taken any.
         self._drain_bytes_per_s = 0.0
         #: When the ingestion last had a reason to work: its latest commit, or the end of an idle time.
-        self._busy_since_s = clock.monotonic_s()
+        self._busy_since_s = self.clock.monotonic_s()
         self._waiting: dict[Future[None], int] = {}
         self._stopping = threading.Event()
         self._upkeep = threading.Thread(target=self._keep_up, name="feed-intake", daemon=True)
@@ -99,7 +94,7 @@ class FeedIntake:
         the key was used with another body; the future fails with `Overloaded` when the disk does.
         """
         key = key or body.key or ""
-        accepted_at_ms = self._clock.now_us() // 1000
+        accepted_at_ms = self.clock.now_us() // 1000
         body_hash = hash_body(body.ndjson) if key else b""
         frame = prepare_frame(
             feed=feed.name,
@@ -112,14 +107,14 @@ class FeedIntake:
         )
         self._reserve(frame.size)
         try:
-            if key and (repeat := self._index.claim(feed.name, key, body_hash, accepted_at_ms)):
+            if key and (repeat := self.index.claim(feed.name, key, body_hash, accepted_at_ms)):
                 self._release_bytes(frame.size)
                 return repeat
             try:
                 written = self.landing.append(frame)
             except TocsinError as exc:
                 if key:
-                    self._index.abandon(feed.name, key, exc)
+                    self.index.abandon(feed.name, key, exc)
                 raise
         except BaseException:
             self._release_bytes(frame.size)
@@ -131,12 +126,12 @@ class FeedIntake:
             self._release_bytes(frame.size)
             if (failure := done.exception()) is not None:
                 if key:
-                    self._index.abandon(feed.name, key, failure)
+                    self.index.abandon(feed.name, key, failure)
                 accepted.set_exception(failure)
                 return
             receipt = Receipt(*done.result(), body.count)
             if key:
-                self._index.settle(feed.name, key, receipt, accepted_at_ms)
+                self.index.settle(feed.name, key, receipt, accepted_at_ms)
             accepted.set_result(receipt)
 
         written.add_done_callback(finish)
@@ -144,7 +139,7 @@ class FeedIntake:
 
     def begin(self, feed: Feed) -> None:
         """A feed is about to be created: keys that were used with a former feed of that name don't count for it."""
-        self._index.forget(feed.name)
+        self.index.forget(feed.name)
 
     def submit(self, feed: Feed, ndjson: bytes, count: int, key: str | None) -> Receipt:
         """Like `accept`, but waits for the receipt."""
@@ -152,7 +147,7 @@ class FeedIntake:
 
     def ingested(self, position: int, now_s: float | None = None) -> None:
         """The ingestion has committed everything below `position` to tables, at `now_s` of the monotonic clock."""
-        now_s = self._clock.monotonic_s() if now_s is None else now_s
+        now_s = self.clock.monotonic_s() if now_s is None else now_s
         with self._lock:
             drained, elapsed_s = position - self.ingested_position, now_s - self._busy_since_s
             if drained <= 0:
@@ -190,7 +185,7 @@ class FeedIntake:
 
     def release(self, position: int) -> None:
         """Releases everything below `position`, which must be in tables: marks it and removes whole segments."""
-        keys_stored = self._index.flush()  # Before that, a crash would have to read the keys back from the log.
+        keys_stored = self.index.flush()  # Before that, a crash would have to read the keys back from the log.
         self.landing.write_mark(position)
         self.landing.remove_before(min(position, keys_stored))
 
@@ -200,7 +195,7 @@ class FeedIntake:
 
     def forget_keys_with(self, text: str) -> None:
         """Forgets idempotency keys that hold `text`. Such a request, sent again, counts as new."""
-        self._index.forget_keys_with(text)
+        self.index.forget_keys_with(text)
 
     def close(self) -> None:
         """Finishes the writes under way and stops. Cancels the futures that still wait for ingestion."""
@@ -208,7 +203,7 @@ class FeedIntake:
         if self._upkeep.is_alive():
             self._upkeep.join()
         self.landing.close()
-        self._index.close()
+        self.index.close()
         for future in list(self._waiting):
             future.cancel()
 
@@ -216,13 +211,13 @@ class FeedIntake:
         with self._lock:
             pending = self.pending_bytes
             # If nothing is pending, even a request above the limit is accepted: it would never get in otherwise.
-            if pending and pending + size > self._max_pending_bytes:
+            if pending and pending + size > self.max_pending_bytes:
                 raise Overloaded(
-                    f"{pending} bytes wait for ingestion, and at most {self._max_pending_bytes} may",
-                    retry_after_s=self._retry_after_s(pending + size - self._max_pending_bytes),
+                    f"{pending} bytes wait for ingestion, and at most {self.max_pending_bytes} may",
+                    retry_after_s=self._retry_after_s(pending + size - self.max_pending_bytes),
                 )
             if not pending:
-                self._busy_since_s = self._clock.monotonic_s()
+                self._busy_since_s = self.clock.monotonic_s()
             self._in_flight_bytes += size
 
     def _retry_after_s(self, excess_bytes: int) -> float:
@@ -244,9 +239,9 @@ class FeedIntake:
         next_purge_s = 0.0
         while not self._stopping.wait(_FLUSH_EVERY_S):
             try:
-                self._index.flush()
-                if (now_s := self._clock.monotonic_s()) >= next_purge_s:
-                    self._index.purge(self._clock.now_us() // 1000)
+                self.index.flush()
+                if (now_s := self.clock.monotonic_s()) >= next_purge_s:
+                    self.index.purge(self.clock.now_us() // 1000)
                     next_purge_s = now_s + _PURGE_EVERY_S
             except (ClusterFailure, sqlite3.Error) as exc:
                 _log.warning("will try again: %s", exc)

@@ -16,12 +16,12 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from tocsin.cluster.feeds.core.frames import FrameHeader, PreparedFrame, recovered_end
@@ -109,25 +109,23 @@ class LandingLog:
     def append(self, frame: PreparedFrame) -> Future[Span]:
         """Resolves to the frame's range once it is on disk; fails with `Overloaded` if it could not be written."""
         future: Future[Span] = Future()
-        future.set_running_or_notify_cancel()  # A write under way can't be cancelled.
-        with self._something_waits:
-            if self._closing:
-                raise Overloaded("the landing log is shutting down", retry_after_s=_RETRY_AFTER_FAILURE_S)
-            self._waiting.append((frame, future))
-            self._something_waits.notify()
+        self._wake_writer(future, lambda: self._waiting.append((frame, future)))
         return future
 
     def begin_segment(self) -> int:
         """Begin a new segment for the next frames; returns its start. All earlier segments can be removed, to the last
         frame, once they are in tables."""
         future: Future[int] = Future()
-        future.set_running_or_notify_cancel()
+        self._wake_writer(future, lambda: self._segment_futures.append(future))
+        return future.result()
+
+    def _wake_writer(self, future: Future[Any], add: Callable[[], None]) -> None:
+        future.set_running_or_notify_cancel()  # A write under way can't be cancelled.
         with self._something_waits:
             if self._closing:
                 raise Overloaded("the landing log is shutting down", retry_after_s=_RETRY_AFTER_FAILURE_S)
-            self._segment_futures.append(future)
+            add()
             self._something_waits.notify()
-        return future.result()
 
     def headers_between(self, start: int, end: int) -> Iterator[FrameHeader]:
         """Like `LandingReader.headers_between`."""

@@ -18,7 +18,7 @@ from tocsin.client import CoordinatorClient
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.measuring import bench_folder, machine, percentile, progress
 from tocsin.lab.benchmarks.network import BROKER_SETTINGS, running_benchmark
-from tocsin.lab.benchmarks.sdk_clients import Arrival, Join, Kick, SdkClients
+from tocsin.lab.benchmarks.sdk_clients import Arrival, Join, Kick, Report, SdkClients
 from tocsin.lab.benchmarks.steady_feed import CHANNEL, SCHEMA, SteadyFeed
 from tocsin.runtime.files import raise_open_files
 from tocsin.testing.network import RunningNetwork
@@ -47,10 +47,10 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
         with running_benchmark(folder, brokers, SCHEMA, settings) as (network, token):
             progress.print(f"{subscribers} subscribers, all of them at the first broker")
             first, *others = network.brokers.values()
-            clients.join(Join(first.url, token, CHANNEL, seats[:subscribers]))
+            clients.do(Join(first.url, token, CHANNEL, seats[:subscribers]))
             for number, other in enumerate(others):
                 theirs = seats[subscribers + number * topics * _RESIDENTS :][: topics * _RESIDENTS]
-                clients.join(Join(other.url, token, CHANNEL, theirs))
+                clients.do(Join(other.url, token, CHANNEL, theirs))
             with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
                 time.sleep(warm_s / 2)
                 warming = _Usage.of(network, clients)
@@ -59,12 +59,12 @@ def run(brokers: int, subscribers: int, moves: int, topics: int, warm_s: float) 
                 moved = _carry_out(network, moves)
                 after = _Usage.of(network, clients)
                 time.sleep(_SETTLE_S)
-                at, began = clients.report().brokers, [seat.device for seat in seats[:subscribers]]
+                at, began = clients.do(Report()).brokers, [seat.device for seat in seats[:subscribers]]
                 movers = [device for device in began if at[device] not in ("", next(iter(network.brokers)))]
                 with network.running_broker(_PEER, BROKER_SETTINGS) as peer:
                     progress.print(f"{len(movers)} lose their connections and connect to another broker")
                     kicked_us = time.time_ns() // 1000
-                    clients.kick(Kick(peer.url, movers, moved.per_s))
+                    clients.do(Kick(peer.url, movers, moved.per_s))
                     back_us = time.time_ns() // 1000
                     time.sleep(_SETTLE_S)
                     published = feed.stop()
@@ -180,10 +180,10 @@ class _Usage:
 
 def all_arrivals(clients: SdkClients) -> list[Arrival]:
     """Once nothing more comes."""
-    arrivals = clients.report().arrivals
+    arrivals = clients.do(Report()).arrivals
     while True:
         time.sleep(_SETTLE_S)
-        later = clients.report().arrivals
+        later = clients.do(Report()).arrivals
         if len(later) == len(arrivals):
             return later
         arrivals = later

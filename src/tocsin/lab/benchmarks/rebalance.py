@@ -52,7 +52,7 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
             crowd = {name: [of_device[device] for device in devices] for name, devices in placed.items()}
             progress.print(f"{subscribers} subscribers: { ({name: len(ones) for name, ones in crowd.items()}) }")
             for name, ones in crowd.items():
-                clients.join(Join(network.brokers[name].url, token, CHANNEL, ones))
+                clients.do(Join(network.brokers[name].url, token, CHANNEL, ones))
             with SteadyFeed(network.cluster, topics, _EVERY_S) as feed:
                 time.sleep(warm_s)
                 before = _measured(client)

@@ -69,17 +69,8 @@ class SdkClients(JsonProcess):
     def __init__(self) -> None:
         super().__init__(__name__)
 
-    def join(self, order: Join) -> None:
-        self._ask(order)
-
-    def kick(self, order: Kick) -> None:
-        """Returns when all are back."""
-        self._ask(order)
-
-    def report(self) -> Answer:
-        return self._ask(Report())
-
-    def _ask(self, command: _Command) -> Answer:
+    def do(self, command: _Command) -> Answer:
+        """Returns when it is done. Raises RuntimeError if a program failed."""
         answer = self.ask(command, Answer)
         if answer.failures:
             raise RuntimeError(f"subscribers failed: {'; '.join(answer.failures[:5])}")

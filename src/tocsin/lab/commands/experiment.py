@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -58,14 +57,7 @@ def prototype(
     if unknown := [name for name in wanted if name not in VARIANTS]:
         known = ", ".join(name.removeprefix("prototype/") for name in VARIANTS)
         fail(f"no variant {unknown[0].removeprefix('prototype/')}; there are: {known}")
-    usual = CityScenario()
-    scenario = replace(
-        usual,
-        seed=seed,
-        people=people,
-        duration_s=minutes * 60,
-        reports=round(usual.reports * minutes * 60 / usual.duration_s),
-    )
+    scenario = CityScenario().lasting(minutes, seed=seed, people=people)
     conditions = Conditions(scenario, speed_up, str(roads) if roads else "")
     started_s = time.monotonic()
 
@@ -112,7 +104,7 @@ def interactions(
     from tocsin.lab.experiments.emergency.scenario import CityScenario, draw_interactions, write_interactions
     from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
 
-    scenario = replace(CityScenario(), seed=seed, people=people, duration_s=minutes * 60)
+    scenario = CityScenario().lasting(minutes, seed=seed, people=people)
     try:
         city = City.from_wkt(roads.read_text(), seed) if roads else City.generate(seed)
         drawn = draw_interactions(scenario, EmergencyWorkload(city, users=people, seed=seed))

@@ -123,14 +123,14 @@ def test_no_segment_goes_before_its_keys_are_stored(intake: FeedIntake) -> None:
 
 def test_a_key_under_way_keeps_its_part_of_the_log(intake: FeedIntake) -> None:
     """Its frame may be there already, though the index hasn't heard."""
-    assert intake._index.claim("reports", "under way", b"h", 1_000_000) is None
+    assert intake.index.claim("reports", "under way", b"h", 1_000_000) is None
     for _ in range(8):
         intake.submit(FEED, b"x" * 900, 1, None)
     intake.ingested(intake.landing.end)
     intake.release(intake.landing.end)
     assert intake.landing.first_position == 0
     assert intake.landing.read_mark() == intake.landing.end
-    intake._index.abandon("reports", "under way", RuntimeError())
+    intake.index.abandon("reports", "under way", RuntimeError())
     intake.release(intake.landing.end)
     assert intake.landing.first_position > 0
 

@@ -7,7 +7,7 @@ them to a key; few rows have been found by then, so those are the side to broadc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -113,7 +113,7 @@ class _FromBuilder:
     def _as_written_first(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
         """RIGHT and FULL joins mean the same for every subscription only if none of the joins uses a parameter."""
         nodes = from_items(self.select)
-        if self.keyed or any(SUBSCRIBED in _aliases(join) for join in joins) or any(map(_has_parameters, nodes)):
+        if self.keyed or any(SUBSCRIBED in _aliases(node) for node in (*joins, *nodes)):
             message = "beside a RIGHT or FULL JOIN, parameters are allowed in WHERE and SELECT only"
             raise self.source.error(f"{message}; use LEFT JOIN", offset_of(self.select))
         self.lines.append(f"FROM {self._item(nodes[0]).from_sql()}")
@@ -153,7 +153,11 @@ class _FromBuilder:
 
     def _ordered(self, joins: list[exp.Join], conditions: list[exp.Expr]) -> FromClause:
         free = next((index for index, join in enumerate(joins) if _is_outer(join)), len(joins))
-        items = [self._item(node) for node in from_items(self.select)[: free + 1]] if self._has_from() else []
+        items = (
+            [self._item(node) for node in from_items(self.select)[: free + 1]]
+            if self.select.args.get("from_") is not None
+            else []
+        )
         for join in joins[:free]:
             conditions += conjuncts(join.args.get("on"))
         anchor = self._anchor(items)
@@ -258,7 +262,8 @@ class _FromBuilder:
         outside = [condition for condition in conditions if condition not in inside]
         written = f" WHERE {_anded(inside)}" if inside else ""
         hints = "".join(mark(Broadcast(alias)) for alias in self.small)
-        holders = [*outside, *later, *late, *(part for part in self._outputs() if part is not None)]
+        outputs = (*self.select.expressions, *(self.select.args.get(part) for part in ("group", "having", "order")))
+        holders = [*outside, *later, *late, *(part for part in outputs if part is not None)]
         needed: dict[str, str] = {}
         for holder in holders:
             for column in list(holder.find_all(exp.Column)):
@@ -273,13 +278,6 @@ class _FromBuilder:
         self.joined_aliases.add(_CANDIDATES)
         self.small = [_CANDIDATES]
         return outside
-
-    def _outputs(self) -> Iterable[exp.Expr | None]:
-        args = self.select.args
-        return (*self.select.expressions, args.get("group"), args.get("having"), args.get("order"))
-
-    def _has_from(self) -> bool:
-        return self.select.args.get("from_") is not None
 
     def _item(self, node: exp.Expr) -> _Item:
         alias = node.alias
@@ -312,10 +310,6 @@ def _is_outer(join: exp.Join) -> bool:
 
 def _aliases(node: exp.Expr) -> set[str]:
     return {column.table for column in node.find_all(exp.Column) if column.table}
-
-
-def _has_parameters(node: exp.Expr) -> bool:
-    return SUBSCRIBED in _aliases(node)
 
 
 def _sides(condition: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:

@@ -198,11 +198,8 @@ class Splitting:
         without = block.without | self._bad_subscriptions
         return replace(block, rows=rows, without=without) if rows and self._count(block, without) else None
 
-    def _ids(self, block: Block) -> tuple[int, int]:
-        return self.subscriptions[block.first], self.subscriptions[block.last - 1]
-
     def _count(self, block: Block, without: frozenset[int]) -> int:
-        low, high = self._ids(block)
+        low, high = self.subscriptions[block.first], self.subscriptions[block.last - 1]
         return block.last - block.first - sum(low <= one <= high for one in without)
 
     def _attempt(self, block: Block, *, keep: bool) -> Generator[Step, Outcome | None, Outcome]:

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -109,13 +109,8 @@ class _Demo:
         self._console = console
         self._started_s = time.monotonic()
         self._unsaid: dict[str, list[Record]] = defaultdict(list)
-        self._scenario = replace(
-            _SCENARIO,
-            seed=options.seed,
-            people=options.people,
-            brokers=options.brokers,
-            duration_s=options.minutes * 60,
-            reports=round(_SCENARIO.reports * options.minutes * 60 / _SCENARIO.duration_s),
+        self._scenario = _SCENARIO.lasting(
+            options.minutes, seed=options.seed, people=options.people, brokers=options.brokers
         )
         roads = options.roads
         self._city = City.from_wkt(roads.read_text(), options.seed) if roads else City.generate(options.seed)

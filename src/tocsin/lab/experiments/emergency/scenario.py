@@ -6,10 +6,10 @@ Interactions are drawn from the seed, or read from a file with one JSON object o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -40,6 +40,12 @@ class CityScenario:
     away_s: tuple[float, float] = (60.0, 300.0)
     changing: float = 0.1
 
+    def lasting(self, minutes: float, **changes: Any) -> CityScenario:
+        """The same for so long, with as many reports each second."""
+        duration_s = minutes * 60
+        reports = round(self.reports * duration_s / self.duration_s)
+        return replace(self, duration_s=duration_s, reports=reports, **changes)
+
 
 class Interaction(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Somebody does something. A channel with its parameters is for subscribing and unsubscribing."""
@@ -49,10 +55,6 @@ class Interaction(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     action: Action
     channel: str = ""
     parameters: dict[str, str | float] = {}
-
-    @property
-    def interest(self) -> Interest:
-        return Interest(self.channel, self.parameters)
 
 
 def draw_interactions(scenario: CityScenario, workload: EmergencyWorkload) -> list[Interaction]:
@@ -131,9 +133,9 @@ def check_interactions(interactions: Sequence[Interaction], users: Iterable[str]
             case "logout":
                 here.remove(one.user)
             case "subscribe":
-                held.add((one.user, _call(one.interest)))
+                held.add((one.user, _call(one)))
             case "unsubscribe":
-                held.remove((one.user, _call(one.interest)))
+                held.remove((one.user, _call(one)))
 
 
 def _fault(one: Interaction, known: set[str], here: set[str], held: set[tuple[str, str]], last_s: float) -> str:
@@ -151,11 +153,11 @@ def _fault(one: Interaction, known: set[str], here: set[str], held: set[tuple[st
         return f"no channel called {one.channel!r}; there are: {', '.join(CHANNELS)}"
     if set(one.parameters) != set(CHANNELS[one.channel]):
         return f"{one.channel} takes the parameters {', '.join(CHANNELS[one.channel])}"
-    is_held = (one.user, _call(one.interest)) in held
+    is_held = (one.user, _call(one)) in held
     if is_held == (one.action == "subscribe"):
         return "subscribed to that already" if is_held else "not subscribed to that"
     return ""
 
 
-def _call(interest: Interest) -> str:
-    return write_call(interest.channel, interest.parameters)
+def _call(one: Interest | Interaction) -> str:
+    return write_call(one.channel, one.parameters)

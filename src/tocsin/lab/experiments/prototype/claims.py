@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 from tocsin.lab.experiments.claim import OURS, Check, Claim, Finding, Judgement, Runs, claim
 from tocsin.lab.experiments.debs19.claims import CLAIMS as SIMULATED
@@ -125,7 +126,7 @@ def _moving_is_not_noticed(live: Sequence[LiveRun]) -> tuple[str, str, Judgement
     """The paper moves people to shorten delays, and does not show them."""
     still = [_p99(one) for one in live if not one.run.totals.migrations]
     moving = [_p99(one) for one in live if one.run.totals.migrations]
-    before, after = _mean(still), _mean(moving)
+    before, after = fmean(still), fmean(moving)
     return (
         "moving-is-not-noticed",
         "Being moved does not make notifications slower.",
@@ -146,7 +147,3 @@ def _of_all(judge: Callable[[Sequence[LiveRun]], tuple[str, str, Judgement]], li
 
 def _p99(one: LiveRun) -> float:
     return one.commit_to_received_s["p99"] if one.commit_to_received_s else 0.0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
