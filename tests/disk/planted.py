@@ -75,7 +75,7 @@ def _results_told_before_sync() -> None:
 
     def forgetful(self: Any, *arguments: Any, **options: Any) -> None:
         init(self, *arguments, **options)
-        self._table.sync = lambda: None
+        self.table.sync = lambda: None
 
     substitute(ResultStore, "__init__", forgetful)
 

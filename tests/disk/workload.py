@@ -27,6 +27,7 @@ from tocsin.cluster.datasets import store
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import LANDING_APP
 from tocsin.cluster.feeds.core.bodies import DecodedBody
+from tocsin.cluster.feeds.reader import LandingReader
 from tocsin.cluster.maintenance import Maintenance
 from tocsin.cluster.results.store import only
 from tocsin.coordinator.store.registry_store import Store, UserRecord
@@ -95,7 +96,7 @@ class Town:
     def ingest(self) -> None:
         """A micro-batch, as `Ingestion` takes one."""
         landing, stored = self.cluster.intake.landing, self.cluster.store[DATASET]
-        frames = landing.read_frames(self.position, None, 1 << 20)
+        frames = LandingReader(landing.directory).read_frames(self.position, None, 1 << 20)
         if not frames:
             return
         begin, end = stored.rows.transaction(LANDING_APP) or 0, frames[-1].end
