@@ -94,7 +94,7 @@ def _check(world: BrokerWorld) -> None:
 
 
 @settings(report_multiple_bugs=False)
-@given(histories(_happenings(3), 250), st.integers(1, 3), st.sampled_from((100_000, 2_000, 300)))
+@given(histories(_happenings(3), 125), st.integers(1, 3), st.sampled_from((100_000, 2_000, 300)))
 def test_every_result_once_and_in_order(history: list[Step], brokers: int, cache_max_bytes: int) -> None:
     """With one broker or several, whatever fits into the cache, through disconnections, moves and congestion."""
     world = BrokerWorld(brokers=brokers, clients=3, cache_max_bytes=cache_max_bytes)
@@ -103,7 +103,7 @@ def test_every_result_once_and_in_order(history: list[Step], brokers: int, cache
 
 
 @settings(report_multiple_bugs=False)
-@given(histories(_CRASHES, 250))
+@given(histories(_CRASHES, 125))
 def test_every_result_once_through_crashes(history: list[Step]) -> None:
     """The same, while brokers are killed and begin again from their stores."""
     _crash_and_check(history)
@@ -118,13 +118,13 @@ def _crash_and_check(history: list[Step]) -> None:
 @pytest.mark.parametrize("name", ["live-before-caught-up", "trust-every-pull", "catch-up-skips-one"])
 def test_planted_bugs_are_found(name: str) -> None:
     """Histories go deep enough that each of these loses something in one of a hundred; it is not shrunk here."""
-    search = settings(phases=[Phase.generate], max_examples=100)(given(histories(_CRASHES, 250))(_crash_and_check))
+    search = settings(phases=[Phase.generate], max_examples=100)(given(histories(_CRASHES, 125))(_crash_and_check))
     with BUGS[name].planted(), pytest.raises(AssertionError, match="user"):
         search()
 
 
 @settings(report_multiple_bugs=False)
-@given(histories(_FULL_DISKS, 300))
+@given(histories(_FULL_DISKS, 150))
 def test_every_result_once_through_full_disks(history: list[Step]) -> None:
     """What is told to a subscriber was stored before, so not even a broker that is killed while its disk is full loses
     anything; when there is room again, everything goes on."""
@@ -134,7 +134,7 @@ def test_every_result_once_through_full_disks(history: list[Step]) -> None:
 
 
 @settings(report_multiple_bugs=False)
-@given(histories(_OWN, 300), st.integers(0, 1))
+@given(histories(_OWN, 150), st.integers(0, 1))
 def test_nobody_gets_what_is_filled_in_for_another(history: list[Step], victim: int) -> None:
     """Who names somebody else is refused, at whatever broker, through moves and crashes, and whatever that broker
     remembers of the channel; who names themselves, or nobody, gets their own."""
@@ -203,7 +203,7 @@ _MISTAKE_WHILE_LEAVING = [
 
 @settings(report_multiple_bugs=False)
 @example(_MISTAKE_WHILE_LEAVING).via("a mistake while a connection was being given up")
-@given(histories(_MISTAKES, 300))
+@given(histories(_MISTAKES, 150))
 def test_every_result_once_through_mistakes_of_the_machine(history: list[Step]) -> None:
     """A mistake with what one connection sent, wherever it is made, ends that connection and harms nobody."""
     world = BrokerWorld(brokers=2, clients=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from hypothesis import strategies as st
@@ -36,16 +36,15 @@ def step(what: str, **arguments: Argument) -> Step:
     return Step(what, tuple(arguments.items()))
 
 
-def histories(happenings: Happenings, most_steps: int) -> st.SearchStrategy[list[Step]]:
+def histories(happenings: Happenings, steps: int) -> st.SearchStrategy[list[Step]]:
+    """Histories of so many steps on average."""
     table: list[Step] = []
     for what, (weight, values) in happenings.items():
         variants = [step(what, **dict(zip(values, one, strict=True))) for one in product(*values.values())]
         # Each as often as its share of the weight, about, and at least once: a short table shrinks fast.
         table += [one for one in variants for _ in range(max(1, round(2 * weight / len(variants))))]
-    return _drawn(st.sampled_from(table), most_steps)
-
-
-@st.composite
-def _drawn(draw: st.DrawFn, steps: st.SearchStrategy[Step], most_steps: int) -> list[Step]:
-    """Hypothesis's own lists are short on average, and short histories meet little."""
-    return [draw(steps) for _ in range(draw(st.integers(0, most_steps)))]
+    # Hypothesis's lists have five elements on average, and short histories meet little. So a history is many lists; the
+    # shrinker empties each of them at once.
+    part = st.lists(st.sampled_from(table), max_size=20)
+    parts = st.lists(part, min_size=steps // 5, max_size=steps // 5)
+    return parts.map(lambda drawn: list(chain.from_iterable(drawn)))
