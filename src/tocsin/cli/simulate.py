@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -87,6 +88,8 @@ def _run(scenarios: list[Scenario], seed: int | None) -> list[Run]:
             balancing = one.balancing
             advance = begin(f"{one.name} {label(balancing.placement, balancing.migration, balancing.shuffle)}")
             runs.append(simulate(one, seed=seed, progress=advance))
+    # The process ends soon, and its memory with it: nobody has to look through what the runs have left.
+    gc.freeze()
     return runs
 
 

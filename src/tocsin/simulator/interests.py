@@ -99,9 +99,17 @@ def _distinct(
         who = np.repeat(everybody, missing)
         if not len(who):
             return found
-        found = np.union1d(found, who * kinds + choose(who))
+        found = _union(found, who * kinds + choose(who))
     for one in np.flatnonzero(wanted - np.bincount(found // kinds, minlength=len(wanted))):
         has = found[np.searchsorted(found, one * kinds) : np.searchsorted(found, (one + 1) * kinds)] % kinds
         left = np.setdiff1d(np.arange(kinds if limits is None else limits[one]), has)
-        found = np.union1d(found, one * kinds + left[: wanted[one] - len(has)])
+        found = _union(found, one * kinds + left[: wanted[one] - len(has)])
     return found
+
+
+def _union(some: Wide, others: Wide) -> Wide:
+    """As `np.union1d`, which takes several times as long for millions."""
+    both = np.sort(np.concatenate([some, others]))
+    is_new = np.ones(len(both), np.bool_)
+    np.not_equal(both[1:], both[:-1], out=is_new[1:])
+    return both[is_new]

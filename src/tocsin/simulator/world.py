@@ -47,7 +47,7 @@ def simulate(
     """
     for path, fault in faults(scenario, more_placements):
         raise InvalidValue(f"{'.'.join(map(str, path))} {fault}")
-    with _few_collections():
+    with _no_collections():
         world = World(scenario, scenario.seed if seed is None else seed, mode, more_placements)
         world.coordination.on_plan = on_plan
         world.run(progress or (lambda _: None))
@@ -55,14 +55,18 @@ def simulate(
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def _no_collections() -> Iterator[None]:
     """Millions of small objects live as long as the run: looking through them for garbage is in vain."""
-    usual = gc.get_threshold()
-    gc.set_threshold(500_000, 20, 100)
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        gc.set_threshold(*usual)
+        # This makes all of them old. The next allocation would look through them if they were young.
+        gc.freeze()
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
 
 
 class World:
