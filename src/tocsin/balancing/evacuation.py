@@ -1,6 +1,7 @@
 """Moves each subscriber of leaving brokers to the broker that would have the lowest score with it (pure).
 
-The heaviest come first; subscribers that are away, and are sent nothing, come last and go where they add least.
+The heaviest come first. Subscribers that are sent nothing, since they are away or nothing comes for them, come last and
+go where they add least; of equal brokers, to the one with the fewest subscribers for its capacity.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.balancing.assignment import AssignmentView
+from tocsin.balancing.assignment import AssignmentView, Floats
 from tocsin.balancing.compiled import compiled
 from tocsin.balancing.load_table import NOWHERE, LoadTable, added, join
 from tocsin.balancing.proposal import Proposal
@@ -22,17 +23,22 @@ def evacuate(view: AssignmentView) -> Proposal:
     if not view.takes.any():
         return Proposal(view.owners, _REASONS)
     table = LoadTable.without(view, view.movable)
-    _assign(table, table.heaviest_first(view.movable))
+    staying = np.bincount(view.owners[~view.movable], minlength=len(view.brokers)).astype(np.float64)
+    _assign(table, table.heaviest_first(view.movable), staying)
     return Proposal(table.owners, _REASONS)
 
 
 @compiled
-def _assign(table: LoadTable, order: NDArray[np.int64]) -> None:
+def _assign(table: LoadTable, order: NDArray[np.int64], crowds: Floats) -> None:
+    """`crowds` are the numbers of subscribers at the brokers."""
     for subscriber in order:
-        best, lowest = NOWHERE, np.inf
+        is_sent = table.demands[subscriber] > 0
+        best, lowest, least_crowded = NOWHERE, np.inf, np.inf
         for broker in range(len(table.loads)):
             if table.takes[broker]:
-                score = (table.loads[broker] + added(table, subscriber, broker)) / table.capacities[broker]
-                if score < lowest:
-                    best, lowest = broker, score
+                load = added(table, subscriber, broker) + (table.loads[broker] if is_sent else 0.0)
+                score, crowd = load / table.capacities[broker], crowds[broker] / table.capacities[broker]
+                if score < lowest or (score == lowest and crowd < least_crowded):
+                    best, lowest, least_crowded = broker, score, crowd
         join(table, subscriber, best)
+        crowds[best] += 1

@@ -42,9 +42,10 @@ def at_random(view: NetworkView, _newcomer: Newcomer, chance: Chance) -> str:
 def least_resulting_load(view: NetworkView, newcomer: Newcomer, _chance: Chance) -> str:
     """The broker with the lowest score once the newcomer is there: sharing counts in its favour.
 
-    A newcomer without subscriptions goes to the broker with the fewest connections for its capacity.
+    A newcomer without subscriptions, or with such that bring nothing, goes to the broker with the fewest connections
+    for its capacity.
     """
-    if not newcomer.subscriptions:
+    if not any(view.brokers[0].rate_of(one) for one in newcomer.subscriptions):
         return min(view.brokers, key=lambda one: (one.crowd, one.score, one.name)).name
     return min(view.brokers, key=lambda one: (one.resulting_score(newcomer.subscriptions), one.crowd, one.name)).name
 

@@ -80,16 +80,13 @@ class Cluster:
             held.append(self._held(backend))
         return held
 
-    def release(self, broker: int, ids: Sequence[int]) -> list[int]:
-        """Returns the backend subscriptions that no broker holds any more: their histories end."""
-        ended = []
+    def release(self, broker: int, ids: Sequence[int]) -> None:
+        """The histories of backend subscriptions that no broker holds any more end."""
         for one in ids:
             backend = self._backend_of_id[one]
             self.held[broker, backend] = False
             if not self.held[:, backend].any():
                 self.ids[backend] = 0
-                ended.append(backend)
-        return ended
 
     def held_by(self, broker: int) -> list[BackendHold]:
         return [self._held(int(backend)) for backend in np.flatnonzero(self.held[broker])]

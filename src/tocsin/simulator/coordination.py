@@ -137,10 +137,6 @@ class Coordination:
         for backend, size_bytes in zip((run.first + held).tolist(), run.sizes_bytes[held].tolist(), strict=True):
             observe(keys[backend], size_bytes)
 
-    def forget(self, backends: Sequence[int]) -> None:
-        for backend in backends:
-            self._state.rates.forget(self._cluster.key_texts[backend])
-
     # Time
 
     def _watch(self) -> None:

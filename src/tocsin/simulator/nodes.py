@@ -175,7 +175,7 @@ class BrokerNode:
         self.tell(BackendsAcquired(pairs, [], self._pulls + 1, self._kernel.now_s))
 
     def _released(self, asked: Release) -> None:
-        self._coordination.forget(self._cluster.release(self.number, asked.ids))
+        self._cluster.release(self.number, asked.ids)
         self.tell(BackendsReleased(self._kernel.now_s))
 
     def _session_fetched(self, asked: FetchSession) -> None:

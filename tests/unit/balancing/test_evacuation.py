@@ -39,6 +39,16 @@ def test_capacities_count() -> None:
     assert destinations.count("c") == 2 * destinations.count("b")
 
 
+def test_those_for_whom_nothing_comes_are_spread_over_the_brokers() -> None:
+    """They add no load anywhere: by the load alone, all of them would go to the least loaded broker."""
+    crowd = [SessionRecord(f"s{number}", "a", 1, True, held(f"k{number}")) for number in range(30)]
+    busy = SessionRecord("busy", "b", 1, True, held("fire"))
+    view = AssignmentView.of(_BROKERS, [*crowd, busy], lambda key: 10.0 * ("fire" in key), leaving={"a"})
+    plan = make_plan(view, Stage.EVACUATION, NAME, evacuate(view))
+    destinations = [move.destination for move in plan.moves()]
+    assert (destinations.count("b"), destinations.count("c")) == (10, 20)
+
+
 def test_with_nowhere_to_go_they_stay() -> None:
     """If no broker takes anybody, the plan is empty."""
     view = AssignmentView.of(

@@ -76,3 +76,10 @@ def test_least_resulting_load_without_subscriptions_counts_connections() -> None
     crowded = BrokerView("crowded", capacity=2.0, connections=10, load=Load(0, 0))
     quiet = BrokerView("quiet", connections=4, load=Load(50, 50))
     assert choose("least-resulting-load", crowded, quiet) == "quiet"
+
+
+def test_a_newcomer_for_whom_nothing_comes_goes_where_the_fewest_are() -> None:
+    """It adds no load anywhere: by the load alone, all such newcomers would go to the least loaded broker."""
+    full = BrokerView("full", connections=9, load=Load(1, 1), rate_of=lambda _: 0.0)
+    empty = BrokerView("empty", connections=1, load=Load(5, 5), rate_of=lambda _: 0.0)
+    assert choose("least-resulting-load", full, empty, newcomer=Newcomer(subscriptions=(FIRE,))) == "empty"

@@ -29,7 +29,8 @@ _MAX_POSITIONS_PER_S = 200
 _MAX_CHARACTERS_PER_REPORT = 4 << 20
 #: The size of a subscription beside its channel and parameters: names of fields, its position.
 _CHARACTERS_BESIDE = 120
-#: With more, some rates are a little too low for a while.
+#: Byte counts in one report; the others wait for the next ones. Brokers that hold the same subscription should report
+#: its results within three heartbeats: beyond that, the coordinator may count them twice.
 _MAX_PULLED_PER_REPORT = 20_000
 
 
@@ -39,6 +40,8 @@ class Reporting:
         self._moved_on: dict[SubscriberId, Session] = {}
         self._claims: dict[SubscriberId, Session] = {}
         self._ended: dict[SubscriberId, None] = {}
+        #: Bytes that have come and are in no report yet, longest waiting first.
+        self._pulled_bytes: dict[SubscriptionKey, int] = {}
         self._positions_allowed = TokenBucket(_MAX_POSITIONS_PER_S, _MAX_POSITIONS_PER_S)
 
     @property
@@ -82,6 +85,9 @@ class Reporting:
         prepared: Sequence[SubscriberId] = (),
         locations: Mapping[SubscriberId, Location] = MappingProxyType({}),
     ) -> Report:
+        """`pulled_bytes` are those since the last report."""
+        for key, size_bytes in pulled_bytes.items():
+            self._pulled_bytes[key] = self._pulled_bytes.get(key, 0) + size_bytes
         ours = [one for one in self._changed.values() if _can_report(one)][:_MAX_PER_REPORT]
         for session in list(islice(self._moved_on.values(), _MAX_POSITIONS_PER_S)):
             if not self._positions_allowed.take(now_s):
@@ -102,7 +108,7 @@ class Reporting:
             claims=list(self._claims)[:_MAX_PER_REPORT],
             changed=changed,
             ended=list(self._ended)[:_MAX_PER_REPORT],
-            pulled_bytes=_fitting(pulled_bytes),
+            pulled_bytes=self._take_pulled_bytes(),
             prepared=prepared[:_MAX_PER_REPORT],
             locations=dict(islice(locations.items(), _MAX_PER_REPORT)),
         )
@@ -122,21 +128,23 @@ class Reporting:
         for subscriber in ended:
             self._ended.pop(subscriber, None)
 
+    def _take_pulled_bytes(self) -> dict[SubscriptionKey, int]:
+        """As many as fit in a report."""
+        fitting: dict[SubscriptionKey, int] = {}
+        left = _MAX_CHARACTERS_PER_REPORT
+        for key, size_bytes in islice(self._pulled_bytes.items(), _MAX_PULLED_PER_REPORT):
+            if left <= 0:
+                break
+            fitting[key] = size_bytes
+            left -= _characters(key)
+        for key in fitting:
+            del self._pulled_bytes[key]
+        return fitting
+
 
 def _can_report(session: Session) -> bool:
     """We do not report a session that is not claimed yet, or may lack something that another broker reported."""
     return session.state.is_owned and session.state.is_confirmed
-
-
-def _fitting(pulled_bytes: Mapping[SubscriptionKey, int]) -> dict[SubscriptionKey, int]:
-    fitting: dict[SubscriptionKey, int] = {}
-    left = _MAX_CHARACTERS_PER_REPORT
-    for key, size_bytes in islice(pulled_bytes.items(), _MAX_PULLED_PER_REPORT):
-        if left <= 0:
-            break
-        fitting[key] = size_bytes
-        left -= _characters(key)
-    return fitting
 
 
 def _characters(key: SubscriptionKey) -> int:

@@ -25,8 +25,8 @@ _itself: list[Any] = [Depends(own_name_only)]
 
 class LoadsAnswer(BaseModel):
     """By the load model, in bytes per second: sums of the rates of backend subscriptions, which are moving averages of
-    the brokers' reports. A subscription that is not known for a whole window yet has the others' average rate, or 1 if
-    there are none."""
+    the brokers' reports. During a subscription's first window the mean of all subscriptions is mixed in, less and less;
+    after that, one for which nothing comes has the rate 0."""
 
     incoming: float = Field(description="Over the distinct backend subscriptions it holds")
     outgoing: float = Field(description="Over all holds of its connected subscribers")

@@ -89,12 +89,17 @@ class Loads:
         held, sent, rate_of, is_connected = carried.held, carried.sent, self._rates.of, session.connected
         for one in session.subscriptions:
             key = one.key
-            rate = rate_of(key)
             count = held.get(key, 0)
             held[key] = count + 1
-            if not count:
+            if count:
+                rate = rate_of(key)
+            else:
+                brokers = self._fetched_by.get(key, 0)
+                self._fetched_by[key] = brokers + 1
+                if not brokers:
+                    self._rates.hold(key)
+                rate = rate_of(key)
                 carried.incoming += rate
-                self._fetched_by[key] = self._fetched_by.get(key, 0) + 1
             if is_connected:
                 sent[key] = sent.get(key, 0) + 1
                 carried.outgoing += rate

@@ -12,6 +12,8 @@ from tocsin.errors import InvalidValue
 from tocsin.protocol.subscription_keys import KeyText
 
 _FIRST_ROOM = 1024
+#: Bytes per second, as long as nothing has come for anybody: little beside any real rate.
+_NOTHING_KNOWN = 1.0
 
 
 class Reporters:
@@ -41,9 +43,16 @@ class Reporters:
 class Rates:
     """Adds observations bucket by bucket; `version` changes whenever a rate may have changed.
 
-    The window should be a multiple of the channels' periods: then their rates do not ripple. Less than a window says
-    nothing about a subscription that has results now and then. Until it has been observed for a whole window, its rate
-    is the average of the others, or 1 if there are no others.
+    The window should be a multiple of the channels' periods: then their rates do not ripple.
+
+    A subscription's rate is its own average over the window, 0 if nothing has come for it. Less than a window says
+    little about it, so during its first window the rate is a mixture: its own average counts by the share of the window
+    for which it has been held, and the mean of all held subscriptions, silent ones included, counts for the rest. If
+    that mean is 0, it is taken for 1 byte per second.
+
+    The mean fades within a window because most subscriptions of a city are quiet: if each of them kept it until its
+    first result, together they would outweigh those that have results. The rate does not begin at 0 because then a
+    newcomer would add nothing, and all newcomers of a window would be placed at the least loaded broker.
     """
 
     def __init__(self, window_s: float = 60.0, bucket_s: float = 5.0) -> None:
@@ -51,30 +60,41 @@ class Rates:
             raise InvalidValue(f"a bucket of {bucket_s} s does not fit in a window of {window_s} s")
         self._bucket_s = bucket_s
         self._buckets = max(1, round(window_s / bucket_s))
+        #: Subscriptions that something came for within the window, or since.
         self._number_of: dict[KeyText, int] = {}
         self._free: list[int] = []
         self._bytes: NDArray[np.float64] = np.zeros((self._buckets, _FIRST_ROOM))
         self._pending: NDArray[np.float64] = np.zeros(_FIRST_ROOM)
-        self._ages: NDArray[np.int64] = np.zeros(_FIRST_ROOM, np.int64)
+        #: How many are held, and since which bucket those that have not been held for a whole window, oldest first.
+        self._held = 0
+        self._young: dict[KeyText, int] = {}
+        #: Without those whose rate is 0.
         self._rate_of: dict[KeyText, float] = {}
         self._bucket: int | None = None
-        self._usual = 1.0
+        self._estimate = _NOTHING_KNOWN
         self.version = 0
 
     def __len__(self) -> int:
+        """How many subscriptions something came for."""
         return len(self._number_of)
 
     def of(self, subscription: KeyText) -> float:
-        return self._rate_of.get(subscription, self._usual)
+        return self._rate_of.get(subscription, 0.0)
 
     def sum_of(self, subscriptions: Iterable[KeyText]) -> float:
-        rate_of, usual = self._rate_of, self._usual
-        return sum([rate_of.get(one, usual) for one in subscriptions])
+        rate_of = self._rate_of
+        return sum([rate_of.get(one, 0.0) for one in subscriptions])
 
     def weighed(self, counts: Mapping[KeyText, int]) -> float:
         """The sum of the rates, each times its count."""
-        rate_of, usual = self._rate_of, self._usual
-        return sum([count * rate_of.get(one, usual) for one, count in counts.items()])
+        rate_of = self._rate_of
+        return sum([count * rate_of.get(one, 0.0) for one, count in counts.items()])
+
+    def hold(self, subscription: KeyText) -> None:
+        """A broker holds the subscription, which none held before. Call `forget` when none holds it any more."""
+        self._held += 1
+        self._young[subscription] = self._bucket or 0
+        self._rate_of[subscription] = self._estimate
 
     def observe(self, subscription: KeyText, size_bytes: float) -> None:
         """So many bytes have come for the subscription since the last `advance`."""
@@ -84,17 +104,21 @@ class Rates:
         self._pending[number] += size_bytes
 
     def forget(self, subscription: KeyText) -> None:
+        """No broker holds the subscription any more."""
+        self._held -= 1
+        self._young.pop(subscription, None)
         if (number := self._number_of.pop(subscription, None)) is not None:
-            self._bytes[:, number] = self._pending[number] = self._ages[number] = 0
+            self._bytes[:, number] = self._pending[number] = 0
             self._free.append(number)
-            if self._rate_of.pop(subscription, None) is not None:
-                self.version += 1
+        if self._rate_of.pop(subscription, None) is not None:
+            self.version += 1
 
     def advance(self, now_s: float) -> bool:
         """Add the observations if a bucket is over; returns whether one is. Call it at least once per bucket."""
         bucket = int(now_s // self._bucket_s)
         if self._bucket is None:
             self._bucket = bucket
+            self._young = dict.fromkeys(self._young, bucket)
         passed = bucket - self._bucket
         if passed <= 0:
             return False
@@ -104,15 +128,29 @@ class Rates:
         self._pending[:] = 0
         self._bucket = bucket
         known = np.fromiter(self._number_of.values(), np.int64, len(self._number_of))
-        self._ages[known] = np.minimum(self._ages[known] + passed, self._buckets)
-        is_sure = self._ages[known] == self._buckets
         rates = self._bytes.sum(axis=0)[known] / (self._buckets * self._bucket_s)
-        pairs = zip(self._number_of, rates.tolist(), is_sure.tolist(), strict=True)
-        self._rate_of = {key: rate for key, rate, sure in pairs if sure}
-        if self._rate_of:
-            self._usual = float(rates[is_sure].mean()) or self._usual
+        pairs = list(zip(self._number_of, rates.tolist(), strict=True))
+        self._rate_of = {key: rate for key, rate in pairs if rate > 0}
+        # A rate of 0 needs no room. A broker may also report a subscription that it holds no longer.
+        for key, rate in pairs:
+            if rate <= 0:
+                self._free.append(self._number_of.pop(key))
+        self._estimate = float(rates.sum()) / max(1, self._held, len(self._rate_of)) or _NOTHING_KNOWN
+        self._mix(bucket)
         self.version += 1
         return True
+
+    def _mix(self, bucket: int) -> None:
+        """Give those that are new their estimates."""
+        grown_up = []
+        for key, since in self._young.items():
+            share = (bucket - since) / self._buckets
+            if share >= 1:
+                grown_up.append(key)
+            else:
+                self._rate_of[key] = share * self._rate_of.get(key, 0.0) + (1 - share) * self._estimate
+        for key in grown_up:
+            del self._young[key]
 
     def _take(self, subscription: KeyText) -> int:
         number = self._free.pop() if self._free else len(self._number_of)
@@ -120,6 +158,5 @@ class Rates:
             room = len(self._pending)
             self._bytes = np.concatenate([self._bytes, np.zeros((self._buckets, room))], axis=1)
             self._pending = np.concatenate([self._pending, np.zeros(room)])
-            self._ages = np.concatenate([self._ages, np.zeros(room, np.int64)])
         self._number_of[subscription] = number
         return number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tocsin.broker.core.events import ReportDue, Reported
 from tocsin.broker.core.instructions import Report
 from tocsin.broker.core.reports import Reporting
@@ -80,3 +82,27 @@ def test_a_report_is_no_larger_than_the_coordinator_takes() -> None:
         versions = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
         broker.tell(Reported(versions, [], [], {}, 1.0))
     assert sorted(reported) == sorted(one.subscriber for one in kept)
+
+
+def test_byte_counts_that_do_not_fit_come_with_the_next_reports() -> None:
+    """All bytes that came are reported, each once, however many subscriptions they came for."""
+    reporting = Reporting()
+    keys = [SubscriptionKey("Near", f'{{"n":{number}}}', "") for number in range(50_000)]
+    reported: Counter[SubscriptionKey] = Counter()
+    for burst in range(6):
+        came = dict.fromkeys(keys, 100) if burst < 2 else {}
+        report = reporting.next_report(float(burst), came)
+        assert len(report.pulled_bytes) <= 20_000
+        reported.update(report.pulled_bytes)
+    assert reported == dict.fromkeys(keys, 200)
+    assert not reporting.next_report(6.0, {}).pulled_bytes
+
+
+def test_byte_counts_that_have_waited_longest_go_first() -> None:
+    """A busy broker reports every subscription in turn, rather than the same ones each time."""
+    reporting = Reporting()
+    keys = [SubscriptionKey("Near", f'{{"n":{number}}}', "") for number in range(50_000)]
+    heard: set[SubscriptionKey] = set()
+    for second in range(3):
+        heard |= reporting.next_report(float(second), dict.fromkeys(keys, 1)).pulled_bytes.keys()
+    assert heard == set(keys)

@@ -37,20 +37,68 @@ def test_a_change_shows_in_full_after_one_window() -> None:
     assert rates.of(FIRE) == 30
 
 
+def test_what_never_had_a_result_weighs_nothing_after_a_window() -> None:
+    """However much the others bring. In its first window its rate fades from their mean to 0."""
+    rates = Rates(window_s=20, bucket_s=5)
+    rates.hold(FLOOD)
+    rates.advance(0)
+    for now_s in range(0, 40, 5):
+        rates.observe(FLOOD, 500)
+        rates.advance(now_s + 5)
+    assert rates.of(FLOOD) == 100
+    rates.hold(FIRE)
+    seen = [rates.of(FIRE)]
+    for now_s in range(40, 65, 5):
+        rates.observe(FLOOD, 500)
+        rates.advance(now_s + 5)
+        seen.append(rates.of(FIRE))
+    assert seen == [100, 50 * 3 / 4, 50 * 2 / 4, 50 * 1 / 4, 0, 0], "the mean of two is 50, as FIRE is one of them"
+
+
+def test_silent_subscriptions_add_no_load_to_a_broker() -> None:
+    """Of 1,000 subscriptions ten have results: from the second window on the load is theirs alone."""
+    rates = Rates(window_s=60, bucket_s=5)
+    keys = [KeyText(f"near{number}") for number in range(1000)]
+    for key in keys:
+        rates.hold(key)
+    totals = []
+    for now_s in range(0, 300, 5):
+        rates.advance(now_s)
+        totals.append(rates.sum_of(keys))
+        for key in keys[:10]:
+            rates.observe(key, 500)
+    assert totals[1] == pytest.approx(1000 / 12), "at first all weigh the same, together what has come"
+    assert totals[12:] == [pytest.approx(1000)] * (len(totals) - 12)
+    assert max(totals[1:]) <= 1000 * (1 + 1e-9), "nor are they ever too much together"
+
+
 def test_those_of_whom_little_is_known_weigh_like_the_others() -> None:
     """One result in the first seconds of a channel that runs once a minute is no rate."""
     rates = Rates(window_s=10, bucket_s=5)
-    assert rates.of(FIRE) == 1
+    rates.hold(FIRE)
+    rates.hold(FLOOD)
+    assert (rates.of(FIRE), rates.of(FLOOD)) == (1, 1), "nothing is known"
     rates.advance(0)
     rates.observe(FIRE, 500)
     rates.advance(5)
-    assert rates.of(FIRE) == 1, "not for a whole window yet"
+    assert (rates.of(FIRE), rates.of(FLOOD)) == (37.5, 12.5), "half of it 25, the mean"
     rates.observe(FLOOD, 9000)
     rates.advance(10)
-    assert (rates.of(FIRE), rates.of(FLOOD)) == (50, 50)
-    rates.observe(FIRE, 500)
-    rates.advance(15)
     assert (rates.of(FIRE), rates.of(FLOOD)) == (50, 900)
+
+
+def test_what_brokers_report_and_nobody_holds_takes_no_room_for_long() -> None:
+    rates = Rates(window_s=10, bucket_s=5)
+    rates.advance(0)
+    for number in range(100):
+        rates.observe(KeyText(f"gone{number}"), 10)
+    rates.advance(5)
+    assert len(rates) == 100
+    rates.advance(20)
+    assert len(rates) == 0
+    rates.observe(FIRE, 40)
+    rates.advance(25)
+    assert rates.of(FIRE) == 4
 
 
 def test_the_version_tells_when_rates_may_have_changed() -> None:
@@ -77,10 +125,10 @@ def test_after_a_long_silence_nothing_is_left() -> None:
 def test_the_forgotten_leave_no_trace_to_whoever_takes_their_place() -> None:
     rates = Rates(window_s=10, bucket_s=5)
     rates.advance(0)
+    rates.hold(FIRE)
     rates.observe(FIRE, 500)
     rates.advance(10)
     before = rates.version
-    rates.forget(FIRE)
     rates.forget(FIRE)
     assert (len(rates), rates.version) == (0, before + 1)
     rates.observe(FLOOD, 20)

@@ -117,7 +117,7 @@ def test_a_rate_outlives_a_move_but_not_its_last_holder() -> None:
     network.register("a", "b")
     network.claim("a", "ann/phone")
     network.heartbeat("a", ReportedSession("ann/phone", 1, True, held("flood")), pulled={"flood": 10})
-    network.pass_time(70, heard=("a", "b"))
+    network.pass_time(30, heard=("a", "b"))
     assert len(network.state.rates) == 1
     network.claim("b", "ann/phone")
     network.heartbeat("b", ReportedSession("ann/phone", 2, True, held("flood")))
