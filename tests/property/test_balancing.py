@@ -88,11 +88,25 @@ def test_migration_never_raises_the_highest_score_and_keeps_to_its_budget(
     assert plan.move_count <= budget
 
 
+@pytest.mark.parametrize("policy", ["gsh", "sharing"])
 @given(view=networks(), budget=st.integers(0, 6))
-def test_sharing_never_raises_the_highest_score_and_keeps_to_its_budget(view: AssignmentView, budget: int) -> None:
-    plan = make_plan(view, Stage.SHUFFLE, "sharing", SHUFFLES["sharing"](view, Goal(max_moves=budget)))
+def test_a_shuffle_with_a_budget_keeps_to_it_and_never_raises_the_highest_score(
+    policy: str, view: AssignmentView, budget: int
+) -> None:
+    plan = make_plan(view, Stage.SHUFFLE, policy, SHUFFLES[policy](view, Goal(max_moves=budget)))
     assert plan.after.max <= plan.before.max * (1 + 1e-9)
     assert plan.move_count <= budget
+
+
+@pytest.mark.parametrize("policy", sorted(MIGRATIONS))
+@given(view=networks(), goal=goals())
+def test_the_loops_and_the_plans_say_the_same_of_evenness(policy: str, view: AssignmentView, goal: Goal) -> None:
+    """If the scores are even enough by the plan's own figures, nobody is moved."""
+    plan = make_plan(view, Stage.MIGRATION, policy, MIGRATIONS[policy](view, goal))
+    before = plan.before
+    is_even = before.cov <= goal.cov_at_most * (1 - 1e-9) or before.mean <= goal.mean_above
+    if is_even and not (before.mean > goal.mean_above and before.has_idle(goal.idle_below)):
+        assert plan.move_count == 0
 
 
 @given(view=networks())

@@ -46,7 +46,7 @@ class AssignedSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AssignedBroker:
-    """A broker as the assignment knows it. A broker that does not `take` keeps its subscribers, and gets no others."""
+    """A broker as the assignment knows it. A broker that does not `take` gets no subscribers; plans may relieve it."""
 
     name: str
     capacity: float = 1.0

@@ -7,6 +7,7 @@ subscriptions.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +67,10 @@ class LoadTable(NamedTuple):
     @property
     def max_score(self) -> float:
         return float(self.scores.max())
+
+    def worth_moving(self, movable: Flags) -> Flags:
+        """The movable subscribers that are sent something. Moving others changes no load."""
+        return movable & (self.demands > 0)
 
     def heaviest_first(self, movable: Flags) -> NDArray[np.int64]:
         """The movable subscribers by falling demand; of equal ones, the first by name."""
@@ -155,7 +160,39 @@ def least_loaded(table: LoadTable) -> int:
 
 
 @compiled
+def takers_mean(table: LoadTable) -> float:
+    """The mean score of the brokers that take subscribers; infinite if there are none."""
+    total, takers = 0.0, 0
+    for broker in range(len(table.loads)):
+        if table.takes[broker]:
+            total += table.loads[broker] / table.capacities[broker]
+            takers += 1
+    return total / takers if takers else np.inf
+
+
+@compiled
+def compared(table: LoadTable) -> tuple[float, float]:
+    """Mean and standard deviation of the scores that a plan should even out: see `evenness.compared`."""
+    floor = takers_mean(table)
+    total, squares, brokers = 0.0, 0.0, 0
+    for broker in range(len(table.loads)):
+        score = table.loads[broker] / table.capacities[broker]
+        if table.takes[broker] or score > floor:
+            total += score
+            brokers += 1
+    if brokers == 0:
+        return 0.0, 0.0
+    mean = total / brokers
+    for broker in range(len(table.loads)):
+        score = table.loads[broker] / table.capacities[broker]
+        if table.takes[broker] or score > floor:
+            squares += (score - mean) ** 2
+    return mean, math.sqrt(squares / brokers)
+
+
+@compiled
 def mean_score(table: LoadTable) -> float:
+    """Of all brokers, whether they take subscribers or not."""
     total = 0.0
     for broker in range(len(table.loads)):
         total += table.loads[broker] / table.capacities[broker]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tocsin.balancing.assignment import Flags, Floats, Numbers
 from tocsin.balancing.compiled import compiled
-from tocsin.balancing.load_table import NOWHERE, LoadTable, mean_score, move
+from tocsin.balancing.load_table import NOWHERE, LoadTable, added, mean_score, move
 
 #: Numbers of squarings: the powers are 2, 8 and 32.
 _SQUARINGS = (1, 3, 5)
@@ -49,6 +49,63 @@ def search(table: LoadTable, movable: Flags, max_moves: int | None = None) -> Nu
             if not moved or not has_progressed:
                 break
     return best
+
+
+def best_of(table: LoadTable, wanted: Numbers, max_moves: int) -> Numbers:
+    """The owners after at most `max_moves` of the moves to the `wanted` owners; changes the table.
+
+    The moves that gain most go first, some at a time, and no move that lifts its destination to where its source was.
+    """
+    movers = np.flatnonzero(table.owners != wanted)
+    left, squarings = max_moves, _SQUARINGS[1]
+    while left > 0 and len(movers):
+        gains = _gains_to(table, movers, wanted, squarings)
+        order = movers[np.argsort(-gains, kind="stable")]
+        moved = _move_to(table, order, wanted, squarings, max(1, left // 4))
+        if not moved:
+            break
+        left -= moved
+        movers = movers[table.owners[movers] != wanted[movers]]
+    return table.owners
+
+
+@compiled
+def _gain_to(table: LoadTable, subscriber: int, broker: int, even: Floats, squarings: int) -> float:
+    """By how much the subscriber lowers the cost by moving to the broker; 0 if it may not."""
+    source, loads, capacities = table.owners[subscriber], table.loads, table.capacities
+    left = loads[source] - removed_by(table, subscriber)
+    reached = loads[broker] + added(table, subscriber, broker)
+    if reached / capacities[broker] >= loads[source] / capacities[source] * (1 - _LEAST_GAIN):
+        return 0.0
+    saved = cost_of(loads[source] / even[source], squarings) - cost_of(left / even[source], squarings)
+    paid = cost_of(reached / even[broker], squarings) - cost_of(loads[broker] / even[broker], squarings)
+    return float(capacities[source] * saved - capacities[broker] * paid)
+
+
+@compiled
+def _gains_to(table: LoadTable, movers: NDArray[np.int64], wanted: Numbers, squarings: int) -> Floats:
+    even = table.capacities * mean_score(table)
+    gains = np.zeros(len(movers))
+    if even[0] > 0:
+        for at in range(len(movers)):
+            gains[at] = _gain_to(table, movers[at], wanted[movers[at]], even, squarings)
+    return gains
+
+
+@compiled
+def _move_to(table: LoadTable, order: NDArray[np.int64], wanted: Numbers, squarings: int, limit: int) -> int:
+    """Makes the moves that still gain something, in this order; returns how many."""
+    even = table.capacities * mean_score(table)
+    moved = 0
+    if even[0] <= 0:
+        return moved
+    for subscriber in order:
+        if moved >= limit:
+            break
+        if _gain_to(table, subscriber, wanted[subscriber], even, squarings) > _LEAST_GAIN:
+            move(table, subscriber, wanted[subscriber])
+            moved += 1
+    return moved
 
 
 @compiled

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
-from tocsin.balancing.evenness import cov_of
+from tocsin.balancing.evenness import compared, cov_of
 from tocsin.coordinator.load.deliveries import Deliveries
 from tocsin.coordinator.moves.table import PlanRun
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.coordinator.registry.machine import BrokerReport
 from tocsin.dashboard.history import OVERALL, PER_BROKER, Sample
+from tocsin.protocol.coordination import BrokerState
 
 #: Latencies are those of the last seconds: long enough to have some, short enough to see a change. Catching up is
 #: rarer, so the cache's hit rate is over a minute.
@@ -37,8 +38,10 @@ class MeasuredLoads:
 
     def cov(self, brokers: Iterable[dict[str, Any]]) -> float:
         """The cov of these brokers' scores, as measured."""
-        means = ((one["capacity"], self._recent.get(one["name"]) or (one["in"] + one["out"],)) for one in brokers)
-        return cov_of([fmean(loads) / capacity for capacity, loads in means])
+        present = list(brokers)
+        means = [fmean(self._recent.get(one["name"]) or (one["in"] + one["out"],)) for one in present]
+        scores = [mean / one["capacity"] for mean, one in zip(means, present, strict=True)]
+        return cov_of(compared(scores, [one["state"] == BrokerState.ACTIVE for one in present]))
 
 
 def look(node: CoordinatorNode, measured_loads: MeasuredLoads) -> dict[str, Any]:

@@ -50,14 +50,39 @@ def test_the_next_heaviest_goes_if_the_heaviest_can_not() -> None:
 
 
 def test_a_group_leaves_together() -> None:
-    """Alone, nobody of those who hold fire spares the broker anything."""
-    who = dict.fromkeys(("ann", "bob"), ("a", "fire")) | dict.fromkeys(
-        ("cid", "dan", "eve", "fay", "gus"), ("a", "flood")
-    )
+    """Alone, nobody of those who hold fire spares the broker the fetching of it."""
+    who = dict.fromkeys(("ann", "bob"), ("a", "fire")) | {f"s{number}": ("a", "rain") for number in range(200)}
     view = assignment(who, RATES, ["b"])
     proposal = POLICIES["group"](view, Goal(max_moves=2))
     assert moved(view, proposal) == {"ann": "b", "bob": "b"}
     assert "together" in proposal.reason(0)
+
+
+def test_a_group_that_frees_less_than_the_heaviest_alone_stays() -> None:
+    """Each move should bring most: two who share something small wait until it is their turn."""
+    who = dict.fromkeys(("ann", "bob"), ("a", "rain")) | {"cid": ("a", "fire flood")}
+    view = assignment(who | {f"s{number}": ("a", "smoke") for number in range(100)}, RATES, ["b"])
+    proposal = POLICIES["group"](view, Goal(max_moves=1))
+    assert moved(view, proposal) == {"cid": "b"}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_groups_reach_the_highest_load_of_ldm_with_no_more_moves(seed: int) -> None:
+    """Where friends share interests. With as many moves as LDM makes, it goes lower."""
+    draw = np.random.default_rng(seed)
+    who = {
+        f"s{number:04}": (
+            f"b{min(int(draw.exponential(2)), 7)}",
+            " ".join(f"k{number % 60}_{one}" for one in draw.integers(10, size=5)),
+        )
+        for number in range(2000)
+    }
+    view = assignment(who, {f"k{circle}_{one}": 1.0 + one for circle in range(60) for one in range(10)})
+    theirs = POLICIES["ldm"](view, Goal()).owners
+    budget = int(np.count_nonzero(theirs != view.owners))
+    ours = POLICIES["group"](view, Goal(cov_at_most=0.0, max_moves=budget)).owners
+    assert np.count_nonzero(ours != view.owners) <= budget
+    assert LoadTable.of(view, ours).max_score < LoadTable.of(view, theirs).max_score
 
 
 @pytest.mark.parametrize("policy", ALL)
@@ -122,3 +147,21 @@ def test_an_idle_broker_is_filled_though_the_others_are_even() -> None:
     assert moved(view, POLICIES["ldm"](view, Goal())) == {}
     after = LoadTable.of(view, POLICIES["ldm"](view, Goal(idle_below=0.3)).owners).scores
     assert after[-1] >= 0.3 * after.mean()
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_who_is_sent_nothing_is_not_moved(policy: str) -> None:
+    """No load would change. The heavy one has no valid move, so the loop would come to the others."""
+    who = {"heavy": ("a", "fire"), **{f"quiet{number}": ("a", "silent") for number in range(20)}}
+    view = assignment(who, {"fire": 8.0, "silent": 0.0}, ["b"])
+    assert np.array_equal(POLICIES[policy](view, Goal()).owners, view.owners)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_migration_ends_when_the_brokers_that_take_subscribers_are_even(policy: str) -> None:
+    """An empty broker that takes nobody stays empty, and calls for no moves among the others."""
+    sizes = {"a": 11, "b": 10, "c": 9}
+    who = {f"{broker}{number:02}": (broker, f"{broker}{number}") for broker in sizes for number in range(sizes[broker])}
+    rates = {key: 1.0 for _, key in who.values()}
+    view = assignment(who, rates, [AssignedBroker("shut", takes=False)])
+    assert np.array_equal(POLICIES[policy](view, Goal(idle_below=0.1)).owners, view.owners)

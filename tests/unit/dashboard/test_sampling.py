@@ -11,7 +11,10 @@ from tocsin.dashboard.sampling import MeasuredLoads
 
 def seen(**loads: float) -> dict[str, Any]:
     return {
-        "brokers": [{"name": name, "capacity": 1.0, "in": load / 2, "out": load / 2} for name, load in loads.items()]
+        "brokers": [
+            {"name": name, "state": "active", "capacity": 1.0, "in": load / 2, "out": load / 2}
+            for name, load in loads.items()
+        ]
     }
 
 
@@ -37,4 +40,12 @@ def test_capacities_count_and_the_past_passes() -> None:
     brokers[0]["capacity"] = 2.0
     assert measured.cov(brokers) == pytest.approx(0.0)
     measured.add(seen(b=1.0))
-    assert measured.cov([{"name": "a", "capacity": 1.0, "in": 5.0, "out": 0.0}]) == 0.0
+    assert measured.cov([{"name": "a", "state": "active", "capacity": 1.0, "in": 5.0, "out": 0.0}]) == 0.0
+
+
+def test_a_quiet_cordoned_broker_makes_nothing_uneven() -> None:
+    measured = MeasuredLoads()
+    brokers = seen(a=100.0, b=100.0, c=0.0)["brokers"]
+    assert measured.cov(brokers) > 0.5
+    brokers[2]["state"] = "cordoned"
+    assert measured.cov(brokers) == 0.0

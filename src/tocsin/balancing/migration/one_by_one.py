@@ -10,11 +10,11 @@ move. The pseudocode leaves some points open; they are decided as follows:
 3.  Of equal brokers the first by name is taken; of equal subscribers too.
 4.  A subscriber may be moved more than once; the plan has the net effect.
 5.  SDM looks among the brokers below the mean that take subscribers; LDM among all that take subscribers.
+6.  A subscriber that is sent nothing is not moved: no load would change.
+7.  The most loaded broker may be one that takes nobody. `evenness` says which brokers are compared.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from tocsin.balancing.load_table import (
     NOWHERE,
     LoadTable,
     added,
+    compared,
     least_loaded,
-    mean_score,
     most_loaded,
     move,
 )
@@ -54,7 +54,7 @@ def _migrated(view: AssignmentView, goal: Goal, *, by_similarity: bool) -> Numbe
     """The owners in the end."""
     table = LoadTable.of(view)
     limit = MOVES_EACH * len(view.subscribers) if goal.max_moves is None else goal.max_moves
-    order = table.heaviest_first(view.movable)
+    order = table.heaviest_first(table.worth_moving(view.movable))
     _migrate(table, order, by_similarity, *goal.thresholds, limit)
     return table.owners
 
@@ -62,16 +62,13 @@ def _migrated(view: AssignmentView, goal: Goal, *, by_similarity: bool) -> Numbe
 @compiled
 def must_go_on(table: LoadTable, cov_at_most: float, mean_above: float, idle_below: float) -> bool:
     """Whether the goal has yet to be reached."""
-    mean = mean_score(table)
+    mean, deviation = compared(table)
     if mean <= mean_above or mean <= 0:
         return False
-    squares = 0.0
     for broker in range(len(table.loads)):
-        score = table.loads[broker] / table.capacities[broker]
-        if table.takes[broker] and score < idle_below * mean:
+        if table.takes[broker] and table.loads[broker] / table.capacities[broker] < idle_below * mean:
             return True
-        squares += (score - mean) ** 2
-    return math.sqrt(squares / len(table.loads)) > cov_at_most * mean
+    return deviation > cov_at_most * mean
 
 
 @compiled
@@ -117,7 +114,7 @@ def _migrate(
 @compiled
 def _most_similar(table: LoadTable, subscriber: int) -> int:
     """The broker below the mean that already fetches most of the subscriber's subscriptions."""
-    mean = mean_score(table)
+    mean, _ = compared(table)
     best, most = NOWHERE, -1.0
     for broker in range(len(table.loads)):
         if not table.takes[broker] or table.loads[broker] / table.capacities[broker] >= mean:

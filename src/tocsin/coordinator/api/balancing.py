@@ -18,7 +18,8 @@ class BalancingAnswer(BaseModel):
     settings: dict[str, Any] = Field(description="The settings, in the form that PUT /v1/balancing takes")
     verdict: str = Field(description="The plan under way, or the reason why there is none")
     cov: float | None = Field(
-        description="Standard deviation of the brokers' scores over their mean; null without brokers"
+        description="Standard deviation of the brokers' scores over their mean; null without brokers. Cordoned brokers"
+        " count only above the mean of the others"
     )
     max: float | None
     mean: float | None

@@ -5,7 +5,8 @@ Rules:
 1.  Stage 1 is placement and is not decided here.
 2.  Stage 3, shuffle, if the scores' cov is above `gamma` and their mean above `theta`; if that leaves cov above
     `alpha`, migration goes on from there, in the same plan.
-3.  Stage 2, migration, if cov is above `alpha` and the mean above `beta`, or if a broker idles.
+3.  Stage 2, migration, if cov is above `alpha` and the mean above `beta`, or if a broker idles. Brokers that take
+    nobody neither idle nor call for a stage by having little load: see `balancing.evenness`.
 4.  One look is no evidence: a stage is due only if several looks in a row find it so.
 5.  After a plan has been carried out, figures need time to settle; nothing is planned until then.
 6.  A subscriber that was moved rests: no plan moves it again for a while.
@@ -65,9 +66,7 @@ class StageController:
     def look(self, now_s: float, balance: Balance) -> Verdict:
         """Call it at regular intervals."""
         settings, cov, mean = self.settings, balance.cov, balance.mean
-        is_idle = (
-            bool(settings.idle_below) and mean > settings.beta and min(balance.scores) < settings.idle_below * mean
-        )
+        is_idle = mean > settings.beta and balance.has_idle(settings.idle_below)
         needs_shuffle = bool(settings.shuffle) and cov > settings.gamma and mean > settings.theta
         needs_migration = bool(settings.migration) and ((cov > settings.alpha and mean > settings.beta) or is_idle)
         self._shuffle_hits = self._shuffle_hits + 1 if needs_shuffle else 0

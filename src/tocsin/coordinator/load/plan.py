@@ -83,8 +83,8 @@ def make_plan(view: AssignmentView, stage: Stage, policy: str, proposal: Proposa
     return Plan(
         stage,
         policy,
-        Balance.of(view.brokers, before.loads.tolist(), view.capacities.tolist()),
-        Balance.of(view.brokers, after.loads.tolist(), view.capacities.tolist()),
+        Balance.of(view.brokers, before.loads.tolist(), view.capacities.tolist(), view.takes.tolist()),
+        Balance.of(view.brokers, after.loads.tolist(), view.capacities.tolist(), view.takes.tolist()),
         lower_bound(view),
         movers,
         proposal.owners[movers],

@@ -146,7 +146,7 @@ class CoordinatorState:
         return self._sessions.location_of(subscriber)
 
     def balance(self) -> Balance:
-        """The loads, by the model, of the brokers that subscribers may be at."""
+        """The loads, by the model, of the brokers that subscribers may be at. Only ACTIVE ones take subscribers."""
         return self._balance(lambda one: self._sessions.loads.of(one.record.name).total)
 
     def measured(self) -> Balance:
@@ -155,8 +155,12 @@ class CoordinatorState:
 
     def _balance(self, load_of: Callable[[KnownBroker], float]) -> Balance:
         present = self._brokers.present()
-        capacities = [one.record.capacity for one in present]
-        return Balance.of([one.record.name for one in present], [load_of(one) for one in present], capacities)
+        return Balance.of(
+            [one.record.name for one in present],
+            [load_of(one) for one in present],
+            [one.record.capacity for one in present],
+            [one.state is BrokerState.ACTIVE for one in present],
+        )
 
     def deliveries(self, now_s: float, within_s: int) -> Deliveries:
         """How fast notifications were over the last seconds, over all brokers."""

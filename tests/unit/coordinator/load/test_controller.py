@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tocsin.balancing.assignment import AssignmentView
+from tocsin.balancing.assignment import AssignedBroker, AssignmentView
 from tocsin.balancing.evenness import Balance
 from tocsin.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.balancing.proposal import Goal, Proposal
 from tocsin.balancing.shuffle import POLICIES as SHUFFLES
-from tocsin.coordinator.load.controller import StageController
+from tocsin.coordinator.load.controller import StageController, Verdict
 from tocsin.coordinator.load.plan import verify
 from tocsin.coordinator.load.stages import Stage, StageSettings
 from tocsin.errors import InvalidValue
@@ -103,6 +103,36 @@ def test_a_broker_that_idles_is_filled_though_cov_is_low() -> None:
     assert verify(view, plan) == []
     assert {move.destination for move in plan.moves()} == {"b60"}
     assert plan.after.scores[60] >= 0.1 * plan.after.mean
+
+
+def test_an_empty_cordoned_broker_calls_for_no_stage() -> None:
+    """Whatever is done, it stays empty: otherwise there would be a plan after every settling, for ever."""
+    balance = Balance.of("abcd", [1.0, 1.0, 1.0, 0.0], [1.0] * 4, [True, True, True, False])
+    assert controller(idle_below=0.1).look(0, balance).stage is None
+
+
+def test_an_overloaded_cordoned_broker_is_relieved_and_the_plan_says_when_it_is_even() -> None:
+    candidates = [AssignedBroker("a"), AssignedBroker("b"), AssignedBroker("shut", takes=False)]
+    who = {f"s{number:02}": ("shut", f"k{number}") for number in range(30)}
+    view = assignment(who, {f"k{number}": 1.0 for number in range(30)}, candidates)
+    balance = Balance.of(view.brokers, [0.0, 0.0, 60.0], [1.0] * 3, [True, True, False])
+    for shuffle in ("", "gsh", "sharing"):
+        one = controller(shuffle=shuffle)
+        verdict = one.look(0, balance)
+        plan = one.plan(view, verdict)
+        assert verify(view, plan) == []
+        assert plan.after.cov <= 0.15
+        assert plan.after.loads[2] >= 16, "it is not emptied: that is what draining is for"
+
+
+def test_a_shuffle_leaves_a_quiet_cordoned_broker_alone() -> None:
+    candidates = [AssignedBroker("a"), AssignedBroker("b"), AssignedBroker("shut", takes=False)]
+    who = {f"s{number:02}": ("shut" if number < 4 else "a", f"k{number}") for number in range(40)}
+    view = assignment(who, {f"k{number}": 1.0 for number in range(40)}, candidates)
+    plan = controller(shuffle="gsh").plan(view, Verdict(Stage.SHUFFLE, "asked"))
+    assert verify(view, plan) == []
+    assert {move.source for move in plan.moves()} == {"a"}
+    assert plan.after.cov < 0.01
 
 
 def test_if_a_shuffle_leaves_it_uneven_migration_goes_on_from_there() -> None:

@@ -32,7 +32,7 @@ def plan(*owners: int) -> Plan:
 def test_a_plan_says_who_moves_where_why_and_what_it_brings() -> None:
     one = plan(0, 1, 1, 0)
     assert list(one.moves()) == [Move("bob", "a", "b", 4.0, "because")]
-    assert one.before == Balance(("a", "b", "closed"), (12.0 + 16, 8.0, 0.0), (28.0, 8.0, 0.0))
+    assert one.before == Balance(("a", "b", "closed"), (12.0 + 16, 8.0, 0.0), (28.0, 8.0, 0.0), (True, True, False))
     assert one.after.loads == (12.0 + 12, 4.0 + 8, 0.0)
     assert (one.move_count, one.after.max, one.after.total) == (1, 24.0, 36.0)
     assert one.lower_bound <= 24
@@ -60,7 +60,7 @@ def test_a_plan_says_who_moves_where_why_and_what_it_brings() -> None:
             "b's load after is 12, not 11",
         ),
         (replace(plan(0, 1, 1, 0), lower_bound=25.0), "the lower bound 25.0 is above"),
-        (replace(plan(0, 1, 1, 0), before=Balance(("x",), (1.0,), (1.0,))), "the plan is for brokers x"),
+        (replace(plan(0, 1, 1, 0), before=Balance.of(("x",), (1.0,), (1.0,))), "the plan is for brokers x"),
     ],
 )
 def test_whatever_is_wrong_with_a_plan_is_found(wrong: Plan, fault: str) -> None:

@@ -23,7 +23,6 @@ CLAIMS: tuple[Claim, ...] = (
     migration.small_alpha_matches_gsh,
     migration.smaller_beta,
     ours.group_carries_less,
-    ours.group_moves_fewer,
     ours.sharing_carries_less,
     ours.our_stages,
 )

@@ -40,29 +40,6 @@ def group_carries_less(runs: Runs) -> Judgement:
 
 
 @claim(
-    "group-migration-moves-fewer",
-    "Group migration moves fewer subscribers than load-based migration.",
-    OURS,
-    *(f"{preset}/nearest/{policy}" for preset in _PRESETS for policy in ("ldm", "group")),
-)
-def group_moves_fewer(runs: Runs) -> Judgement:
-    moved = {
-        preset: [runs[f"{preset}/nearest/{policy}"].totals.migrations for policy in ("group", "ldm")]
-        for preset in _PRESETS
-    }
-    return Judgement(
-        "migrations by group and by ldm: "
-        + "; ".join(f"{name} {ours:,}, {theirs:,}" for name, (ours, theirs) in moved.items()),
-        {
-            f"{name} {policy}": count
-            for name, counts in moved.items()
-            for policy, count in zip(("group", "ldm"), counts, strict=True)
-        },
-        tuple(Check(f"fewer ({name})", ours < theirs) for name, (ours, theirs) in moved.items()),
-    )
-
-
-@claim(
     "sharing-shuffle-carries-less",
     "The sharing-aware shuffle is about as even as the greedy one, and where brokers do not hold everything anyway they"
     " have less to carry.",
