@@ -148,6 +148,44 @@ def claimed_late(world: World, device: Device) -> Iterator[None]:
     yield
 
 
+def cut_off_half_way(world: World, device: Device) -> Iterator[None]:
+    """A program without positions has been welcomed, and has asked for the first of its subscriptions, when its broker
+    dies. The coordinator names another, and dies too. There the program brings what the welcome told it of that first
+    one, and asks for the others."""
+    rng = world.rng
+    if _where(world, device) is None:
+        return
+    shared = sorted({one.topic for other in world.devices for one in other.holds})
+    for _ in range(2):
+        _subscribe_to_more(device, rng.sample(shared, len(shared)))
+    yield from _reported(world, device)
+    yield from _gone_with_results_in_between(world, device)
+    device.begin(rng, brings=False, is_one_by_one=True)
+    for _ in range(_WAITS):
+        world.attend(device)
+        if device.program is None or device.program.broker:
+            break
+    first = _where(world, device)
+    if first is None or device.program is None:
+        return
+    first.kill()
+    for _ in range(_WAITS):
+        world.pass_time(0.2)
+        for wire in list(device.program.wires.values()):
+            wire.carry_all()
+        if any(wire.broker is not first for wire in device.program.wires.values()):
+            break
+        device.program.go_on()
+    world.kill_coordinator()
+    for _ in range(3):
+        world.attend(device)
+        if rng.random() < 0.3:
+            yield
+    world.start_coordinator()
+    world.start_broker_again(first)
+    yield
+
+
 PLOTS: tuple[Plot, ...] = (
     back_at_an_old_copy,
     back_at_an_old_copy,
@@ -156,6 +194,7 @@ PLOTS: tuple[Plot, ...] = (
     moves_amid_results,
     passes_by,
     claimed_late,
+    cut_off_half_way,
 )
 
 

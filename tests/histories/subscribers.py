@@ -91,9 +91,11 @@ class Device:
         *,
         is_only_broker: bool = False,
         brings: bool | None = None,
+        is_one_by_one: bool | None = None,
     ) -> None:
-        """A new program asks for all that the device holds. It may know a broker from before, or even nobody else, and
-        `brings` its positions, as it has to if what it holds is not reported."""
+        """A new program asks for all that the device holds, together or, as one that waits for each answer,
+        `is_one_by_one`. It may know a broker from before, or even nobody else, and `brings` its positions, as it has to
+        if what it holds is not reported."""
         if self.program is None:
             if brings is None:
                 brings = rng.random() < 0.2
@@ -105,7 +107,9 @@ class Device:
                 brokers=() if at is None else (url_of(at.name),),
                 has_coordinator=not is_only_broker,
             )
-            self.program = Program(self._world, self, options, brings=brings)
+            if is_one_by_one is None:
+                is_one_by_one = rng.random() < 0.3
+            self.program = Program(self._world, self, options, brings=brings, is_one_by_one=is_one_by_one)
             self.program.tell(ev.Started())
             # A broker that takes a device over without knowing of something that was not reported leaves that to the
             # former one, which holds it for 30 s. Who may stay away for longer says at once what it holds.
@@ -132,10 +136,13 @@ class Device:
 class Program:
     """One life of a device: the client's session machine, and what a driver does for it."""
 
-    def __init__(self, world: World, device: Device, options: SessionOptions, *, brings: bool) -> None:
+    def __init__(
+        self, world: World, device: Device, options: SessionOptions, *, brings: bool, is_one_by_one: bool
+    ) -> None:
         self._world = world
         self.device = device
         self._brings = brings
+        self._is_one_by_one = is_one_by_one
         self._session = Session(options, world.rng.random)
         self._requests = 0
         self._tenures: dict[int, Tenure] = {}
@@ -155,9 +162,13 @@ class Program:
 
     def ask_for_all(self) -> None:
         """That the device holds: before there is a connection, or as soon as there is one."""
-        while self._to_ask:
+        while self._to_ask and not (self._is_one_by_one and self._waits):
             tenure = self._to_ask.popleft()
             self._subscribe(tenure, tenure.position if self._brings else "")
+
+    @property
+    def _waits(self) -> bool:
+        return any(one not in self.subscribed for one in self._tenures.values())
 
     def subscribe(self, topic: str) -> None:
         if (tenure := self.device.want(topic)) is not None:

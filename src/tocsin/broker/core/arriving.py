@@ -38,7 +38,7 @@ class Arrivals:
             return
         if session is not None and brings_all(event):
             self._admission.turn_away_earlier(subscriber)
-            self._connections.connect(session, event)
+            self._connections.connect(session, event, is_asked=False)
         else:
             # Our copy may be old: another broker may have carried the session on since, without our hearing of it.
             self._admission.keep_waiting(subscriber, event)
@@ -62,8 +62,7 @@ class Arrivals:
         elif known is not None and not is_old:
             self._claims.confirm(known, event)
             if arrival is not None:
-                is_doubtful = not event.is_certain and not brings_all(arrival)
-                self._connections.connect(known, arrival, is_doubtful=is_doubtful)
+                self._connections.connect(known, arrival, is_asked=event.is_certain)
             return
         is_adopted = self._claims.ends_adopting(event)
         if (refusal := self._subscriptions.refuse_change()) is not None:
@@ -75,7 +74,7 @@ class Arrivals:
             return
         session = self._claims.begin(event, generation)
         if arrival is not None:
-            self._connections.connect(session, arrival)
+            self._connections.connect(session, arrival, is_asked=event.is_certain)
         else:
             self._claims.claim_when_whole(session)
 

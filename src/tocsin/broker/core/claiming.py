@@ -106,10 +106,15 @@ class Claims:
         self._deliveries.bring_forward(session)
         self.claim_when_whole(session)
 
-    def doubt(self, session: Session) -> None:
-        """Its subscriber came without positions while the coordinator could not be asked."""
-        session.learn(SessionFact.DOUBTED)
+    def let_in_unasked(self, session: Session, *, has_positions: bool) -> None:
+        """Its subscriber has come, and the coordinator has not told us what it knows of the session."""
+        session.learn(SessionFact.TRUSTED if has_positions else SessionFact.DOUBTED)
+        self._has_unconfirmed = self._has_unconfirmed or not session.state.is_confirmed
+
+    def ask_about(self, session: Session) -> None:
+        """Ask the coordinator now about a session that is not confirmed: its subscriber waits for the answer."""
         self._has_unconfirmed = True
+        self._out.append(ins.FetchSession(session.subscriber))
 
     def ask(self) -> None:
         """Ask the coordinator about sessions that are not confirmed."""

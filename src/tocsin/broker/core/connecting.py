@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tocsin.broker.core import events as ev
+from tocsin.broker.core.admission import brings_all
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.instructions import Close, Instruction, Send
@@ -52,13 +53,14 @@ class Connections:
 
     # Coming
 
-    def connect(self, session: Session, arrival: ev.SubscriberArrived, *, is_doubtful: bool = False) -> None:
+    def connect(self, session: Session, arrival: ev.SubscriberArrived, *, is_asked: bool) -> None:
+        """Let a subscriber in. `is_asked`: the coordinator has told us what it knows of the session."""
         if session.connection is not None:
             self._out.append(Close(session.connection, messages.CLOSE_REPLACED, "connected again elsewhere"))
             self.disconnect(session)
         self._claims.came_or_went(session)
-        if is_doubtful:
-            self._claims.doubt(session)
+        if not is_asked and not session.is_nameless:
+            self._claims.let_in_unasked(session, has_positions=brings_all(arrival))
         session.learn(SessionFact.CONNECTED)
         session.connection = arrival.connection
         session.arrival = arrival
@@ -176,6 +178,8 @@ class Connections:
             frontend = self._subscriptions.subscribe(session, event.message)
             if frontend is not None:
                 self._deliveries.bring_forward(session, frontend)
+            elif session.state.is_doubtful:
+                self._claims.ask_about(session)
 
     def unsubscribe_asked(self, event: ev.UnsubscribeAsked) -> None:
         if (session := self._welcomed(event.connection, event.request)) is not None:

@@ -44,10 +44,14 @@ class Knowledge(StrEnum):
     """Whether our copy of the session is complete."""
 
     CONFIRMED = "confirmed"
+    #: It was, before its subscriber came with positions and was let in at once. The subscriber may have been elsewhere
+    #: since, and may not have asked for everything yet: for a subscription without a position, the coordinator is asked
+    #: first.
+    ASSUMED = "assumed"
     #: Another broker may have carried it on, or reported more of it: the coordinator is asked with each report.
     UNCONFIRMED = "unconfirmed"
-    #: The same, and its subscriber came without positions. Subscriptions that we keep are served; others that it asks
-    #: for may be kept elsewhere, and must not begin anew.
+    #: The same, and its subscriber is here. Subscriptions that we keep or that it brings are served; others that it
+    #: asks for may be kept elsewhere, and must not begin anew.
     DOUBTFUL = "doubtful"
 
 
@@ -66,7 +70,9 @@ class SessionFact(StrEnum):
     """The facts that a session can learn."""
 
     CONNECTED = "connected"
-    #: It came without positions while the coordinator could not be asked.
+    #: Its subscriber came with positions, and was let in without the coordinator's answer.
+    TRUSTED = "trusted"
+    #: Its subscriber came without positions, or asks for something without, and the coordinator has not answered.
     DOUBTED = "doubted"
     WELCOMED = "welcomed"
     #: A part of the missed results was sent, with a request for confirmation.
@@ -103,9 +109,14 @@ TRANSITIONS: dict[tuple[State, SessionFact], State] = {
     (Presence.SENDING, SessionFact.DISCONNECTED): Presence.AWAY,
     (Presence.CONGESTED, SessionFact.FLUSHED): Presence.READY,
     (Presence.CONGESTED, SessionFact.DISCONNECTED): Presence.AWAY,
+    (Knowledge.CONFIRMED, SessionFact.TRUSTED): Knowledge.ASSUMED,
     (Knowledge.CONFIRMED, SessionFact.DOUBTED): Knowledge.DOUBTFUL,
     (Knowledge.CONFIRMED, SessionFact.CLAIMED): Knowledge.UNCONFIRMED,
     (Knowledge.CONFIRMED, SessionFact.DISCONNECTED): Knowledge.CONFIRMED,
+    (Knowledge.ASSUMED, SessionFact.DOUBTED): Knowledge.DOUBTFUL,
+    (Knowledge.ASSUMED, SessionFact.CLAIMED): Knowledge.UNCONFIRMED,
+    (Knowledge.ASSUMED, SessionFact.DISCONNECTED): Knowledge.CONFIRMED,
+    (Knowledge.UNCONFIRMED, SessionFact.TRUSTED): Knowledge.DOUBTFUL,
     (Knowledge.UNCONFIRMED, SessionFact.CONFIRMED): Knowledge.CONFIRMED,
     (Knowledge.UNCONFIRMED, SessionFact.DOUBTED): Knowledge.DOUBTFUL,
     (Knowledge.UNCONFIRMED, SessionFact.CLAIMED): Knowledge.UNCONFIRMED,
@@ -149,8 +160,12 @@ class SessionState(NamedTuple):
         return self.knowledge is _DOUBTFUL
 
     @property
+    def is_assumed(self) -> bool:
+        return self.knowledge is _ASSUMED
+
+    @property
     def is_confirmed(self) -> bool:
-        return self.knowledge is _CONFIRMED
+        return self.knowledge in _CONFIRMED
 
     @property
     def is_owned(self) -> bool:
@@ -161,7 +176,8 @@ class SessionState(NamedTuple):
 
 
 # A name takes a thirtieth of the time that going through the enumeration takes, and brokers ask for each message.
-_READY, _DOUBTFUL, _CONFIRMED, _OWNED = Presence.READY, Knowledge.DOUBTFUL, Knowledge.CONFIRMED, Ownership.OWNED
+_READY, _DOUBTFUL, _ASSUMED, _OWNED = Presence.READY, Knowledge.DOUBTFUL, Knowledge.ASSUMED, Ownership.OWNED
+_CONFIRMED = frozenset({Knowledge.CONFIRMED, Knowledge.ASSUMED})
 _WELCOMED = frozenset({Presence.READY, Presence.SENDING, Presence.CONGESTED})
 _CONGESTED = frozenset({Presence.STALLED, Presence.CONGESTED})
 _CONCERNED = {fact: tuple({type(state) for state, one in TRANSITIONS if one is fact}) for fact in SessionFact}

@@ -12,6 +12,7 @@ from tocsin.broker.core.filled_parameters import Filling
 from tocsin.broker.core.instructions import ForgetSubscription, Instruction, Send, StoreSubscription
 from tocsin.broker.core.limits import Quotas
 from tocsin.broker.core.reports import Reporting
+from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session, describe
 from tocsin.errors import (
     FilledOtherwise,
@@ -137,6 +138,9 @@ class Subscribing:
 
     def _refusal(self, session: Session, position: Position | None) -> TocsinError | None:
         """Why a session can't have one more; None if it can."""
+        if position is None and session.state.is_assumed:
+            session.learn(SessionFact.DOUBTED)
+            return Unavailable("this broker asks whether another broker keeps this for you", retry_after_s=0.1)
         if position is None and session.state.is_doubtful:
             return Unavailable(
                 "this broker can't find out now whether another broker keeps this subscription for you", retry_after_s=1

@@ -212,6 +212,37 @@ def test_nothing_begins_anew_while_it_may_be_kept_elsewhere() -> None:
     assert len(broker.all_of(Acquire)) == 1
 
 
+def test_a_program_that_was_cut_off_half_way_loses_nothing_that_another_broker_keeps() -> None:
+    """It had learned one of its positions when its broker died, and brings that one to us while the coordinator is
+    away. The rest, which it asks for next, waits until it is known where it goes on."""
+    broker = _Broker()
+    broker.arrive(1, _asked("fire", "6-90", 1))
+    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
+    assert broker.messages(Welcome)
+    broker.tell(SubscribeAsked(1, _asked("flood", "", 2), 0.0))
+    assert [(one.request, one.temporary) for one in broker.messages(Error)] == [(2, True)]
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")], "asked now, not with the next report"
+    broker.fetched(KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 95))]))
+    broker.acquire_floods()
+    assert [one.position for one in broker.messages(Subscribed)] == ["7-95"]
+
+
+def test_a_copy_that_may_be_old_does_not_decide_what_begins_anew() -> None:
+    """A program brings some of its positions to a broker that kept its session once, and is served at once. For what it
+    asks for next the coordinator is asked: by then another broker may have kept more."""
+    broker = _Broker([KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 90))])])
+    broker.arrive(1, _asked("fire", "6-95", 1))
+    assert broker.messages(Welcome)
+    assert not broker.all_of(FetchSession)
+    broker.tell(SubscribeAsked(1, _asked("flood", "", 2), 0.0))
+    assert [(one.request, one.temporary) for one in broker.messages(Error)] == [(2, True)]
+    assert broker.all_of(FetchSession) == [FetchSession("ann/d")]
+    broker.fetched(KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 90))]))
+    broker.tell(SubscribeAsked(1, _asked("flood", "", 3), 0.0))
+    assert not broker.messages(Error)
+    assert len(broker.all_of(Acquire)) == 1, "nothing is kept elsewhere: it begins"
+
+
 def test_a_claim_that_outlives_its_session_is_made_good() -> None:
     """Who only passed by may have been claimed all the same, and the former broker lets go then: so what was kept is
     fetched, until the coordinator answers, and carried on here."""
