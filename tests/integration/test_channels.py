@@ -330,7 +330,7 @@ def test_subscribing_takes_effect_in_the_next_run(live: Live) -> None:
 
 
 def test_a_channel_without_is_new_gives_its_whole_result_each_time(live: Live) -> None:
-    """Without is_new a repetitive channel answers in full whenever something changed."""
+    """Without is_new a repetitive channel gives its whole result after every change, and nothing in between."""
     live.sql("""
         CREATE ACTIVE DATASET ChWhole (id INT, PRIMARY KEY (id));
         CREATE FEED ch_whole INTO ChWhole FROM HTTP;
@@ -341,6 +341,13 @@ def test_a_channel_without_is_new_gives_its_whole_result_each_time(live: Live) -
     for number in range(1, 4):
         live.publish("ch_whole", [{"id": number}])
         assert [one["payload"] for one in seat.take(1)] == [{"n": number}]
+    state = live.cluster.executor.states["chcount"]
+    runs = state.runs
+    for _ in range(3):
+        live.cluster.executor.run([state], is_patient=True)
+    assert state.runs == runs, "the same result again would be a notification of nothing"
+    live.publish("ch_whole", [{"id": 4}])
+    assert [one["payload"] for one in seat.take(1)] == [{"n": 4}]
     refusal = live.refusal("CREATE CONTINUOUS CHANNEL ChNo () AS SELECT count(*) AS n FROM ChWhole r")
     assert "is_new" in refusal["message"]
 

@@ -3,7 +3,8 @@
 A run takes a window, the commits `(bound, now]` of each dataset that the channel watches, joins it with all
 subscriptions in one Spark job, and commits results and bounds together. A repetitive channel runs when it is due, a
 continuous one in the micro-batch that brought new rows. Both find their window in the same way, so a crash, an overrun
-or a late start needs no special handling: the next window is larger.
+or a late start needs no special handling: the next window is larger. An empty window has no run. A channel without
+`is_new` watches all its datasets: as long as none changes, its result is the same, and nobody is sent it again.
 
 A channel in trouble slows no other. A channel that fails is run over smaller windows, and in the end in parts, in a
 thread of its own (`recovery`). The caller does not wait for a channel that takes long; it catches up by itself.
