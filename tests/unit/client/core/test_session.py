@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from tocsin.client.core import events as ev
@@ -110,3 +113,17 @@ def test_no_move_out_of_encryption() -> None:
     play = play_at("https://b1")
     assert play.hear(1, messages.Move("http://b2", "b2")) == []
     assert connects(play.hear(1, messages.Move("https://b2", "b2"))) == ["https://b2"]
+
+
+def test_a_session_that_has_ended_is_freed_at_once() -> None:
+    """No garbage collection is needed: simulations have millions of sessions, and none."""
+    play = play_at()
+    play.subscribe(1)
+    play.tell(ev.CloseAsked())
+    session = weakref.ref(play.session)
+    gc.disable()
+    try:
+        del play.session
+        assert session() is None
+    finally:
+        gc.enable()
