@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.client import AsyncPublisher, ClusterClient, CoordinatorClient, Notification, Subscriber
+from tocsin.client import AsyncPublisher, ClusterClient, CoordinatorClient, Subscriber
 from tocsin.coordinator.load.stages import StageSettings
 from tocsin.errors import InvalidValue
 from tocsin.model.location import Location
@@ -28,6 +28,8 @@ from tocsin.simulator.workload import Moments, Workload, draw
 from tocsin.testing.network import running_network
 
 _FEED = "results"
+#: Far beyond what it takes until everybody has heard something, on any machine.
+_PATIENCE_S = 120.0
 _DEVICE = "d"
 #: What a notification weighs beside its body: names, position, time, id.
 _ENVELOPE_BYTES = 165
@@ -48,15 +50,15 @@ class CarriedOut:
 class LiveRun:
     plans: tuple[CarriedOut, ...]
     notifications: int
-    #: How long after its moment a result came to a subscriber at the latest, of those that decided what is uneven. More
-    #: than a few periods, and the rates were the machine's, not the scenario's.
-    most_late_s: float
 
 
 def run_live(
     scenario: Scenario, folder: Path, say: Callable[[str], None] = lambda _: None, *, cluster_url: str = ""
 ) -> LiveRun:
     """Run a scenario, as long as it says, with a cluster of its own or one that is there and knows nothing of it.
+
+    On a busy machine it takes longer: balancing begins once each subscriber has had results for a whole window of
+    rates. Results that come late come late for everybody, so the rates are smaller, and uneven as in the scenario.
 
     Raises InvalidValue if it holds what can't be done with real processes.
     """
@@ -79,8 +81,8 @@ class _Live:
         self._drawn = DrawnResults(self._workload, scenario.fluctuation, scenario.seed)
         self._begun_s = 0.0
         self._notifications = 0
-        self._most_late_s = 0.0
-        self._periods_s = {channel.name: channel.period_s for channel in self._workload.channels}
+        self._waiting = self._workload.subscribers
+        self._everybody_hears = asyncio.Event()
         self._tokens: list[str] = []
         self._here: dict[int, asyncio.Task[None]] = {}
         self._may_subscribe = [asyncio.Event() for _ in range(self._workload.subscribers)]
@@ -111,7 +113,8 @@ class _Live:
                 self._balance(coordinator),
             ]
             tasks = [asyncio.ensure_future(one) for one in work]
-            await self._until(self._scenario.duration_s)
+            begun_s = await tasks[-1]
+            await self._until(begun_s + self._scenario.duration_s - self._scenario.balancing.begins_at_s)
             for task in tasks:
                 if task.done():
                     task.result()
@@ -120,7 +123,7 @@ class _Live:
             for here in self._here.values():
                 here.cancel()
             await asyncio.gather(*self._here.values(), *tasks, return_exceptions=True)
-        return LiveRun(plans, self._notifications, self._most_late_s)
+        return LiveRun(plans, self._notifications)
 
     # Before
 
@@ -155,19 +158,18 @@ class _Live:
         holds = workload.holds[workload.offsets[number] : workload.offsets[number + 1]]
         async with Subscriber(coordinator=url, token=self._tokens[number], device=_DEVICE, location=location) as me:
             await self._may_subscribe[number].wait()
-            for hold in holds.tolist():
-                asked = self._drawn.subscribes[hold]
-                await me.subscribe(asked.channel, asked.parameters)
+            asked = [self._drawn.subscribes[hold] for hold in holds.tolist()]
+            for one in asked:
+                await me.subscribe(one.channel, one.parameters)
+            unheard = {(one.channel, one.parameters["value"]) for one in asked}
             async for notification in me.notifications():
                 self._notifications += 1
-                self._note_late(notification)
-
-    def _note_late(self, notification: Notification) -> None:
-        balancing, now_s = self._scenario.balancing, self._now_s()
-        if balancing.begins_at_s - balancing.rates_window_s <= now_s <= balancing.begins_at_s:
-            number = int(notification.payload["id"].split("-")[1])
-            late_s = now_s - number * self._periods_s[notification.channel]
-            self._most_late_s = max(self._most_late_s, late_s)
+                if unheard:
+                    unheard.discard((notification.channel, int(notification.payload["id"].split("-")[2])))
+                    if not unheard:
+                        self._waiting -= 1
+                        if not self._waiting:
+                            self._everybody_hears.set()
 
     # Publishers
 
@@ -197,14 +199,18 @@ class _Live:
 
     # The coordinator
 
-    async def _balance(self, coordinator: ServerProcess) -> None:
-        """Switch it on when the scenario says."""
+    async def _balance(self, coordinator: ServerProcess) -> float:
+        """Switch it on when the scenario says, or when all rates are known; when that was."""
         balancing = self._scenario.balancing
-        if not (balancing.migration or balancing.shuffle):
-            return
-        await self._until(max(balancing.begins_at_s, balancing.every_s))
+        async with asyncio.timeout(_PATIENCE_S):
+            await self._everybody_hears.wait()
+        # Rates are known for whole buckets, and heartbeats bring them.
+        known_s = self._now_s() + 1.2 * balancing.rates_window_s + self._scenario.network.heartbeat_every_s
+        begun_s = max(balancing.begins_at_s, balancing.every_s, known_s)
+        await self._until(begun_s)
         stages = {one.name: getattr(balancing, one.name) for one in dataclasses.fields(StageSettings)}
         await asyncio.to_thread(_switch_on, coordinator.url, {**stages, "every_s": balancing.every_s})
+        return begun_s
 
     # Parts
 

@@ -245,5 +245,5 @@ def test_the_api_does_what_its_document_says(busy: Live) -> None:
         if case.query and "wait_s" in case.query:
             case.query["wait_s"] = 0
 
-    check_document(busy.url, adapt, operations=20, examples=60)
+    check_document(busy.url, adapt, operations=20, examples=12)
     assert busy.http.get("/healthz").json() == {"state": "ready"}

@@ -12,17 +12,19 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from integration.conftest import settings_for
-from integration.live import Live, serving, wait_until
+from integration.live import BrokerSeat, Live, serving, wait_until
 from tocsin.cluster.datasets import delta
 from tocsin.cluster.feeds import ingestion
 from tocsin.cluster.feeds.ingestion import Ingestion
+from tocsin.model.schema import Column, ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,54 +41,112 @@ _SCHEMA = """
 """
 
 
-def test_a_stop_and_a_start_change_nothing(serve: Callable[..., AbstractContextManager[Live]]) -> None:
-    """Results, subscriptions, schedules, dead letters, idempotency keys, latest rows: all go on where they stood."""
-    with serve() as live:
+_GROWING = """
+    CREATE ACTIVE DATASET Grown (id INT, k INT, PRIMARY KEY (id));
+    CREATE KEYED DATASET GrownPlaces (who STRING, k INT, PRIMARY KEY (who));
+    CREATE FEED grown INTO Grown FROM HTTP;
+    CREATE FEED grown_places INTO GrownPlaces FROM HTTP;
+"""
+_WAITING = """
+    CREATE ACTIVE DATASET Waiting (id INT, PRIMARY KEY (id));
+    CREATE FEED waiting INTO Waiting FROM HTTP;
+    CREATE CONTINUOUS CHANNEL Waits () AS SELECT r.id FROM Waiting r WHERE is_new(r);
+"""
+
+
+@dataclass
+class Restarted:
+    """A cluster that was stopped, and started again without its scratch; and what it had told before."""
+
+    live: Live
+    #: The broker's cursor before anything, its channels by subscription, its results, and a receipt.
+    start: int
+    channels: dict[int, str]
+    results: list[dict[str, Any]]
+    receipt: str
+    #: A broker whose results were yet to be made, and the receipts of the records that they are about.
+    waiting: BrokerSeat
+    unfinished: list[str]
+
+
+@pytest.fixture(scope="module")
+def restarted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    settings = settings_for(tmp_path_factory.mktemp("restarted"))
+    with serving(settings, spark) as live:
         live.sql(_SCHEMA)
         seat = live.broker("b")
         start = seat.cursor
-        ids = {
-            seat.subscribe("Wake", k=1): "Wake",
-            seat.subscribe("Near", who="ann"): "Near",
-            seat.subscribe("Clock"): "Clock",
-        }
+        wanted: list[tuple[str, dict[str, Any]]] = [("Wake", {"k": 1}), ("Near", {"who": "ann"}), ("Clock", {})]
+        channels = {seat.subscribe(channel, **parameters): channel for channel, parameters in wanted}
         live.publish("places", [{"who": "ann", "k": 9}, {"who": "ann", "k": 1}])
         receipt = live.publish("records", b'{"id": 1, "k": 1}\n{"id": "x"}', key="one")["receipt"]
-        before = seat.take(3)
+        results = seat.take(3)
         live.cluster.store["Records"].rows.compact()
         live.cluster.store["Places"].compact()
-    shutil.rmtree(live.cluster.settings.scratch_dir, ignore_errors=True)
-    with serve() as live:
-        assert live.client.pull("b", start)[0] == before
-        assert live.client.receipt("records", receipt)["rejected"] == 1
-        assert live.client.dead_letters("Records")["total"] == 1
-        assert live.publish("records", b'{"id": 1, "k": 1}\n{"id": "x"}', key="one")["receipt"] == receipt
-        seat = live.broker("b")
-        assert seat.subscribe("Wake", k=1) in ids
-        live.publish("records", [{"id": 2, "k": 1}], key="two")
-        after = seat.take(3)
-        assert {one["subscription"] for one in after} == set(ids)
-        assert {one["payload"]["id"] for one in after} == {2}
-        assert min(one["position"].split("-")[1] for one in after) > max(
-            one["position"].split("-")[1] for one in before
-        )
-        assert live.rows("SELECT id FROM Records ORDER BY id") == [{"id": 1}, {"id": 2}]
-        assert live.rows("SELECT who, k FROM Places") == [{"who": "ann", "k": 1}]
-
-
-def test_what_was_accepted_while_nothing_ran_is_taken_in(serve: Callable[..., AbstractContextManager[Live]]) -> None:
-    """Records acknowledged just before the stop are in tables and through channels after the start."""
-    with serve() as live:
-        live.sql(_SCHEMA)
-        seat = live.broker("b")
-        seat.subscribe("Wake", k=1)
+        live.sql(_GROWING)
+        live.publish("grown", [{"id": 1, "k": 1}])
+        live.publish("grown_places", [{"who": "ann", "k": 1}])
+        for name in ("Grown", "GrownPlaces"):
+            live.cluster.store[name].add_column(Column("level", ColumnType.INT))
+        live.sql(_WAITING)
+        waiting = live.broker("waiting")
+        waiting.subscribe("Waits")
         with live.cluster.ingestion.batch_lock:
-            receipts = [live.client.publish("records", [{"id": n, "k": 1}])["receipt"] for n in range(5)]
+            unfinished = [live.client.publish("waiting", [{"id": n}])["receipt"] for n in range(5)]
             live.cluster.ingestion._stopped = True  # No batch begins any more, as if the process were gone.
-    with serve() as live:
-        seat.client = live.client
-        assert Counter(one["payload"]["id"] for one in seat.take(5)) == Counter(range(5))
-        assert {live.client.receipt("records", one)["accepted"] for one in receipts} == {1}
+    shutil.rmtree(settings.scratch_dir, ignore_errors=True)
+    with serving(settings, spark) as live:
+        waiting.client = live.client
+        yield Restarted(live, start, channels, results, receipt, waiting, unfinished)
+
+
+def test_a_stop_and_a_start_change_nothing(restarted: Restarted) -> None:
+    """Results, subscriptions, schedules, dead letters, idempotency keys, latest rows: all go on where they stood."""
+    live, before = restarted.live, restarted.results
+    assert live.client.pull("b", restarted.start)[0] == before
+    assert live.client.receipt("records", restarted.receipt)["rejected"] == 1
+    assert live.client.dead_letters("Records")["total"] == 1
+    again = live.publish("records", b'{"id": 1, "k": 1}\n{"id": "x"}', key="one")
+    assert again["receipt"] == restarted.receipt
+    seat = live.broker("b")
+    assert seat.subscribe("Wake", k=1) in restarted.channels
+    live.publish("records", [{"id": 2, "k": 1}], key="two")
+    after = seat.take(3)
+    assert {one["subscription"] for one in after} == set(restarted.channels)
+    assert {one["payload"]["id"] for one in after} == {2}
+    assert min(one["position"].split("-")[1] for one in after) > max(one["position"].split("-")[1] for one in before)
+    assert live.rows("SELECT id FROM Records ORDER BY id") == [{"id": 1}, {"id": 2}]
+    assert live.rows("SELECT who, k FROM Places") == [{"who": "ann", "k": 1}]
+
+
+def test_what_was_accepted_while_nothing_ran_is_taken_in(restarted: Restarted) -> None:
+    """Records acknowledged just before the stop are in tables and through channels after the start."""
+    assert Counter(one["payload"]["id"] for one in restarted.waiting.take(5)) == Counter(range(5))
+    client = restarted.live.client
+    assert {client.receipt("waiting", one)["accepted"] for one in restarted.unfinished} == {1}
+
+
+def test_a_column_that_was_half_added_can_be_added(restarted: Restarted) -> None:
+    """If the process dies after the table has the column and before the catalogue knows, all works, and ALTER again
+    makes it whole."""
+    live = restarted.live
+    live.publish("grown", [{"id": 2, "k": 1, "level": 5}])
+    assert live.rows("SELECT * FROM Grown ORDER BY id") == [{"id": 1, "k": 1}, {"id": 2, "k": 1}]
+    live.sql("ALTER DATASET Grown ADD COLUMN level INT; ALTER DATASET GrownPlaces ADD COLUMN level INT")
+    live.publish("grown", [{"id": 3, "k": 1, "level": 5}])
+    live.publish("grown_places", [{"who": "bob", "k": 2, "level": 6}])
+    assert [row["level"] for row in live.rows("SELECT * FROM Grown ORDER BY id")] == [None, None, 5]
+    assert [row["level"] for row in live.rows("SELECT * FROM GrownPlaces ORDER BY who")] == [None, 6]
+
+
+def test_two_processes_never_share_a_data_directory(restarted: Restarted) -> None:
+    """A second cluster on the same data is refused at once, and the first goes on."""
+    from tocsin.cluster.cluster import Cluster
+    from tocsin.errors import ClusterFailure
+
+    with pytest.raises(ClusterFailure, match="open in another process"):
+        Cluster(restarted.live.cluster.settings)
+    assert "Records" in [row["dataset"] for row in restarted.live.rows("SHOW DATASETS")]
 
 
 def _copy_if_there(source: str, destination: str) -> str:
@@ -127,121 +187,126 @@ def _copied_at(moment: str, live: Live, copy: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize(
-    "moment",
-    ["before the rows", "between rows and results", "before the results", "after the results", "after the batch"],
+#: Channels that are paused when the first process dies.
+_PAUSED = """
+    CREATE ACTIVE DATASET Held (id INT, PRIMARY KEY (id));
+    CREATE FEED held INTO Held FROM HTTP;
+    CREATE CONTINUOUS CHANNEL HeldWake () AS SELECT r.id FROM Held r WHERE is_new(r);
+    CREATE REPETITIVE CHANNEL HeldClock () PERIOD 0.2 SECONDS AS SELECT r.id FROM Held r WHERE is_new(r);
+    CREATE CONTINUOUS CHANNEL HeldBeside () AS SELECT r.id FROM Held r WHERE is_new(r);
+"""
+_HELD = ("HeldWake", "HeldBeside", "HeldClock")
+_MOMENTS = (
+    "before the rows",
+    "between rows and results",
+    "before the results",
+    "after the results",
+    "after the batch",
 )
+
+
 def test_a_death_at_any_moment_loses_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a process had committed when it died, its successor does the rest, once."""
-    with serving(settings_for(tmp_path / "first"), spark) as live:
+    """Whatever a process had committed when it died, its successor does the rest, once. One process after the other
+    dies, each at its own moment; the first while channels are paused: they are paused after the start too, whatever
+    comes, and once resumed give all that they had missed."""
+    lives = [tmp_path / f"life-{number}" for number in range(len(_MOMENTS) + 2)]
+    with serving(settings_for(lives[0]), spark) as live:
         live.sql(_SCHEMA)
         seat = live.broker("b")
         start = seat.cursor
-        ids = {"Wake": seat.subscribe("Wake", k=1), "Near": seat.subscribe("Near", who="ann")}
+        ids = [seat.subscribe("Wake", k=1), seat.subscribe("Near", who="ann")]
         live.publish("places", [{"who": "ann", "k": 1}])
         live.publish("records", [{"id": 1, "k": 1}])
         seat.take(2)
-        copy = tmp_path / "second" / "data"
-        copy.parent.mkdir()
-        with _copied_at(moment, live, copy, monkeypatch) as done:
-            live.publish("records", b'{"id": 2, "k": 1}\n{"id": "bad"}', key="two")
-            seat.take(2)
-            assert done.wait(10)
-    for mark_is_lost in (False, True) if moment == "after the batch" else (False,):
-        if mark_is_lost:  # Tables are then far ahead of what the log tells.
-            (copy / "landing" / "mark").unlink()
-        with serving(settings_for(tmp_path / "second"), spark) as live:
-            seat = live.broker("b")
-            seat.cursor = start
-            live.publish("records", b'{"id": 2, "k": 1}\n{"id": "bad"}', key="two")
-            live.publish("records", [{"id": 3, "k": 1}], key="three")
-            expected = {(one, number) for one in ids.values() for number in (1, 2, 3)}
-            found = Counter((one["subscription"], one["payload"]["id"]) for one in seat.take(6))
-            assert found == Counter(expected)
-            assert live.rows("SELECT id FROM Records ORDER BY id") == [{"id": 1}, {"id": 2}, {"id": 3}]
-            assert live.client.dead_letters("Records")["total"] == 1
+        paused, held = _pause(live)
+        shutil.copytree(live.cluster.settings.data_dir, lives[1] / "data", copy_function=_copy_if_there)
 
-
-def test_a_death_while_paused_loses_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """A paused channel is paused after the start too, whatever comes, and once resumed gives all it had missed."""
-    copy = tmp_path / "second" / "data"
-    copy.parent.mkdir()
-    with serving(settings_for(tmp_path / "first"), spark) as live:
-        live.sql(_SCHEMA)
+    def check(live: Live, last: int) -> BrokerSeat:
+        """All up to the last record are there once; it can be sent again."""
         seat = live.broker("b")
-        ids = [seat.subscribe("Wake", k=1), seat.subscribe("Clock")]
-        live.publish("records", [{"id": 1, "k": 1}])
-        seat.take(2)
-        live.sql("PAUSE CHANNEL Wake; PAUSE CHANNEL Clock")
-        live.publish("records", [{"id": 2, "k": 1}])
-        shutil.copytree(live.cluster.settings.data_dir, copy, copy_function=_copy_if_there)
-    with serving(settings_for(tmp_path / "second"), spark) as live:
-        seat.client = live.client
-        live.publish("records", [{"id": 3, "k": 1}])
-        assert [live.channel(name)["is_paused"] for name in ("Wake", "Near", "Clock")] == [True, False, True]
-        # How many commits it is depends on how much came again together.
-        lags = [live.channel(name)["window_lag_commits"] for name in ("Wake", "Near", "Clock")]
-        assert [lag > 0 for lag in lags] == [True, False, True]
-        assert live.client.pull("b", seat.cursor)[0] == []
-        live.sql("RESUME CHANNEL Wake; RESUME CHANNEL Clock")
-        found = Counter((one["subscription"], one["payload"]["id"]) for one in seat.take(4))
-        assert found == Counter((one, number) for one in ids for number in (2, 3))
-    with serving(settings_for(tmp_path / "second"), spark) as live:
-        assert not any(one["is_paused"] for one in live.client.status()["channels"])
+        seat.cursor = start
+        if last > 1:
+            live.publish("records", _good_and_bad(last), key=str(last))
+        expected = {(one, number) for one in ids for number in range(1, last + 1)}
+        found = Counter((one["subscription"], one["payload"]["id"]) for one in seat.take(len(expected)))
+        assert found == Counter(expected)
+        assert live.rows("SELECT id FROM Records ORDER BY id") == [{"id": number} for number in range(1, last + 1)]
+        assert live.client.dead_letters("Records")["total"] == last - 1
+        return seat
+
+    for number, moment in enumerate(_MOMENTS, 1):
+        with serving(settings_for(lives[number]), spark) as live:
+            seat = check(live, number)
+            if number == 1:
+                _check_paused_and_resume(live, paused, held)
+            elif number == 2:
+                assert not any(one["is_paused"] for one in live.client.status()["channels"])
+            with _copied_at(moment, live, lives[number + 1] / "data", monkeypatch) as done:
+                live.publish("records", _good_and_bad(number + 1), key=str(number + 1))
+                seat.take(2)
+                assert done.wait(10)
+    last = len(_MOMENTS) + 1
+    for mark_is_lost in (False, True):
+        if mark_is_lost:  # Tables are then far ahead of what the log tells.
+            (lives[-1] / "data" / "landing" / "mark").unlink()
+        with serving(settings_for(lives[-1]), spark) as live:
+            seat = check(live, last)
+            last += 1
+            live.publish("records", _good_and_bad(last), key=str(last))
+            seat.take(2)
 
 
-def test_a_column_that_was_half_added_can_be_added(serve: Callable[..., AbstractContextManager[Live]]) -> None:
-    """If the process dies after the table has the column and before the catalogue knows, all works, and ALTER again
-    makes it whole."""
-    from tocsin.model.schema import Column, ColumnType
-
-    with serve() as live:
-        live.sql(_SCHEMA)
-        live.publish("records", [{"id": 1, "k": 1}])
-        live.publish("places", [{"who": "ann", "k": 1}])
-        for name in ("Records", "Places"):
-            live.cluster.store[name].add_column(Column("level", ColumnType.INT))
-    with serve() as live:
-        live.publish("records", [{"id": 2, "k": 1, "level": 5}])
-        assert live.rows("SELECT * FROM Records ORDER BY id") == [{"id": 1, "k": 1}, {"id": 2, "k": 1}]
-        live.sql("ALTER DATASET Records ADD COLUMN level INT; ALTER DATASET Places ADD COLUMN level INT")
-        live.publish("records", [{"id": 3, "k": 1, "level": 5}])
-        live.publish("places", [{"who": "bob", "k": 2, "level": 6}])
-        assert [row["level"] for row in live.rows("SELECT * FROM Records ORDER BY id")] == [None, None, 5]
-        assert [row["level"] for row in live.rows("SELECT * FROM Places ORDER BY who")] == [None, 6]
+def _good_and_bad(number: int) -> bytes:
+    return b'{"id": %d, "k": 1}\n{"id": "bad"}' % number
 
 
-def test_two_processes_never_share_a_data_directory(serve: Callable[..., AbstractContextManager[Live]]) -> None:
-    """A second cluster on the same data is refused at once, and the first goes on."""
-    from tocsin.cluster.cluster import Cluster
-    from tocsin.errors import ClusterFailure
+def _pause(live: Live) -> tuple[BrokerSeat, list[int]]:
+    """Two of three channels are paused, with a record that they have not seen."""
+    live.sql(_PAUSED)
+    seat = live.broker("paused")
+    held = [seat.subscribe("HeldWake"), seat.subscribe("HeldClock")]
+    live.publish("held", [{"id": 1}])
+    seat.take(2)
+    live.sql("PAUSE CHANNEL HeldWake; PAUSE CHANNEL HeldClock")
+    live.publish("held", [{"id": 2}])
+    return seat, held
 
-    with serve() as live:
-        with pytest.raises(ClusterFailure, match="open in another process"):
-            Cluster(live.cluster.settings)
-        assert live.rows("SHOW DATASETS") == []
+
+def _check_paused_and_resume(live: Live, seat: BrokerSeat, held: list[int]) -> None:
+    seat.client = live.client
+    live.publish("held", [{"id": 3}])
+    assert [live.channel(name)["is_paused"] for name in _HELD] == [True, False, True]
+    # How many commits it is depends on how much came again together.
+    lags = [live.channel(name)["window_lag_commits"] for name in _HELD]
+    assert [lag > 0 for lag in lags] == [True, False, True]
+    assert live.client.pull("paused", seat.cursor)[0] == []
+    live.sql("RESUME CHANNEL HeldWake; RESUME CHANNEL HeldClock")
+    found = Counter((one["subscription"], one["payload"]["id"]) for one in seat.take(4))
+    assert found == Counter((one, number) for one in held for number in (2, 3))
+    live.sql("DROP CHANNEL HeldClock")  # It runs by the clock; the moments below are the others'.
 
 
 def test_a_stream_whose_python_process_was_late_is_started_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    restarted: Restarted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark waits ten seconds for a Python process; a machine that is busy for longer must not end the cluster."""
     ingest, calls = Ingestion._ingest, []
 
     def late_at_first(*arguments: Any) -> Any:
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise RuntimeError("Python worker failed to connect back.")
+        if arguments[2] == "late":
+            calls.append(arguments)
+            if len(calls) == 1:
+                raise RuntimeError("Python worker failed to connect back.")
         return ingest(*arguments)
 
-    with serving(settings_for(tmp_path), spark) as live:
-        live.sql(_SCHEMA)
-        monkeypatch.setattr(Ingestion, "_ingest", late_at_first)
-        assert live.client.publish("records", [{"id": 1, "k": 1}], wait_commit=True)["accepted"] == 1
-        assert len(calls) == 2
-        assert not live.failures
+    live = restarted.live
+    live.sql("CREATE ACTIVE DATASET Late (id INT, PRIMARY KEY (id)); CREATE FEED late INTO Late FROM HTTP")
+    monkeypatch.setattr(Ingestion, "_ingest", late_at_first)
+    assert live.client.publish("late", [{"id": 1}], wait_commit=True)["accepted"] == 1
+    assert len(calls) == 2
+    assert not live.failures
 
 
 def test_a_stream_that_died_is_noticed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,28 +327,30 @@ def test_a_stream_that_died_is_noticed(spark: SparkSession, tmp_path: Path, monk
         assert live.client.receipt("records", receipt)["accepted"] == 1
 
 
-def test_a_full_disk_is_waited_out(
-    serve: Callable[..., AbstractContextManager[Live]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_waited_out(restarted: Restarted, monkeypatch: pytest.MonkeyPatch) -> None:
     """While tables can't be written, records are accepted and wait; when there is room, each is there once."""
     attempted = threading.Event()
     write = delta.pq.write_table
+    live = restarted.live
 
     def full(*_: Any, **__: Any) -> None:
         attempted.set()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(ingestion, "_ROOM_PAUSE_S", 0.1)
-    with serve() as live:
-        live.sql(_SCHEMA)
-        seat = live.broker("b")
-        seat.subscribe("Wake", k=1)
-        monkeypatch.setattr(delta.pq, "write_table", full)
-        live.client.publish("records", [{"id": 1, "k": 1}])
-        assert attempted.wait(30)
-        live.client.publish("records", [{"id": 2, "k": 1}])
-        wait_until(lambda: not live.cluster.ingestion._query.isActive, "the stream ends")
-        monkeypatch.setattr(delta.pq, "write_table", write)
-        assert {one["payload"]["id"] for one in seat.take(2)} == {1, 2}
-        assert live.rows("SELECT id FROM Records ORDER BY id") == [{"id": 1}, {"id": 2}]
-        assert not live.failures
+    live.sql("""
+        CREATE ACTIVE DATASET Roomy (id INT, PRIMARY KEY (id));
+        CREATE FEED roomy INTO Roomy FROM HTTP;
+        CREATE CONTINUOUS CHANNEL Rooms () AS SELECT r.id FROM Roomy r WHERE is_new(r);
+    """)
+    seat = live.broker("roomy")
+    seat.subscribe("Rooms")
+    monkeypatch.setattr(delta.pq, "write_table", full)
+    live.client.publish("roomy", [{"id": 1}])
+    assert attempted.wait(30)
+    live.client.publish("roomy", [{"id": 2}])
+    wait_until(lambda: not live.cluster.ingestion._query.isActive, "the stream ends")
+    monkeypatch.setattr(delta.pq, "write_table", write)
+    assert {one["payload"]["id"] for one in seat.take(2)} == {1, 2}
+    assert live.rows("SELECT id FROM Roomy ORDER BY id") == [{"id": 1}, {"id": 2}]
+    assert not live.failures

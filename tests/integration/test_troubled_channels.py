@@ -9,12 +9,17 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from integration.live import Live, wait_until
-from tocsin.cluster.channels.runs import ChannelRuns
+from tocsin.cluster.channels.compiler.dialect import quote_string
+from tocsin.cluster.channels.runs import ChannelRuns, RunFailed, _verdict
+from tocsin.cluster.spark_errors import SPARK_ERRORS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Serve = Callable[..., AbstractContextManager[Live]]
 
@@ -41,52 +46,69 @@ PUBLISHED = {
     "Part": Trigger("split_part(r.s, ',', int(r.n))", {"s": "a,b", "n": 1}, {"s": "a,b", "n": 0}),
     "Number": Trigger("to_number(r.s, '999')", {"s": "12"}, {"s": "none"}),
 }
+#: Of those, one that overflows, one that can't be decoded, and one that can't be parsed, through a whole cluster.
+CHANNELS = {name: PUBLISHED[name] for name in ("Millis", "Url", "Number")}
+_TYPES = {"n": "BIGINT", "s": "STRING", "at": "TIMESTAMP", "day": "DATE"}
 
 
 @pytest.fixture(scope="module")
-def troubled(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A cluster with a channel for each trigger, all over one dataset."""
-    from integration.conftest import settings_for
-    from integration.live import serving
+def troubled(live: Live) -> Live:
+    """The shared cluster, with a dataset for all channels here."""
+    live.sql("""
+        CREATE ACTIVE DATASET Readings
+          (kind STRING, id INT, n BIGINT, s STRING, at TIMESTAMP, day DATE, PRIMARY KEY (kind, id));
+        CREATE FEED readings INTO Readings FROM HTTP;
+    """)
+    return live
 
-    with serving(settings_for(tmp_path_factory.mktemp("troubled")), spark) as live:
-        live.sql("""
-            CREATE ACTIVE DATASET Readings
-              (kind STRING, id INT, n BIGINT, s STRING, at TIMESTAMP, day DATE, PRIMARY KEY (kind, id));
-            CREATE FEED readings INTO Readings FROM HTTP;
-        """)
-        yield live
+
+def test_spark_fails_for_what_publishers_can_send(spark: SparkSession) -> None:
+    """Each of these is a failure that the record caused: neither trouble of the machine nor too many results."""
+    for name, trigger in PUBLISHED.items():
+
+        def made(values: dict[str, Any], expression: str = trigger.expression) -> Any:
+            columns = (
+                f"CAST({quote_string(str(values[one])) if one in values else 'NULL'} AS {kind}) AS {one}"
+                for one, kind in _TYPES.items()
+            )
+            rows = spark.range(1).selectExpr(*columns).alias("r")
+            return rows.selectExpr(f"string({expression}) AS made").toArrow()
+
+        assert made(trigger.good).column(0).to_pylist() != [None], name
+        with pytest.raises(SPARK_ERRORS) as failed:
+            made(trigger.bad)
+        assert isinstance(_verdict(failed.value), RunFailed), name
 
 
 def test_records_that_fail_are_set_aside(troubled: Live) -> None:
-    """Of eight channels, each fails with a record of its own. Each still has the results of all its other records, for
+    """Of three channels, each fails with a record of its own. Each still has the results of all its other records, for
     all its subscriptions; the bad records are dead letters of the dataset that name channel and reason, and rows of
     the dataset still. Feeds go on, and so do channels that come after."""
     seat = troubled.broker("publishers")
     owners = {}
-    for name, trigger in PUBLISHED.items():
+    for name, trigger in CHANNELS.items():
         troubled.sql(
             f"CREATE CONTINUOUS CHANNEL {name} (least INT) AS SELECT r.id, string({trigger.expression}) AS made"
             f" FROM Readings r WHERE is_new(r) AND r.kind = '{name}' AND r.id >= :least"
         )
         for least in (0, 1):
             owners[seat.subscribe(name, least=least)] = (name, least)
-    for name, trigger in PUBLISHED.items():
+    for name, trigger in CHANNELS.items():
         values = {1: trigger.good, 2: trigger.bad, 3: trigger.good}
         troubled.publish("readings", [{"kind": name, "id": number, **made} for number, made in values.items()])
         assert {(*owners[one["subscription"]], one["payload"]["id"]) for one in seat.take(4)} == {
             (name, least, number) for least in (0, 1) for number in (1, 3)
         }
-    wait_until(lambda: troubled.client.dead_letters("Readings")["total"] == len(PUBLISHED), "all are set aside")
+    wait_until(lambda: troubled.client.dead_letters("Readings")["total"] == len(CHANNELS), "all are set aside")
     letters = troubled.client.dead_letters("Readings")["dead_letters"]
-    assert {letter["reason"].partition(":")[0] for letter in letters} == {f"channel {name}" for name in PUBLISHED}
+    assert {letter["reason"].partition(":")[0] for letter in letters} == {f"channel {name}" for name in CHANNELS}
     assert all(len(letter["reason"].partition(":")[2]) > 10 for letter in letters)
     assert {json.loads(letter["raw"])["id"] for letter in letters} == {2}
-    assert len(troubled.rows("SELECT id FROM Readings WHERE id = 2")) == len(PUBLISHED)
+    assert len(troubled.rows("SELECT id FROM Readings WHERE id = 2")) == len(CHANNELS)
     assert troubled.client.replay("Readings", None) == {"replayed": 0, "accepted": 0, "rejected": 0}
-    troubled.publish("readings", [{"kind": name, "id": 4, **trigger.good} for name, trigger in PUBLISHED.items()])
-    assert len(seat.take(2 * len(PUBLISHED))) == 2 * len(PUBLISHED)
-    for name in PUBLISHED:
+    troubled.publish("readings", [{"kind": name, "id": 4, **trigger.good} for name, trigger in CHANNELS.items()])
+    assert len(seat.take(2 * len(CHANNELS))) == 2 * len(CHANNELS)
+    for name in CHANNELS:
         assert troubled.channel(name)["rows_set_aside"] == 1
         assert not troubled.channel(name)["is_paused"]
         assert troubled.channel(name)["window_lag_commits"] == 0
@@ -127,47 +149,15 @@ def test_a_subscription_that_fails_is_set_aside_and_its_holder_told(troubled: Li
     assert not anew["failure"]
 
 
-def test_a_record_with_results_for_everybody_comes_in_parts(serve: Serve) -> None:
-    """A record whose results together are more than a run may hand over reaches everybody, once, also across a
-    restart; one whose result is too large for any subscriber is set aside."""
-    with serve(run_max_bytes=100_000, result_max_bytes=30_000) as live:
-        live.sql("""
-            CREATE ACTIVE DATASET Alarms (id INT, text STRING, PRIMARY KEY (id));
-            CREATE FEED alarms INTO Alarms FROM HTTP;
-            CREATE CONTINUOUS CHANNEL CityWide (who INT) AS
-              SELECT a.id, :who AS who, a.text FROM Alarms a WHERE is_new(a);
-        """)
-        seat = live.broker("city")
-        wanted = [{"channel": "CityWide", "parameters": {"who": who}} for who in range(60)]
-        live.client.subscribe("city", wanted)
-        live.publish("alarms", [{"id": 1, "text": "x" * 20_000}])
-        results = seat.take(60)
-        assert {one["payload"]["who"] for one in results} == set(range(60))
-        wait_until(lambda: live.channel("CityWide")["window_lag_commits"] == 0, "the window is done")
-        live.publish("alarms", [{"id": 2, "text": "x" * 40_000}, {"id": 3, "text": "short"}])
-        assert {one["payload"]["id"] for one in seat.take(60)} == {3}
-        (letter,) = live.client.dead_letters("Alarms")["dead_letters"]
-        assert "30000 bytes at most" in letter["reason"]
-    with serve() as live:
-        seat.client = live.client
-        live.publish("alarms", [{"id": 4, "text": "short"}])
-        assert {one["payload"]["id"] for one in seat.take(60)} == {4}
-
-
-def test_parts_that_were_committed_are_not_run_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends between two parts of a commit leaves the first ones done: the next one does the rest."""
+def test_a_record_with_results_for_everybody_comes_in_parts(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record whose results together are more than a run may hand over reaches everybody, once; one whose result is
+    too large for any subscriber is set aside. A process that ends between two parts of a commit leaves the first ones
+    done: the next one does the rest."""
     from tocsin.cluster.results.store import ResultStore
 
-    commit_part = ResultStore.commit_part
-    calls: list[int] = []
-
-    def once(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) > 1:
-            raise OSError("the process ends here")
-        return commit_part(*arguments)
-
-    with serve(run_max_bytes=100_000) as live:
+    limits = {"run_max_bytes": 100_000, "result_max_bytes": 30_000}
+    everybody = list(range(40))
+    with serve(**limits) as live:
         live.sql("""
             CREATE ACTIVE DATASET Alarms (id INT, text STRING, PRIMARY KEY (id));
             CREATE FEED alarms INTO Alarms FROM HTTP;
@@ -175,14 +165,32 @@ def test_parts_that_were_committed_are_not_run_again(serve: Serve, monkeypatch: 
               SELECT a.id, :who AS who, a.text FROM Alarms a WHERE is_new(a);
         """)
         seat = live.broker("city")
-        live.client.subscribe("city", [{"channel": "CityWide", "parameters": {"who": who}} for who in range(40)])
-        monkeypatch.setattr(ResultStore, "commit_part", once)
+        live.client.subscribe("city", [{"channel": "CityWide", "parameters": {"who": who}} for who in everybody])
         live.publish("alarms", [{"id": 1, "text": "x" * 20_000}])
+        assert sorted(one["payload"]["who"] for one in seat.take(len(everybody))) == everybody
+        wait_until(lambda: live.channel("CityWide")["window_lag_commits"] == 0, "the window is done")
+        live.publish("alarms", [{"id": 2, "text": "x" * 40_000}, {"id": 3, "text": "short"}])
+        assert {one["payload"]["id"] for one in seat.take(len(everybody))} == {3}
+        (letter,) = live.client.dead_letters("Alarms")["dead_letters"]
+        assert "30000 bytes at most" in letter["reason"]
+
+        commit_part = ResultStore.commit_part
+        calls: list[int] = []
+
+        def once(*arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) > 1:
+                raise OSError("the process ends here")
+            return commit_part(*arguments)
+
+        monkeypatch.setattr(ResultStore, "commit_part", once)
+        live.publish("alarms", [{"id": 4, "text": "x" * 20_000}])
         wait_until(lambda: len(calls) > 1, "the second part is tried")
         monkeypatch.undo()
-    with serve(run_max_bytes=100_000) as live:
+    with serve(**limits) as live:
         seat.client = live.client
-        assert sorted(one["payload"]["who"] for one in seat.take(40)) == list(range(40))
+        found = sorted((one["payload"]["id"], one["payload"]["who"]) for one in seat.take(len(everybody)))
+        assert found == [(4, who) for who in everybody]
 
 
 def test_a_stuck_run_holds_up_nobody(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
