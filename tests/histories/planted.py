@@ -41,14 +41,14 @@ class Bug:
 def _forget_positions(substitute: Substitute) -> None:
     from tocsin.broker.core.subscribing import Subscribing
     from tocsin.model.position import Position
+    from tocsin.protocol.ports import Kept
 
     restore = Subscribing.restore
 
     def forgetful(self: Any, session: Any, kept: Any, **more: Any) -> None:
         now = self._deliveries.through
         subscriptions = [
-            replace(one, position=Position(one.position.epoch, max(one.position.sequence, now)))
-            for one in kept.subscriptions
+            Kept(one.key, Position(one.position.epoch, max(one.position.sequence, now))) for one in kept.subscriptions
         ]
         restore(self, session, replace(kept, subscriptions=subscriptions), **more)
 

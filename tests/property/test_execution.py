@@ -80,7 +80,8 @@ class PlanEnds(RuleBasedStateMachine):
     def report(self, broker: str) -> None:
         """The broker has prepared everything that it was told to prepare."""
         self.network.unheard.discard(broker)
-        self.execution.prepared(broker, self.execution.orders(broker, self.now_s).prepare)
+        preparing = self.execution.orders(broker, self.now_s)[Step.PREPARING]
+        self.execution.prepared(broker, [move.subscriber for move in preparing])
         self.journal.write(self.execution.advance(self.now_s, self.network, broker))
 
     @rule()

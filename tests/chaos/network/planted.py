@@ -50,12 +50,12 @@ def _forget_positions() -> None:
 
     restore = Subscribing.restore
 
-    def forgetful(self: Any, session: Any, kept: Any) -> None:
+    def forgetful(self: Any, session: Any, kept: Any, **more: Any) -> None:
         now = self._deliveries.through
         subscriptions = [
             Kept(one.key, Position(one.position.epoch, max(one.position.sequence, now))) for one in kept.subscriptions
         ]
-        restore(self, session, replace(kept, subscriptions=subscriptions))
+        restore(self, session, replace(kept, subscriptions=subscriptions), **more)
 
     substitute(Subscribing, "restore", forgetful)
 

@@ -38,6 +38,7 @@ def test_the_load_of_a_cordoned_broker_exists() -> None:
 
 
 def test_a_cordoned_broker_does_not_idle() -> None:
+    """It takes nobody, so its lack of load is no reason for a plan."""
     assert balance(1, 1, 0).has_idle(0.1)
     assert not balance(1, 1, 0, cordoned=(2,)).has_idle(0.1)
 

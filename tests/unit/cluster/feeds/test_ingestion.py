@@ -67,7 +67,7 @@ def test_a_batch_that_begins_during_the_stop_is_left_to_the_next_start() -> None
     """Spark's stop waits for it, so it must not wait for the stop."""
     ingestion: Any = Ingestion.__new__(Ingestion)
     ingestion._stopped, ingestion.batch_lock = False, threading.Lock()
-    ingestion._metrics, ingestion._pool = Metrics(), SimpleNamespace(shutdown=lambda: None)
+    ingestion.metrics, ingestion._pool = Metrics(), SimpleNamespace(shutdown=lambda: None)
     batches: list[threading.Thread] = []
 
     class BeginsABatch(PretendedQuery):

@@ -109,7 +109,7 @@ def test_keys_are_few(keys: Keys, clock: Clock) -> None:
             keys.rotate()
         clock.at_us += 5_000_000
         keys.advance()
-    with pytest.raises(InUse, match="3 earlier keys are believed still"):
+    with pytest.raises(InUse, match="3 earlier keys are still trusted"):
         keys.rotate()
     clock.at_us += _LIFETIME_US
     keys.rotate()
