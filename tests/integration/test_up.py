@@ -288,7 +288,7 @@ def test_down_ends_what_up_has_started(folder: Folder) -> None:
         (pid,) = folder.pid_files.values()
         code, said = folder.ask("down")
         assert (code, said.split(" in ")[0]) == (0, "stopped coordinator")
-        assert up.wait(1) == 0
+        assert up.wait(30) == 0
         assert not psutil.pid_exists(pid)
     assert folder.pid_files == {}
     assert folder.ask("down") == (0, "nothing runs in data")
