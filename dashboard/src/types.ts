@@ -163,12 +163,18 @@ export interface Channel {
   is_paused: boolean
   subscriptions: number
   runs: number
-  results: number
   overruns: number
   last_run_s: number
   last_results: number
   last_error: string
   window_lag_commits: number
+  /** The cost since the cluster began, and that of the last hour. */
+  spark_s: number
+  results: number
+  result_bytes: number
+  last_hour_spark_s: number
+  last_hour_results: number
+  last_hour_result_bytes: number
   parameters: Parameter[]
   /** Parameters that brokers fill in for the connected user. */
   filled: { name: string; filled_by: string }[]

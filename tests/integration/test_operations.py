@@ -44,6 +44,8 @@ def test_metrics_tell_of_every_feed_and_channel(busy: Live) -> None:
     assert busy.metric("tocsin_feed_records_total", feed="op_records", outcome="accepted") == 1
     assert busy.metric("tocsin_feed_records_total", feed="op_records", outcome="rejected") == 1
     assert busy.metric("tocsin_channel_results_total", channel="OpOften") == 1
+    assert busy.metric("tocsin_channel_result_bytes_total", channel="OpOften") == len('{"id":"a"}')
+    assert busy.metric("tocsin_channel_spark_seconds_total", channel="OpOften") > 0
     assert busy.metric("tocsin_channel_runs_total", channel="OpOften", outcome="done") >= 1
     assert busy.metric("tocsin_channel_run_seconds_count", channel="OpOften") >= 1
     assert 'tocsin_channel_window_lag_commits{channel="OpOften"} 0.0' in text
@@ -79,6 +81,9 @@ def test_status_tells_how_the_cluster_is(busy: Live) -> None:
     )
     assert channel["last_run_s"] > 0
     assert (channel["last_results"], channel["is_paused"]) == (1, False)
+    assert channel["spark_s"] >= channel["last_hour_spark_s"] > 0
+    assert channel["result_bytes"] == channel["last_hour_result_bytes"] == len('{"id":"a"}')
+    assert channel["last_hour_results"] == 1
     assert channel["overruns"] == busy.metric("tocsin_channel_overruns_total", channel="OpOften")
     assert status["memory"]["driver_rss"] > 0
     assert status["memory"]["children_rss"] > 0

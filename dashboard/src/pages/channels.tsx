@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks'
 import { myName, send } from '../api'
-import { grantedTo, parametersOf } from '../channel-words'
+import { grantedTo, lastHourOf, parametersOf, sizeOf } from '../channel-words'
 import { bytes, count, perSecond, seconds } from '../format'
 import { link, route } from '../router'
 import { cluster, isOperator, me, refreshCluster } from '../store'
@@ -66,6 +66,9 @@ function ChannelsPanel({ found }: { found: Cluster }) {
                   Results
                 </th>
                 <th scope="col" class="number">
+                  Cost
+                </th>
+                <th scope="col" class="number">
                   Overruns
                 </th>
                 <th scope="col">State</th>
@@ -111,6 +114,11 @@ function ChannelRow({ channel: one }: { channel: Channel }) {
       <td data-label="Results" class="number">
         {count(one.results)}
         <small class="muted"> {count(one.last_results)} in the last run</small>
+      </td>
+      <td data-label="Cost" class="number">
+        {seconds(one.spark_s)} of Spark
+        <small class="muted"> {sizeOf(one)}</small>
+        <small class="muted"> {lastHourOf(one)}</small>
       </td>
       <td data-label="Overruns" class="number">
         {one.overruns > 0 ? <Badge tone="warn">{count(one.overruns)}</Badge> : '0'}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, assert_never
 
 from tocsin.cluster.channels.compiler import statements as st
+from tocsin.cluster.channels.core.cost import Cost
 from tocsin.cluster.cluster import Cluster
 from tocsin.cluster.status import condition_of, definition_of
 from tocsin.model.catalogue import Parameter
@@ -37,7 +38,8 @@ def show(cluster: Cluster, statement: st.Show) -> Answer:
             columns = ("feed", "dataset", "source", "location")
             rows = [(one.name, one.dataset, one.source, one.location) for one in cluster.catalogue.feeds.values()]
         case st.Listing.CHANNELS:
-            columns = ("channel", "kind", "period_s", "is_paused", "parameters", "subscriptions", "runs", "results")
+            what = ("channel", "kind", "period_s", "is_paused", "parameters", "subscriptions", "runs")
+            columns = (*what, *(one.name for one in fields(Cost)))
             rows = [
                 (
                     state.channel.name,
@@ -47,7 +49,7 @@ def show(cluster: Cluster, statement: st.Show) -> Answer:
                     _signature(state.channel.parameters),
                     len(state.subscriptions),
                     state.runs,
-                    state.results,
+                    *astuple(cluster.executor.costs.so_far(state)[0]),
                 )
                 for state in cluster.executor.states.values()
             ]

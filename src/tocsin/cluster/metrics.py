@@ -24,6 +24,9 @@ class Metrics:
         self._records = counter("tocsin_feed_records", "Records by feed and outcome", ["feed", "outcome"])
         self._runs = counter("tocsin_channel_runs", "Channel runs by outcome", ["channel", "outcome"])
         self._results = counter("tocsin_channel_results", "Results produced", ["channel"])
+        self._result_bytes = counter("tocsin_channel_result_bytes", "Bytes of the results' payloads", ["channel"])
+        spark_seconds = "Seconds in which Spark worked for the channel"
+        self._spark_seconds = counter("tocsin_channel_spark_seconds", spark_seconds, ["channel"])
         self.overruns = counter("tocsin_channel_overruns", "Runs that outlasted their period", ["channel"])
         self._run_seconds = histogram("tocsin_channel_run_seconds", "Time of a run", ["channel"])
         lag = "Commits that the channel has not run over yet"
@@ -59,15 +62,20 @@ class Metrics:
         with self._lock:
             return self._records_so_far[feed, outcome]
 
-    def run(self, channel: str, outcome: str, seconds: float, results: int) -> None:
+    def run(self, channel: str, outcome: str, seconds: float) -> None:
         self._runs.labels(channel, outcome).inc()
         self._run_seconds.labels(channel).observe(seconds)
+
+    def cost(self, channel: str, spark_s: float, results: int, result_bytes: int) -> None:
+        self._spark_seconds.labels(channel).inc(spark_s)
         self._results.labels(channel).inc(results)
+        self._result_bytes.labels(channel).inc(result_bytes)
 
     def forget_channel(self, channel: str) -> None:
         labels = {"channel": channel}
-        families = (self._runs, self._results, self.overruns, self._run_seconds, self.window_lag, self.paused)
-        for family in (*families, self.set_aside):
+        costs = (self._spark_seconds, self._results, self._result_bytes)
+        runs = (self._runs, self._run_seconds, self.overruns, self.window_lag, self.paused, self.set_aside)
+        for family in (*costs, *runs):
             family.remove_by_labels(labels)
 
     def forget_feed(self, feed: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from tocsin import __version__
@@ -64,10 +65,13 @@ def definition_of(state: ChannelState) -> dict[str, Any]:
 
 def condition_of(cluster: Cluster, state: ChannelState, failed: Mapping[str, int]) -> dict[str, Any]:
     """How a channel's runs go; `failed` counts failed subscriptions by channel."""
-    counted = ("rows_set_aside", "runs", "results", "overruns", "last_run_s", "last_results", "last_error")
+    counted = ("rows_set_aside", "runs", "overruns", "last_run_s", "last_results", "last_error")
+    total, last_hour = map(asdict, cluster.executor.costs.so_far(state))
     return {
         "window_lag_commits": cluster.executor.window(state).lag_commits,
         "subscriptions": len(state.subscriptions),
         "failed_subscriptions": failed.get(state.channel.name, 0),
         **{name: getattr(state, name) for name in counted},
+        **total,
+        **{f"last_hour_{name}": value for name, value in last_hour.items()},
     }

@@ -58,13 +58,18 @@ class ChannelStatus(BaseModel):
     subscriptions: int = Field(description="Subscriptions that it runs for")
     failed_subscriptions: int = Field(description="Subscriptions that it can't be run for")
     rows_set_aside: int = Field(description="Records since the process began that it could not be run over")
-    runs: int = Field(description="Since the process began, as are results and overruns")
-    results: int
+    runs: int = Field(description="Since the process began, as are overruns and the cost")
     overruns: int = Field(description="Runs that outlasted their period")
     last_run_s: float
     last_results: int = Field(description="The number of results of the last run")
     last_error: str = Field(description="Why the last run failed, or empty")
     window_lag_commits: int = Field(description="Commits that it has not run over yet")
+    spark_s: float = Field(description="Seconds in which Spark worked for it, also in vain")
+    results: int
+    result_bytes: int = Field(description="Bytes of the results' payloads")
+    last_hour_spark_s: float = Field(description="The cost of the last hour, to the minute")
+    last_hour_results: int
+    last_hour_result_bytes: int
 
 
 class StatusAnswer(BaseModel):

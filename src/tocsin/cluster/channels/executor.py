@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from tocsin.cluster.channels.compiler.compile import CompiledChannel
 from tocsin.cluster.channels.core.splitting import SplittingFailed, Window
+from tocsin.cluster.channels.costs import ChannelCosts
 from tocsin.cluster.channels.merging import SubscriptionMerging
 from tocsin.cluster.channels.recovery import CommitRecovery
 from tocsin.cluster.channels.runs import ChannelRuns, RunCancelled, RunFailed, RunLimits, RunTooLarge
@@ -74,7 +75,8 @@ class ChannelExecutor:
 
     def __post_init__(self) -> None:
         self.views = DatasetViews(self.spark, self.store, self.scratch)
-        self._runs = ChannelRuns(self.spark, self.store, self.views, self.limits)
+        self.costs = ChannelCosts(self.clock, self.metrics)
+        self._runs = ChannelRuns(self.spark, self.store, self.views, self.limits, self.costs)
         self._recovery = CommitRecovery(
             self._runs,
             self.store,
@@ -161,7 +163,7 @@ class ChannelExecutor:
         self._runs.cancel(state)
         if state.lock.acquire(blocking=False):
             self._release(state)
-        self.metrics.forget_channel(state.channel.name)
+        self.costs.forget(state)
 
     def close(self) -> None:
         """Cancel recoveries, and wait for everything else under way."""
@@ -275,7 +277,7 @@ class ChannelExecutor:
     def _note_failure(self, state: ChannelState, exc: Exception, seconds: float) -> None:
         state.last_error = str(exc)[:2000] or type(exc).__name__
         state.last_run_s = seconds
-        self.metrics.run(state.channel.name, "failed", seconds, 0)
+        self.metrics.run(state.channel.name, "failed", seconds)
         log.warning("a channel run failed; trying smaller parts", channel=state.channel.name, reason=state.last_error)
 
     def _end(self, ended: list[tuple[ChannelState, Future[_Output | None]]]) -> None:
@@ -305,7 +307,7 @@ class ChannelExecutor:
         if isinstance(exc, RunCancelled):
             return
         state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
-        self.metrics.run(state.channel.name, "failed", 0.0, 0)
+        self.metrics.run(state.channel.name, "failed", 0.0)
         log.error("channel run failed; its window will be tried again", channel=state.channel.name, exc_info=exc)
         self._retry_later(state)
 
@@ -356,7 +358,7 @@ class ChannelExecutor:
             if not self._is_at_work(state):
                 raise RunCancelled
             self.results.commit_part(state.channel.name, rows, part, self.clock.now_us())
-        state.results += rows.num_rows
+        self.costs.results(state, rows)
 
     def _commit(self, outputs: list[_Output]) -> None:
         """Make outputs durable, all in one commit."""
@@ -377,10 +379,10 @@ class ChannelExecutor:
         for output in outputs:
             state = output.state
             state.runs += 1
-            state.results += output.rows.num_rows
+            self.costs.results(state, output.rows)
             state.last_run_s = output.seconds
             state.last_results = output.rows.num_rows
             state.last_error = ""
             state.set_aside_in_a_row = 0 if output.rows.num_rows else state.set_aside_in_a_row
-            self.metrics.run(state.channel.name, "done", output.seconds, output.rows.num_rows)
+            self.metrics.run(state.channel.name, "done", output.seconds)
             self.metrics.window_lag.labels(state.channel.name).set(0)

@@ -21,6 +21,7 @@ from tocsin.cluster.channels.compiler.template import Relation, RelationRole
 from tocsin.cluster.channels.compiler.windows import IS_NEW_COLUMN
 from tocsin.cluster.channels.core.radius_classes import radius_groups
 from tocsin.cluster.channels.core.splitting import Window
+from tocsin.cluster.channels.costs import ChannelCosts
 from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.channels.subscription_relation import SUBSCRIPTION_COLUMN
 from tocsin.cluster.datasets.store import DatasetStore
@@ -83,11 +84,14 @@ class RunCancelled(Exception):
 
 
 class ChannelRuns:
-    def __init__(self, spark: SparkSession, store: DatasetStore, views: DatasetViews, limits: RunLimits) -> None:
+    def __init__(
+        self, spark: SparkSession, store: DatasetStore, views: DatasetViews, limits: RunLimits, costs: ChannelCosts
+    ) -> None:
         self._spark = spark
         self._store = store
         self._views = views
         self._limits = limits
+        self._costs = costs
         self._task_max_bytes = limits.run_max_bytes // spark.sparkContext.defaultParallelism
         self._numbers = itertools.count(1)
         self._cancelled: set[str] = set()
@@ -100,7 +104,7 @@ class ChannelRuns:
         if state.is_stopping or (part is not None and state.is_paused):
             raise RunCancelled
         compiled = state.compiled
-        with ExitStack() as leases:
+        with self._costs.spark(state), ExitStack() as leases:
             names = {
                 relation: leases.enter_context(self._bound(relation, window, part))
                 for relation in compiled.relations
@@ -137,8 +141,9 @@ class ChannelRuns:
 
     def subscription_ids(self, state: ChannelState) -> list[int]:
         """The subscriptions that runs join with, sorted."""
-        view = state.subscriptions.view()
-        ids = self._spark.sql(f"SELECT {SUBSCRIPTION_COLUMN} AS subscription FROM {view}").toArrow()
+        with self._costs.spark(state):
+            view = state.subscriptions.view()
+            ids = self._spark.sql(f"SELECT {SUBSCRIPTION_COLUMN} AS subscription FROM {view}").toArrow()
         return sorted(set(state.subscriptions.without_removed(ids).column(0).to_pylist()) - state.failed)
 
     def cancel(self, state: ChannelState) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tocsin.cluster.channels.compiler.compile import CompiledChannel
+from tocsin.cluster.channels.core.cost import CostHistory
 from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.model.catalogue import Channel
 
@@ -39,8 +40,8 @@ class ChannelState:
     strikes: Counter[int] = field(default_factory=Counter)
     #: Rows that failed with all subscriptions since the last run that had results.
     set_aside_in_a_row: int = 0
+    costs: CostHistory = field(default_factory=CostHistory)
     runs: int = 0
-    results: int = 0
     #: Runs that outlasted their period.
     overruns: int = 0
     #: Records that this channel skipped, for some or for all of its subscriptions.

@@ -268,10 +268,10 @@ def _near(work: Workload, count: int) -> dict[str, Any]:
         matched.select(SUBSCRIPTION_COLUMN, F.to_json(columns, {"ignoreNullFields": "false"})).toArrow()
 
     _in_turns(work, "NearMe", bare, 2)
-    results_before = work.state("NearMe").results
+    results_before = work.state("NearMe").costs.total.results
     bare_s, run_s = _in_turns(work, "NearMe", bare, _REPEATS, lambda at: work.move_users(at * 10_000, 10_000))
     base.unpersist()
-    results = (work.state("NearMe").results - results_before) // _REPEATS
+    results = (work.state("NearMe").costs.total.results - results_before) // _REPEATS
     huge_s = _with_a_huge_radius(work)
     return {
         "near_users": count,

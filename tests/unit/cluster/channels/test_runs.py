@@ -12,10 +12,13 @@ from pyspark.errors import PySparkException
 
 from tocsin.cluster.channels.compiler.compile import compile_channel
 from tocsin.cluster.channels.core.splitting import Window
+from tocsin.cluster.channels.costs import ChannelCosts
 from tocsin.cluster.channels.runs import ChannelRuns, RunCancelled, RunFailed, RunLimits, RunTooLarge
 from tocsin.cluster.channels.state import ChannelState
+from tocsin.cluster.metrics import Metrics
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind
 from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.runtime.clock import SystemClock
 
 _REPORTS = Dataset("Reports", DatasetKind.ACTIVE, Schema((Column("id", ColumnType.INT),), ("id",)))
 _CHANNEL = Channel("Each", ChannelKind.CONTINUOUS, (), "SELECT r.id FROM Reports r WHERE is_new(r)")
@@ -76,7 +79,8 @@ def run(spark: PretendedSpark, timeout_s: float = 30) -> tuple[ChannelRuns, Chan
     subscriptions: Any = PretendedSubscriptions()
     pretended: Any = spark
     store: Any = None
-    runs = ChannelRuns(pretended, store, views, RunLimits(timeout_s, 1 << 20, 1 << 20))
+    costs = ChannelCosts(SystemClock(), Metrics())
+    runs = ChannelRuns(pretended, store, views, RunLimits(timeout_s, 1 << 20, 1 << 20), costs)
     return runs, ChannelState(_CHANNEL, compile_channel(_CHANNEL, {"reports": _REPORTS}), subscriptions)
 
 
@@ -89,6 +93,7 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
     with pytest.raises(RunFailed, match=r"took longer than 0.05 s"):
         runs.run(state, _WINDOW)
     assert state.job_group == ""
+    assert state.costs.total.spark_s >= 0.05, "what Spark did in vain is a cost too"
 
 
 def test_a_run_can_be_cancelled() -> None:
