@@ -22,6 +22,7 @@ from tocsin.runtime import exits
 from tocsin.runtime.children import Child
 from tocsin.runtime.clock import SystemClock
 from tocsin.runtime.exposure import check_exposure
+from tocsin.runtime.http_transport import AsyncTransport
 from tocsin.runtime.ports import LAST_PORT, is_listening
 from tocsin.runtime.run_records import ProcessRecord, RunRecord, write_record
 from tocsin.settings import BrokerSettings, ClusterSettings, CoordinatorSettings, Settings
@@ -248,7 +249,8 @@ def health_client(timeout_s: float = 1.0) -> httpx.AsyncClient:
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname = False
     anybody.verify_mode = ssl.CERT_NONE
-    return httpx.AsyncClient(trust_env=False, timeout=timeout_s, verify=anybody)
+    transport = AsyncTransport(verify=anybody, trust_env=False)
+    return httpx.AsyncClient(timeout=timeout_s, transport=transport, trust_env=False)
 
 
 async def state_at(client: httpx.AsyncClient, url: str, pid: int) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from tocsin.client.shell.http import ServerError, usual_trust
 from tocsin.model.backoff import Backoff
 from tocsin.protocol.paths import path_part
+from tocsin.runtime.http_transport import AsyncTransport
 
 #: As long as the cluster may take to commit, for calls that wait for it.
 _TIMEOUT_S = 120.0
@@ -48,8 +49,8 @@ class AsyncPublisher:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
-        trust = tls or usual_trust()
-        self._http = httpx.AsyncClient(base_url=cluster, headers=headers, timeout=timeout_s, verify=trust)
+        transport = AsyncTransport(verify=tls or usual_trust())
+        self._http = httpx.AsyncClient(base_url=cluster, headers=headers, timeout=timeout_s, transport=transport)
         self._path = f"/v1/feeds/{path_part(feed)}/records"
         self._patience_s = patience_s
         self._backoff = Backoff()

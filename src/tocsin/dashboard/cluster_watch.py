@@ -13,6 +13,7 @@ import structlog
 from tocsin.errors import InvalidValue, NotFound, Overloaded, TocsinError, Unauthorised, Unavailable, error_in, error_of
 from tocsin.protocol.paths import path_part
 from tocsin.runtime.clock import Clock
+from tocsin.runtime.http_transport import AsyncTransport
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +32,10 @@ _Counts = tuple[float, dict[str, tuple[int, int]]]
 class ClusterWatch:
     def __init__(self, url: str, token: str, clock: Clock) -> None:
         headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+        transport = AsyncTransport(trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=_TIMEOUT_S, transport=transport, trust_env=False
+        )
         self._clock = clock
         self._status: dict[str, Any] = {}
         self._catalogue: dict[str, Any] = {"datasets": [], "channels": [], "feeds": []}

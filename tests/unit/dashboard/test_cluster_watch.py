@@ -76,7 +76,9 @@ Watching = tuple[ClusterWatch, Cluster, StandingClock]
 async def watching(monkeypatch: pytest.MonkeyPatch) -> Any:
     cluster, clock = Cluster(), StandingClock()
     real: Callable[..., httpx.AsyncClient] = httpx.AsyncClient
-    monkeypatch.setattr(httpx, "AsyncClient", lambda **given: real(**given, transport=httpx.MockTransport(cluster)))
+    monkeypatch.setattr(
+        httpx, "AsyncClient", lambda **given: real(**given | {"transport": httpx.MockTransport(cluster)})
+    )
     watch = ClusterWatch("http://cluster", "secret", clock)
     await watch.refresh()
     yield watch, cluster, clock

@@ -9,6 +9,7 @@ import httpx
 from tocsin.errors import AlreadyExists, Superseded, Unavailable, error_in, error_of
 from tocsin.protocol.incarnations import HEADER, IDENTITY_HEADER
 from tocsin.protocol.paths import path_part
+from tocsin.runtime.http_transport import AsyncTransport
 
 #: With these refusals a broker may not have its name, or has it no longer. It has to end, for it would change another
 #: broker's data.
@@ -22,7 +23,10 @@ class ServerLink:
         self._server = server
         shown = {"Authorization": f"Bearer {token}", IDENTITY_HEADER: identity} if token else {}
         headers = [(name.encode(), value.encode()) for name, value in shown.items()]
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout_s, trust_env=False)
+        transport = AsyncTransport(trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=timeout_s, transport=transport, trust_env=False
+        )
         self._path = f"/v1/brokers/{path_part(broker)}"
 
     async def close(self) -> None:

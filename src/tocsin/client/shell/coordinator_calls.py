@@ -11,6 +11,7 @@ import msgspec
 from tocsin.client.shell.http import usual_trust
 from tocsin.errors import AlreadyExists, error_in, error_of
 from tocsin.protocol.subscribers import Placement
+from tocsin.runtime.http_transport import AsyncTransport
 
 _TIMEOUT_S = 10.0
 
@@ -19,7 +20,8 @@ class CoordinatorCalls:
     """Raises httpx.TransportError if nobody answers."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
-        self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, verify=tls or usual_trust())
+        transport = AsyncTransport(verify=tls or usual_trust())
+        self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, transport=transport)
 
     async def close(self) -> None:
         await self._http.aclose()
