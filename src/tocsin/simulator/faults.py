@@ -22,6 +22,7 @@ def faults(scenario: Scenario, more_placements: Mapping[str, PlacementPolicy] | 
     yield from _times(scenario)
     yield from _names(scenario)
     yield from _subscribers(scenario)
+    yield from _fluctuation(scenario)
     yield from _failures(scenario)
     yield from _balancing(scenario.balancing, {**placements(), **(more_placements or {})})
 
@@ -36,9 +37,15 @@ def _times(scenario: Scenario) -> Iterator[Fault]:
             ("network", "dead_after_s"),
             f"has to be longer than heartbeat_every_s, {scenario.network.heartbeat_every_s:g}",
         )
+
+
+def _fluctuation(scenario: Scenario) -> Iterator[Fault]:
     low, high = scenario.fluctuation.falls_after_s
     if low > high:
         yield ("fluctuation", "falls_after_s"), _reversed(low, high)
+    channels = len(scenario.all_channels())
+    if scenario.fluctuation.channels is not None and scenario.fluctuation.channels > channels:
+        yield ("fluctuation", "channels"), f"is more than there are, {channels}"
 
 
 def _names(scenario: Scenario) -> Iterator[Fault]:
@@ -81,9 +88,9 @@ def _subscribers(scenario: Scenario) -> Iterator[Fault]:
             yield ("subscribers", "channels"), f"is more than there are, {len(channels)}"
         if subscribers.subscriptions[1] > fewest:
             yield ("subscribers", "subscriptions"), f"is more than the {fewest} that some channel has"
-        if subscribers.popularity == "communities":
+        if subscribers.popularity in ("communities", "local"):
             yield ("subscribers", "channels"), "can't be chosen by communities; leave one of the two out"
-    if subscribers.popularity == "communities" and subscribers.groups > backends:
+    if subscribers.popularity in ("communities", "local") and subscribers.groups > backends:
         yield ("subscribers", "groups"), f"is more than there are subscriptions, {backends}"
     if subscribers.mean_offline_s and not subscribers.mean_online_s:
         yield ("subscribers", "mean_online_s"), "has to be given with mean_offline_s"

@@ -21,24 +21,32 @@ _MAX_ROUNDS = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Popularity:
-    """How likely subscribers are to want each backend subscription. `ranks` lists them, the most popular first."""
+    """How likely subscribers are to want each backend subscription. `ranks` lists them, the most popular first;
+    `communities` has the community of each subscriber, or nothing if there are none."""
 
     cumulated: Floats
     ranks: Numbers
     groups: int
+    communities: Numbers
     inside: float
 
     @staticmethod
-    def of(subscribers: Subscribers, backends: int, seed: int) -> Popularity:
+    def of(subscribers: Subscribers, backends: int, locations: Floats, size_m: Floats, seed: int) -> Popularity:
         exponent = subscribers.exponent if subscribers.popularity == "zipf" else 0.0
         weights = np.arange(1, backends + 1, dtype=np.float64) ** -exponent
-        is_grouped = subscribers.popularity == "communities"
-        return Popularity(
-            np.cumsum(weights / weights.sum()),
-            stream(seed, "popularity").permutation(backends).astype(np.int32),
-            subscribers.groups if is_grouped else 1,
-            subscribers.inside if is_grouped else 0.0,
-        )
+        ranks = stream(seed, "popularity").permutation(backends).astype(np.int32)
+        groups, communities = 1, np.zeros(0, np.int32)
+        if subscribers.popularity == "communities":
+            groups = subscribers.groups
+            communities = np.arange(subscribers.count, dtype=np.int32) % groups
+        elif subscribers.popularity == "local":
+            groups = subscribers.groups
+            communities = areas(locations, size_m, groups)
+            # An area's part is of neighbouring numbers, and so of as few channels as can be: what happens in a channel
+            # happens in some areas. Every rank is as popular as any other.
+            for group, part in enumerate(np.array_split(np.arange(backends, dtype=np.int32), groups)):
+                ranks[group::groups] = part
+        return Popularity(np.cumsum(weights / weights.sum()), ranks, groups, communities, subscribers.inside)
 
     def choose(self, chance: np.random.Generator, subscribers: Numbers) -> Numbers:
         """One subscription for each of these; the same one may come again."""
@@ -46,12 +54,26 @@ class Popularity:
         backends = len(self.ranks)
         chosen = np.minimum(np.searchsorted(self.cumulated, chance.random(count), side="right"), backends - 1)
         if self.groups > 1:
-            group = subscribers % self.groups
+            group = self.communities[subscribers]
             # A community's part is every `groups`-th rank, beginning with the community's number.
             sizes = (backends - group + self.groups - 1) // self.groups
             within = group + self.groups * (chance.random(count) * sizes).astype(np.int64)
             chosen = np.where(chance.random(count) < self.inside, within, chosen)
         return self.ranks[chosen]
+
+
+def areas(locations: Floats, size_m: Floats, count: int) -> Numbers:
+    """The area that each location is in. The city is cut into a grid; cells beyond `count` belong to the last area.
+
+    >>> areas(np.array([[1.0, 1.0], [9.0, 1.0], [9.0, 9.0]]), np.array([10.0, 10.0]), 4).tolist()
+    [0, 1, 3]
+    """
+    columns = int(np.ceil(np.sqrt(count)))
+    rows = int(np.ceil(count / columns))
+    cells = (locations / size_m * [columns, rows]).astype(np.int32)
+    column, row = np.minimum(cells[:, 0], columns - 1), np.minimum(cells[:, 1], rows - 1)
+    area: Numbers = np.minimum(row * columns + column, count - 1).astype(np.int32)
+    return area
 
 
 def draw_interests(subscribers: Subscribers, bounds: Wide, popularity: Popularity, seed: int) -> tuple[Wide, Numbers]:

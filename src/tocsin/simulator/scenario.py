@@ -113,13 +113,14 @@ class Subscribers(_Section, frozen=True, kw_only=True):
     subscribe_s: _SecondsRange = (0.0, 0.0)
     subscriptions: _CountRange
     channels: _CountRange | None = None
-    popularity: Literal["uniform", "zipf", "communities"] = "uniform"
+    popularity: Literal["uniform", "zipf", "communities", "local"] = "uniform"
     exponent: _NotNegative = 1.0
     """For `zipf`: 0 is uniform."""
     groups: _Some = 1
-    """For `communities`: each has its own part of the subscriptions."""
+    """For `communities`: each has its own part of the subscriptions, and its members live anywhere. For `local`, those
+    who live in the same area of the city are a community."""
     inside: _Share = 1.0
-    """For `communities`: the share of a subscriber's subscriptions that is from its community's part."""
+    """For `communities` and `local`: the share of a subscriber's subscriptions that is from its community's part."""
     mean_online_s: _Seconds = 0.0
     """How long a subscriber stays online, on average; 0 is for good."""
     mean_offline_s: _Seconds = 0.0
@@ -131,6 +132,8 @@ class Fluctuation(_Section, frozen=True, kw_only=True):
     """Every so often a share of the backend subscriptions is chosen: their rates rise soon, and fall back later."""
 
     share: _Share = 0.0
+    channels: _Some | None = None
+    """Only subscriptions of so many channels, which the seed picks, are chosen; None: of all channels."""
     every_s: _SomeSeconds = 60.0
     rises_within_s: _Seconds = 180.0
     falls_after_s: _SecondsRange = (240.0, 360.0)

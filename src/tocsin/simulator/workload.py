@@ -90,17 +90,18 @@ def draw(scenario: Scenario, seed: int) -> Workload:
     bounds = np.zeros(len(channels) + 1, np.int64)
     np.cumsum([one.subscriptions for one in channels], out=bounds[1:])
     subscribers = scenario.subscribers
-    popularity = Popularity.of(subscribers, int(bounds[-1]), seed)
-    offsets, holds = draw_interests(subscribers, bounds, popularity, seed)
     size_m = np.array([scenario.city.width_m, scenario.city.height_m])
+    locations = _locations(subscribers.count, subscribers.crowds, size_m, seed)
+    popularity = Popularity.of(subscribers, int(bounds[-1]), locations, size_m, seed)
+    offsets, holds = draw_interests(subscribers, bounds, popularity, seed)
     logins, logouts = _coming_and_going(scenario, seed)
     return Workload(
         _brokers(scenario, seed),
         channels,
         bounds,
         _rates(channels, seed),
-        _rate_steps(scenario.fluctuation, scenario.duration_s, int(bounds[-1]), seed),
-        _locations(subscribers.count, subscribers.crowds, size_m, seed),
+        _rate_steps(scenario.fluctuation, scenario.duration_s, _fluctuating(scenario.fluctuation, bounds, seed), seed),
+        locations,
         _velocities(subscribers.count, subscribers.speed_m_per_s, seed),
         size_m,
         offsets,
@@ -151,13 +152,22 @@ def _drawn(rate: Rate, count: int, chance: np.random.Generator) -> Floats:
     return np.maximum(chance.normal(mean, std, count), mean * _LEAST_RATE)
 
 
-def _rate_steps(fluctuation: Fluctuation, duration_s: float, backends: int, seed: int) -> RateSteps:
+def _fluctuating(fluctuation: Fluctuation, bounds: NDArray[np.int64], seed: int) -> Numbers:
+    """The backend subscriptions whose rates may change."""
+    channels = len(bounds) - 1
+    if fluctuation.channels is None:
+        return np.arange(bounds[-1], dtype=np.int32)
+    chosen = np.sort(stream(seed, "fluctuating channels").choice(channels, fluctuation.channels, replace=False))
+    return np.concatenate([np.arange(bounds[one], bounds[one + 1], dtype=np.int32) for one in chosen])
+
+
+def _rate_steps(fluctuation: Fluctuation, duration_s: float, candidates: Numbers, seed: int) -> RateSteps:
     chance = stream(seed, "fluctuation")
-    size = round(fluctuation.share * backends)
+    size = round(fluctuation.share * len(candidates))
     rounds = int(np.ceil(duration_s / fluctuation.every_s)) if size else 0
     chosen, rises, falls = [], [], []
     for number in range(rounds):
-        chosen.append(chance.choice(backends, size, replace=False).astype(np.int32))
+        chosen.append(candidates[chance.choice(len(candidates), size, replace=False)])
         rise = number * fluctuation.every_s + chance.uniform(0, fluctuation.rises_within_s, size)
         rises.append(rise)
         falls.append(rise + chance.uniform(*fluctuation.falls_after_s, size))

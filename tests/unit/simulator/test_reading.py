@@ -90,6 +90,11 @@ def line_of(text: str, part: str) -> int:
             "[fluctuation]\nfalls_after_s = [9, 8]\n[balancing]",
             "[fluctuation] falls_after_s = [9, 8] is the wrong",
         ),
+        (
+            "[balancing]",
+            "[fluctuation]\nchannels = 5\n[balancing]",
+            "[fluctuation] channels = 5 is more than there are, 4",
+        ),
         ("[balancing]", "[balancing", "this is not TOML"),
         (
             "count = 4\n\n[channels]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tocsin.simulator.interests import areas
 from tocsin.simulator.workload import Workload, draw
 from unit.simulator.scenarios import small
 
@@ -51,6 +52,17 @@ def test_communities_want_their_own() -> None:
     held = rows(draw(small(**alone), 1))
     groups = [set().union(*held[group::8]) for group in range(8)]
     assert all(first.isdisjoint(second) for at, first in enumerate(groups) for second in groups[:at])
+
+
+def test_neighbours_want_the_same_and_those_far_away_do_not() -> None:
+    """With `local`, an area's part of the subscriptions is of as few channels as can be."""
+    alone = {"subscribers__popularity": "local", "subscribers__groups": "4", "subscribers__inside": "1.0"}
+    workload = draw(small(**alone), 1)
+    living_in = areas(workload.locations, workload.size_m, 4)
+    held = rows(workload)
+    for area in range(4):
+        wanted = set().union(*(held[at] for at in np.flatnonzero(living_in == area)))
+        assert wanted <= set(range(20 * area, 20 * (area + 1)))
 
 
 def test_zipf_has_favourites_and_uniform_has_none() -> None:
@@ -102,3 +114,15 @@ def test_people_come_and_go_in_turns() -> None:
         left = workload.logouts.times_s[workload.logouts.subscribers == one]
         assert len(came) - len(left) in (0, 1)
         assert (came[: len(left)] < left).all()
+
+
+def test_rates_change_in_some_channels_only() -> None:
+    """A seed picks the channels; a quarter of their subscriptions is chosen, and none of the others."""
+    settings = {"fluctuation__share": "0.25", "fluctuation__every_s": "50", "fluctuation__channels": "1"}
+    picked = set()
+    for seed in range(6):
+        workload = draw(small(**settings), seed)
+        channels = set(np.searchsorted(workload.bounds, workload.rate_steps.backends, side="right").tolist())
+        assert len(channels) == 1
+        picked |= channels
+    assert len(picked) > 1
