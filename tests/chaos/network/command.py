@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from chaos.network.harness import a_cluster, prepare, run
@@ -61,7 +63,7 @@ def carry_out(
         outcome.real = run(seed, plan, scale, keep=lambda report: keep and bool(report.violations))
     if bugs:
         # None of them is in the cluster, so one serves them all.
-        with a_cluster() as cluster:
+        with tempfile.TemporaryDirectory(prefix="tocsin-chaos-") as folder, a_cluster(Path(folder)) as cluster:
             prepare(cluster)
             for name in bugs:
                 outcome.planted[name] = _look_for(BUGS[name], seed, tries, cluster)

@@ -361,16 +361,15 @@ class _Driver:
 
 
 @contextmanager
-def a_cluster(clock: Path | None = None) -> Iterator[ClusterProcess]:
-    """A cluster that is starting, in a folder of its own. With `clock`, its clock is off by what that file says."""
-    folder = Path(tempfile.mkdtemp(prefix="tocsin-chaos-"))
+def a_cluster(folder: Path, clock: Path | None = None) -> Iterator[ClusterProcess]:
+    """A cluster that is starting. With `clock`, its clock is off by what that file says."""
+    folder.mkdir(exist_ok=True)
     cluster = ClusterProcess(folder, clock=clock)
     try:
         cluster.start()
         yield cluster
     finally:
         cluster.end()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def prepare(cluster: ClusterProcess) -> None:
@@ -400,7 +399,8 @@ def run(
     try:
         with ExitStack() as stack:
             has_faults = any(kill.how is not How.KILL for kill in kills)
-            here = cluster or stack.enter_context(a_cluster(folder / f"{CLUSTER}.clock" if has_faults else None))
+            clock = folder / f"{CLUSTER}.clock" if has_faults else None
+            here = cluster or stack.enter_context(a_cluster(folder / CLUSTER, clock))
             surroundings = None
             if has_faults:
                 surroundings = Surroundings(folder, seed, here.port)

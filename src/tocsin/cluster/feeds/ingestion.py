@@ -40,8 +40,9 @@ log = structlog.get_logger(__name__)
 
 #: Spark gives a Python process ten seconds to start, however busy the machine is.
 _WORKER_WAS_LATE = "Python worker failed to connect back"
-#: The stream is started again this many times in a row; after that something else is wrong.
-_MOST_RESTARTS = 5
+#: For so long a stream whose Python process is late is started again. A new process of the cluster would need more of
+#: what the machine lacks, so this is long; after it, something else is wrong.
+_LATE_FOR_S = 600.0
 #: How long a stream that found the disk full waits before it is started again; a start takes a second to find out.
 _ROOM_PAUSE_S = 5.0
 #: Batches smaller than this are parsed by one task: a shuffle would cost more than a second core saves.
@@ -66,7 +67,8 @@ class Ingestion:
         self._checkpoint = self.scratch / "checkpoint"
         self._query: StreamingQuery | None = None
         self._stopped = False
-        self._restarts = 0
+        #: Since when no Python process has come in time.
+        self._late_since_s: float | None = None
         self._restart_at_s = 0.0
         #: Datasets whose new rows `on_commit` does not know of yet, because it failed.
         self._unannounced: frozenset[str] = frozenset()
@@ -101,9 +103,13 @@ class Ingestion:
         if reason is not None and is_out_of_room(reason):
             self._start_when_there_is_room(reason)
             return None
-        if reason is None or _WORKER_WAS_LATE not in reason or self._restarts == _MOST_RESTARTS:
+        if reason is None or _WORKER_WAS_LATE not in reason:
             return reason
-        self._restarts += 1
+        now_s = self.clock.monotonic_s()
+        if self._late_since_s is None:
+            self._late_since_s = now_s
+        if now_s - self._late_since_s > _LATE_FOR_S:
+            return reason
         log.warning("Spark's Python process took more than 10 s to start; starting the stream again")
         self._start_again()
         return None
@@ -168,7 +174,7 @@ class Ingestion:
                 if new
             )
             self.position = end
-            self._restarts = 0
+            self._late_since_s = None
             self.on_ingested(end)
             self._unannounced |= changed
             self._tell_commits()
