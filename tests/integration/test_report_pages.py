@@ -11,6 +11,7 @@ from playwright.sync_api import sync_playwright
 from e2e.browser import find_browser
 from tocsin.lab.experiments.debs19.claims import CLAIMS
 from tocsin.lab.experiments.debs19.report import write_report
+from tocsin.lab.experiments.debs19.sweeps import SWEEPS, sweep_up
 from tocsin.lab.experiments.debs19.variants import VARIANTS
 from tocsin.simulator.outputs import write_outputs
 from unit.lab.experiments.test_debs19 import run
@@ -31,9 +32,10 @@ def test_reports_are_not_cut_on_a_small_screen(tmp_path: Path) -> None:
     if (browser_path := find_browser()) is None:
         pytest.skip("no browser is installed")
     runs = {name: run(0.1, moved=[5]) for name in VARIANTS}
-    findings = [claim.find(runs) for claim in CLAIMS]
+    findings = [claim.find(runs, runs) for claim in CLAIMS]
+    swept = [sweep_up(one, [{two.name: run(0.1, moved=[5]) for two in one.variants()}] * 2) for one in SWEEPS]
     pages = [
-        write_report(findings, runs, 1, "tocsin reproduce debs19 --seed 1 --out DIR", tmp_path / "debs19")[1],
+        write_report(findings, swept, {1: runs, 2: runs}, "tocsin reproduce debs19 --out DIR", tmp_path / "debs19")[1],
         write_outputs([uneven(), evened()], tmp_path / "simulated")[2],
     ]
     with sync_playwright() as playwright:

@@ -92,6 +92,32 @@ def prototype(
 
 
 @app.command()
+def million(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("city-million"),
+    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same city.")] = 1,
+    subscribers: Annotated[
+        int | None, typer.Option(min=100, help="Fewer than a million: faster, and not the experiment.")
+    ] = None,
+) -> None:
+    """Simulate the preset city-million and judge it: some ten minutes on one core, and 5 GB of memory."""
+    from tocsin.lab.experiments import million as city
+    from tocsin.simulator.outputs import prepared_folder
+
+    try:
+        prepared_folder(folder)  # Better refused now than after minutes of simulating.
+        run = city.run_city(subscribers, seed)
+        fewer = f" --subscribers {subscribers}" if subscribers is not None else ""
+        city.write_report(run, f"tocsin experiment million --seed {seed}{fewer} --out DIR", folder)
+    except (TocsinError, OSError) as exc:
+        fail(str(exc))
+        return
+    for finding in city.find_all(run):
+        mark = "[green]holds[/]" if finding.holds else "[red]does not hold[/]"
+        out.print(f"{finding.id}: {mark}  {escape(finding.measured)} {escape(finding.why)}", soft_wrap=True)
+    out.print(f"The report is in {folder}.", markup=False, soft_wrap=True)
+
+
+@app.command()
 def interactions(
     file: Annotated[Path, typer.Option("--out", help="The file to write, one JSON object per line.")],
     seed: Seed = 2,

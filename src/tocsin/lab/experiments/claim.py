@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
+from statistics import fmean, stdev
+from typing import Literal
 
 from tocsin.simulator.timeline import Run
 
-#: By the names of variants.
+#: By the names of variants; all of one seed.
 Runs = Mapping[str, Run]
+
+#: A claim of the paper; a check that our set-up is the paper's, which is no evidence of anything else; a claim of ours.
+Kind = Literal["paper", "set-up", "ours"]
 
 #: The source of claims that the paper does not make.
 OURS = "ours"
+
+#: A claim holds if it holds for this share of the seeds: nine of ten, and the one of one.
+_SHARE_OF_SEEDS = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    measured: str
+    """The verdict on one seed's runs. The names of the numbers are read as text."""
+
     numbers: Mapping[str, float]
     checks: tuple[Check, ...]
 
@@ -38,53 +49,95 @@ class Claim:
     source: str
     needs: tuple[str, ...]
     judge: Callable[[Runs], Judgement]
+    kind: Kind = "paper"
+    #: What the paper's text or slides say in figures or in words, where they do.
+    paper: str = ""
+    paper_value: float | None = None
 
-    def find(self, runs: Runs) -> Finding:
-        judgement = self.judge(runs)
-        unmet = [check.expected for check in judgement.checks if not check.is_met]
+    def find(self, *seeds: Runs) -> Finding:
+        judgements = [self.judge(runs) for runs in seeds]
+        held = sum(all(check.is_met for check in one.checks) for one in judgements)
+        holds = held >= ceil(_SHARE_OF_SEEDS * len(judgements))
+        numbers, spread = _numbers(judgements)
         return Finding(
             self.id,
             self.says,
             self.source,
-            judgement.measured,
-            holds=not unmet,
-            why=f"Expected {'; and '.join(unmet)}." if unmet else "",
-            numbers={name: round(value, 6) for name, value in judgement.numbers.items()},
+            self.kind,
+            self.paper,
+            self.paper_value,
+            _measured(numbers, spread),
+            holds,
+            held,
+            len(judgements),
+            "" if holds else f"Expected {'; and '.join(_unmet(judgements))}.",
+            numbers,
+            spread,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of a claim. `why` is empty if it holds."""
+    """What became of a claim. `why` is empty if it holds. `numbers` are means over the seeds, `spread` their standard
+    deviations."""
 
     id: str
     claim: str
     source: str
+    kind: Kind
+    paper: str
+    paper_value: float | None
     measured: str
     holds: bool
+    held: int
+    seeds: int
     why: str
     numbers: Mapping[str, float] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
 
 
-def claim(id_: str, says: str, source: str, *needs: str) -> Callable[[Callable[[Runs], Judgement]], Claim]:
+def claim(
+    id_: str, says: str, source: str, *needs: str, kind: Kind = "paper", paper: str = "", value: float | None = None
+) -> Callable[[Callable[[Runs], Judgement]], Claim]:
     """Make a claim of the function that judges it."""
-    return lambda judge: Claim(id_, says, source, needs, judge)
+    return lambda judge: Claim(id_, says, source, needs, judge, kind, paper, value)
 
 
-def rank_correlation(xs: list[float], ys: list[float]) -> float:
-    """Spearman's: 1 if the ys rise with the xs without exception, -1 if they fall. Ties share their ranks.
+def _numbers(judgements: Sequence[Judgement]) -> tuple[dict[str, float], dict[str, float]]:
+    """Means and standard deviations. A number that some seeds do not have is of the others."""
+    values: dict[str, list[float]] = {}
+    for one in judgements:
+        for name, value in one.numbers.items():
+            values.setdefault(name, []).append(value)
+    spread = {name: round(stdev(some), 6) for name, some in values.items() if len(some) > 1}
+    return {name: round(fmean(some), 6) for name, some in values.items()}, spread
 
-    >>> rank_correlation([1, 2, 3], [10, 20, 30]), rank_correlation([1, 2, 3], [5, 5, 5])
-    (1.0, 0.0)
+
+def _measured(numbers: Mapping[str, float], spread: Mapping[str, float]) -> str:
+    return "; ".join(
+        f"{name} {shown(value)}" + (f" ± {shown(spread[name])}" if name in spread else "")
+        for name, value in numbers.items()
+    )
+
+
+def _unmet(judgements: Sequence[Judgement]) -> list[str]:
+    """What was expected in vain, and of how many seeds it was true."""
+    everything = [check for one in judgements for check in one.checks]
+    asked = Counter(check.expected for check in everything)
+    met = Counter(check.expected for check in everything if check.is_met)
+    if len(judgements) == 1:
+        return [expected for expected in asked if not met[expected]]
+    return [
+        f"{expected} (so for {met[expected]} of {len(judgements)} seeds)"
+        for expected, count in asked.items()
+        if met[expected] < count
+    ]
+
+
+def shown(value: float) -> str:
+    """Three digits say all that ten seeds can.
+
+    >>> shown(0.14925), shown(1810.4), shown(55.0), shown(0.0021)
+    ('0.149', '1,810', '55', '0.0021')
     """
-    first, second = _ranks(xs), _ranks(ys)
-    mean = (len(xs) - 1) / 2
-    spread = (sum((one - mean) ** 2 for one in first) * sum((one - mean) ** 2 for one in second)) ** 0.5
-    if not spread:
-        return 0.0
-    return float(sum((one - mean) * (two - mean) for one, two in zip(first, second, strict=True)) / spread)
-
-
-def _ranks(values: list[float]) -> list[float]:
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tocsin.lab.experiments.claim import OURS, Finding
+from tocsin.lab.experiments.claim import Finding
 from tocsin.simulator import page
 from tocsin.simulator.outputs import json_bytes, prepared_folder, write_file
 from tocsin.simulator.pictures import standalone
 
-_COLUMNS = ["id", "claim", "source", "measured", "holds"]
+_COLUMNS = ["id", "claim", "source", "the paper's value", "measured", "holds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,17 @@ class PaperFigure:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The first column tells rows apart; the others are figures."""
+    """The first column tells rows apart; the others are figures, except `texts`. `about` is said before it."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    about: str = ""
+    texts: Sequence[str] = ()
+
+    @property
+    def numbers(self) -> list[str]:
+        return [column for column in self.columns[1:] if column not in self.texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +72,20 @@ def write_report(report: Report, claims: Mapping[str, Any], folder: Path) -> lis
 
 
 def tally(findings: Sequence[Finding]) -> str:
-    """How many claims hold, the paper's and ours apart."""
-    theirs = [finding.holds for finding in findings if finding.source != OURS]
-    ours = [finding.holds for finding in findings if finding.source == OURS]
-    return f"{sum(theirs)} of {len(theirs)} claims of the paper hold, and {sum(ours)} of {len(ours)} of ours."
+    """How many claims hold, by kind: the paper's, checks of the set-up, and ours."""
+    counts = {kind: [one.holds for one in findings if one.kind == kind] for kind in ("paper", "ours", "set-up")}
+    called = {"paper": "claims of the paper", "ours": "claims of ours", "set-up": "checks of the set-up"}
+    texts = [f"{sum(some)} of {len(some)} {called[kind]}" for kind, some in counts.items() if some]
+    return f"{' and '.join([', '.join(texts[:-1]), texts[-1]] if texts[1:] else texts)} hold."
 
 
 def _row(finding: Finding) -> list[str]:
     measured = f"{finding.measured}. {finding.why}".strip()
-    return [finding.id, finding.claim, finding.source, measured, "yes" if finding.holds else "no"]
+    holds = "yes" if finding.holds else "no"
+    if finding.seeds > 1:
+        holds += f", for {finding.held} of {finding.seeds} seeds"
+    says = f"(set-up) {finding.claim}" if finding.kind == "set-up" else finding.claim
+    return [finding.id, says, finding.source, finding.paper or "–", measured, holds]
 
 
 def _html(report: Report) -> str:
@@ -86,7 +97,10 @@ def _html(report: Report) -> str:
     for figure in report.figures:
         parts += [page.heading(figure.heading), page.pictures(figure.pictures.values())]
     for table in report.tables:
-        parts += [page.heading(table.title), page.table(table.columns, table.rows, numbers=table.columns[1:])]
+        parts.append(page.heading(table.title))
+        if table.about:
+            parts.append(page.paragraph(table.about))
+        parts.append(page.table(table.columns, table.rows, numbers=table.numbers))
     return page.page(report.title, parts)
 
 
@@ -100,7 +114,10 @@ def _markdown(report: Report) -> str:
         lines += ["", f"## {figure.heading}", ""]
         lines += [f"![{figure.title}](pictures/{name}.svg)" for name in figure.pictures]
     for table in report.tables:
-        lines += ["", f"## {table.title}", "", *_markdown_table(table.columns, table.rows)]
+        lines += ["", f"## {table.title}", ""]
+        if table.about:
+            lines += [table.about, ""]
+        lines += _markdown_table(table.columns, table.rows)
     return "\n".join(lines) + "\n"
 
 

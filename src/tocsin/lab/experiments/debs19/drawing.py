@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tocsin.lab.experiments.claim import Runs
 from tocsin.lab.experiments.debs19.variants import (
     ALPHAS,
-    AUDIENCE,
-    BETA_SHARES,
+    BETAS_MB,
+    COMMUNITIES,
     PAPER,
     PROTOTYPE,
     alpha_name,
@@ -47,9 +47,11 @@ def paper_figures(runs: Runs) -> list[PaperFigure]:
     return [figure for figure in drawn if figure is not None]
 
 
-def _picked(runs: Runs, preset: str, placement: str, policies: Sequence[str]) -> dict[str, Run] | None:
+def _picked(
+    runs: Runs, preset: str, placement: str, policies: Sequence[str], differs: str = ""
+) -> dict[str, Run] | None:
     """Runs by how they are told apart in a picture; None if one is not there."""
-    names = {policy: f"{preset}/{placement}/{policy}" for policy in policies}
+    names = {policy: f"{preset}/{placement}/{policy}{differs}" for policy in policies}
     if any(name not in runs for name in names.values()):
         return None
     return {policy.replace("+", " + "): runs[name] for policy, name in names.items()}
@@ -119,7 +121,7 @@ def _skew(runs: Runs) -> PaperFigure | None:
 
 def _sensitivity(runs: Runs) -> PaperFigure | None:
     alphas = {alpha: runs[alpha_name(alpha)] for alpha in ALPHAS if alpha_name(alpha) in runs}
-    betas = {share: runs[beta_name(share)] for share in BETA_SHARES if beta_name(share) in runs}
+    betas = {beta: runs[beta_name(beta)] for beta in BETAS_MB if beta_name(beta) in runs}
     if len(alphas) < 2 or len(betas) < 2:
         return None
     moved = "migrations"
@@ -131,22 +133,23 @@ def _sensitivity(runs: Runs) -> PaperFigure | None:
             "(2) migrations by α", "α", moved, {x: run.totals.migrations for x, run in alphas.items()}
         ),
         "figure-14-1-beta": _against(
-            "(1) cov by β", "β, of the mean load", "cov of loads", {x: later_cov(run) for x, run in betas.items()}
+            "(1) cov by β", "β, MB/s", "cov of loads", {x: later_cov(run) for x, run in betas.items()}
         ),
         "figure-14-2-beta": _against(
-            "(2) migrations by β", "β, of the mean load", moved, {x: run.totals.migrations for x, run in betas.items()}
+            "(2) migrations by β", "β, MB/s", moved, {x: run.totals.migrations for x, run in betas.items()}
         ),
         "figure-14-covs": cov_picture("cov over time by α", {f"α {alpha:g}": run for alpha, run in alphas.items()}),
     }
     return PaperFigure("14", "How the thresholds act on load-based migration", pictures)
 
 
-def _against(title: str, x_label: str, y_label: str, points: dict[float, float]) -> str:
+def _against(title: str, x_label: str, y_label: str, points: Mapping[float, float]) -> str:
     return lines_picture(title, [Line("", list(points), list(points.values()))], x_label, y_label)
 
 
 def _ours(runs: Runs) -> PaperFigure | None:
-    picked = _picked(runs, PAPER, "nearest", ("ldm", "gsh", "ldm+gsh", "group", "sharing", "group+sharing"))
+    policies = ("ldm", "gsh", "ldm+gsh", "group", "sharing", "group+sharing")
+    picked = _picked(runs, PAPER, "nearest", policies, "/a tenth")
     if picked is None:
         return None
     moved = {name: {"": float(run.totals.migrations)} for name, run in picked.items()}
@@ -156,8 +159,8 @@ def _ours(runs: Runs) -> PaperFigure | None:
         "ours-3": bars_picture("(3) migrations", moved, "migrations"),
     }
     totals: dict[str, dict[str, float]] = {}
-    for preset in AUDIENCE:
-        found = _picked(runs, preset, "nearest", ("ldm", "group", "gsh", "sharing"))
+    for preset, differs in ((PAPER, "/a tenth"), (PROTOTYPE, ""), (COMMUNITIES, "/a tenth")):
+        found = _picked(runs, preset, "nearest", ("ldm", "group", "gsh", "sharing"), differs)
         if found is not None:
             loads = {name: later_total_bytes_per_s(run) for name, run in found.items()}
             totals[preset] = {name: load / max(1.0, loads["ldm"]) for name, load in loads.items()}
