@@ -7,16 +7,21 @@
             print(notification.payload)
 
 A thread of its own runs the event loop; calls wait for it. One thread at a time may iterate.
+
+Ctrl-C may interrupt a call anywhere. So the calling thread takes no lock, which the interrupt could leave locked, and
+owns nothing of asyncio: to free a task runs the code of weak references, in which Python drops the interrupt.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from functools import partial
+from itertools import count
+from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from tocsin.client.notifications import ChannelResult, Notification
 from tocsin.client.subscriber import Subscriber
@@ -25,6 +30,10 @@ from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
 
 T = TypeVar("T")
+#: Begins the work. It is called on the loop's thread, so that work which never begins is no forgotten coroutine.
+Call: TypeAlias = Callable[[], Coroutine[Any, Any, T]]
+#: What came of it, or the error.
+_Outcome: TypeAlias = tuple[T | None, BaseException | None]
 
 
 class SyncSubscriber:
@@ -33,12 +42,15 @@ class SyncSubscriber:
     def __init__(self, **options: Any) -> None:
         self._options = options
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-subscriber", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="tocsin-subscriber", daemon=True)
+        self._numbers = count()
+        #: By call. Only the loop's thread has them.
+        self._tasks: dict[int, asyncio.Task[Any]] = {}
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self._me = self.run(self._open())
+            self._me = self.run(self._open)
         except BaseException:
             self._stop()
             raise
@@ -46,7 +58,7 @@ class SyncSubscriber:
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         try:
-            self.run(self._me.__aexit__(kind, exc, tb))
+            self.run(partial(self._me.__aexit__, kind, exc, tb))
         finally:
             self._stop()
 
@@ -75,22 +87,22 @@ class SyncSubscriber:
         **parameters: ParameterValue,
     ) -> SyncSubscription:
         """As `Subscriber.subscribe`."""
-        asked = self._me.subscribe(channel, values, position=position, **parameters)
+        asked = partial(self._me.subscribe, channel, values, position=position, **parameters)
         return SyncSubscription(self, self.run(asked))
 
     def tell_location(self, x: float, y: float) -> None:
         """As `Subscriber.tell_location`."""
-        self.run(self._tell_location(x, y))
+        self.run(partial(self._tell_location, x, y))
 
     def subscribe_kept(self) -> list[SyncSubscription]:
-        return [SyncSubscription(self, one) for one in self.run(self._me.subscribe_kept())]
+        return [SyncSubscription(self, one) for one in self.run(self._me.subscribe_kept)]
 
     def notifications(self) -> Iterator[SyncNotification]:
         """The notifications of all subscriptions together, in the order in which they arrived."""
         yield from self.follow(self._me.notifications())
 
     def follow(self, source: AsyncIterator[Notification]) -> Iterator[SyncNotification]:
-        while (notification := self.run(_next(source))) is not None:
+        while (notification := self.run(partial(_next, source))) is not None:
             yield SyncNotification(self, notification)
 
     async def _tell_location(self, x: float, y: float) -> None:
@@ -100,20 +112,41 @@ class SyncSubscriber:
         # Made on the loop's thread: parts of it belong to the loop.
         return await Subscriber(**self._options).__aenter__()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` on the loop's thread, and wait for it. If the wait is interrupted, the work is cancelled."""
-        future: concurrent.futures.Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+    def run(self, call: Call[T]) -> T:
+        """Do this on the loop's thread, and wait for it. If the wait is interrupted, the work is cancelled."""
+        number = next(self._numbers)
+        outcomes: SimpleQueue[_Outcome[T]] = SimpleQueue()
         try:
-            return future.result()
+            self._loop.call_soon_threadsafe(self._begin, number, call, outcomes)
+            result, error = outcomes.get()
         except BaseException:
-            future.cancel()
+            self._loop.call_soon_threadsafe(self._cancel, number)
             raise
+        if error is not None:
+            raise error
+        return cast(T, result)
+
+    def _begin(self, number: int, call: Call[T], outcomes: SimpleQueue[_Outcome[T]]) -> None:
+        def ended(task: asyncio.Task[T]) -> None:
+            del self._tasks[number]
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            outcomes.put((None if error is not None else task.result(), error))
+
+        self._tasks[number] = self._loop.create_task(_awaited(call))
+        self._tasks[number].add_done_callback(ended)
+
+    def _cancel(self, number: int) -> None:
+        if (task := self._tasks.get(number)) is not None:
+            task.cancel()
+
+    def _run_loop(self) -> None:
+        """Until it is stopped; what is still under way then is cancelled."""
+        with asyncio.Runner(loop_factory=lambda: self._loop):
+            self._loop.run_forever()
 
     def _stop(self) -> None:
-        self.run(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
 
 class SyncSubscription:
@@ -146,10 +179,10 @@ class SyncSubscription:
         return self._subscription.position
 
     def ack(self, position: str = "") -> None:
-        self._subscriber.run(self._subscription.ack(position))
+        self._subscriber.run(partial(self._subscription.ack, position))
 
     def unsubscribe(self) -> None:
-        self._subscriber.run(self._subscription.unsubscribe())
+        self._subscriber.run(self._subscription.unsubscribe)
 
 
 class SyncNotification(ChannelResult):
@@ -160,7 +193,12 @@ class SyncNotification(ChannelResult):
         self._subscriber = subscriber
 
     def ack(self) -> None:
-        self._subscriber.run(self._subscription.ack(self.position))
+        self._subscriber.run(partial(self._subscription.ack, self.position))
+
+
+async def _awaited(call: Call[T]) -> T:
+    """A call with the wrong arguments is an error of the work, too."""
+    return await call()
 
 
 async def _next(source: AsyncIterator[Notification]) -> Notification | None:

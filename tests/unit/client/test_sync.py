@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+import weakref
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -84,3 +88,67 @@ def test_errors_come_through(background: Background) -> None:
     with pytest.raises(NotConnected):
         SyncSubscriber(broker="http://127.0.0.1:1", token="t", connect_timeout_s=0.2).__enter__()
     assert not [thread for thread in threading.enumerate() if thread.name == "tocsin-subscriber"]
+
+
+def test_tasks_are_freed_on_the_thread_of_the_loop(background: Background) -> None:
+    """To free a task runs Python code of weak references. If Ctrl-C comes during it, in the main thread, Python drops
+    it, and the program goes on."""
+    freed: list[str] = []
+
+    async def noted() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        weakref.finalize(task, lambda: freed.append(threading.current_thread().name))
+
+    with SyncSubscriber(broker=background.url, token="t") as me:
+        for _ in range(20):
+            me.run(noted)
+    assert freed == ["tocsin-subscriber"] * 20
+
+
+def test_an_interrupt_at_any_moment_comes_through(background: Background) -> None:
+    """Wherever Ctrl-C comes while a notification is awaited, the program gets it, and closing ends."""
+    step, interrupts = 0, 0
+    while True:
+        caught: list[bool] = []
+        program = threading.Thread(target=_program, args=(background, step, caught), daemon=True)
+        program.start()
+        program.join(10)
+        assert not program.is_alive(), f"interrupted at its instruction {step}, it does not end"
+        if caught == [False]:
+            break
+        assert caught == [True], f"interrupted at its instruction {step}, it goes on"
+        interrupts += 1
+        step += _STRIDE
+    assert interrupts * _STRIDE > 100
+
+
+#: Instructions between two tries. A prime, so that all parts of loops are met.
+_STRIDE = 3
+
+
+def _program(background: Background, step: int, caught: list[bool]) -> None:
+    """Takes a notification, and is interrupted at an instruction while it waits. Notes whether it was interrupted."""
+    left = [step]
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+        return trace
+
+    try:
+        with SyncSubscriber(broker=background.url, token="t", device="desk") as me:
+            me.subscribe("C")
+            background.publish(1, {"n": 1})
+            notifications = me.notifications()
+            sys.settrace(trace)
+            try:
+                next(notifications)
+            finally:
+                sys.settrace(None)
+        caught.append(False)
+    except KeyboardInterrupt:
+        caught.append(True)
