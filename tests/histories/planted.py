@@ -124,7 +124,7 @@ def _claim_in_part(substitute: Substitute) -> None:
 def _believe_old_copies(substitute: Substitute) -> None:
     from tocsin.broker.core import arriving
 
-    substitute(arriving, "brings_all", lambda _arrival: True)
+    substitute(arriving, "comes_unasked", lambda _arrival: True)
 
 
 def _forget_claims(substitute: Substitute) -> None:

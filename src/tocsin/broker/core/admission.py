@@ -47,11 +47,11 @@ class Admission:
     def take(self, subscriber: SubscriberId, *, is_certain: bool) -> SubscriberArrived | None:
         """The arrival that waited and is let in now; None if it has gone again, or has to come again later.
 
-        While the coordinator can't be asked for a device's session, a subscriber is let in if it brings its positions,
-        or if nothing can have been kept for it. Any other subscriber might lose the results that it missed.
+        While the coordinator can't be asked for a device's session, a subscriber is let in if it brings positions, or
+        if nothing can have been kept for it. Any other subscriber might lose the results that it missed.
         """
         arrival = self._pop(subscriber)
-        if arrival is None or is_certain or brings_all(arrival):
+        if arrival is None or is_certain or comes_unasked(arrival):
             return arrival
         self.send_away(arrival, Unavailable("this broker can't look up your session now", retry_after_s=1))
         return None
@@ -90,8 +90,11 @@ class Admission:
         return None if replaces else self._quotas.refuse_connection(user, connections)
 
 
-def brings_all(arrival: SubscriberArrived) -> bool:
-    """Whether it can be served without knowing its kept session."""
-    if arrival.device.startswith(NAMELESS):
-        return True
+def has_positions(arrival: SubscriberArrived) -> bool:
+    """Whether it brings subscriptions, all with positions. It may have others that it has not asked for yet."""
     return bool(arrival.subscriptions) and all(one.position for one in arrival.subscriptions)
+
+
+def comes_unasked(arrival: SubscriberArrived) -> bool:
+    """Whether it can be let in before the coordinator has been asked for its session."""
+    return arrival.device.startswith(NAMELESS) or has_positions(arrival)

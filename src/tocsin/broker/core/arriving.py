@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tocsin.broker.core.admission import Admission, brings_all
+from tocsin.broker.core.admission import Admission, comes_unasked
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.connecting import Connections
 from tocsin.broker.core.events import ConnectionId, ConnectionLost, SessionFetched, SubscriberArrived
@@ -36,7 +36,7 @@ class Arrivals:
         if refusal is not None:
             self._admission.send_away(event, refusal)
             return
-        if session is not None and brings_all(event):
+        if session is not None and comes_unasked(event):
             self._admission.turn_away_earlier(subscriber)
             self._connections.connect(session, event, is_asked=False)
         else:

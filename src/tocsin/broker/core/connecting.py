@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tocsin.broker.core import events as ev
-from tocsin.broker.core.admission import brings_all
+from tocsin.broker.core.admission import has_positions
 from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.instructions import Close, Instruction, Send
@@ -60,7 +60,7 @@ class Connections:
             self.disconnect(session)
         self._claims.came_or_went(session)
         if not is_asked and not session.is_nameless:
-            self._claims.let_in_unasked(session, has_positions=brings_all(arrival))
+            self._claims.let_in_unasked(session, has_positions=has_positions(arrival))
         session.learn(SessionFact.CONNECTED)
         session.connection = arrival.connection
         session.arrival = arrival
