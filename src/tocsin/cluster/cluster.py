@@ -354,7 +354,8 @@ class Cluster:
     def _fail_subscription(self, state: ChannelState, one: int, reason: str) -> None:
         """A subscription can't be run: note it, for good, and notify the brokers that hold it."""
         name = state.channel.name
-        self.registry.fail(name, {one: reason}, self.clock.now_us())
+        text = f"channel {name} can't be run with these values: {reason}"
+        self.registry.fail(name, {one: text}, self.clock.now_us())
         self._tell_failed(name)
 
     def _tell_failed(self, channel: str) -> None:

@@ -24,8 +24,9 @@ _SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     # Short tasks: a run that starts while large tiers of subscriptions are merged gets a core soon.
     "spark.sql.files.maxPartitionBytes": str(16 << 20),
-    # Spark copies one side of a join to every core if that side is at most this large: about 200,000 subscriptions. A
-    # window with more rows than its channel has subscriptions is not copied (`runs.py`), so its subscriptions are.
+    # How large a side of a join may be for Spark to copy it to every executor by its own decision: about 200,000
+    # subscriptions. A run copies its window by a hint, whatever this says, unless the window has more rows than the
+    # channel has subscriptions (`runs.py`); then this decides whether the subscriptions are copied.
     "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
     # Nothing in a query's text may reach variables or files, even if a check had a hole.
     "spark.sql.variable.substitute": "false",

@@ -76,3 +76,21 @@ def test_a_channel_that_is_being_dropped_takes_nobody(cluster: Any) -> None:
     dropping.join(10)
     state.lock.acquire()
     assert cluster.registry.counts() == {}
+
+
+def test_the_reason_of_a_failure_is_a_sentence_that_fits_its_cause(cluster: Any) -> None:
+    """Values that can't be run are blamed for it. Where a grant was revoked, only that is said."""
+    told: dict[int, str] = {}
+    cluster.results = SimpleNamespace(
+        tell_failed=lambda channel, reasons, now_us: told.update(reasons), close=lambda: None
+    )
+    state = cluster.executor.states["c"]
+    bad, revoked = cluster.subscribe("b", "C", [(1,), (2,)]).ids
+    cluster._fail_subscription(state, bad, "no such zone")
+    state.failed.add(bad)
+    assert cluster._fail_not_granted(state) == [revoked]
+    cluster._tell_failed("C")
+    assert told == {
+        bad: "channel C can't be run with these values: no such zone",
+        revoked: "channel C is not granted to users without a permission class",
+    }

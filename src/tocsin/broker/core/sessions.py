@@ -40,7 +40,7 @@ class Backend:
     release_at_s: float | None = None
     #: Not before this: a subscriber who has gone elsewhere may not be served there yet, or one is about to come.
     keep_until_s: float = 0.0
-    #: Why its channel can't be run for it any more, or empty.
+    #: The sentence that says why it has no more results, or empty.
     failure: str = ""
     #: Its channel was dropped; another one may have its name.
     has_ended: bool = False

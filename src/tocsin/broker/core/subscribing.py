@@ -367,4 +367,4 @@ def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed 
     """Why a subscription is refused: it has failed. A subscriber who held it before may carry it on, and is told so."""
     if not backend.failure or (position is not None and position.epoch == backend.id):
         return None
-    return SubscriptionFailed(f"channel {backend.key.channel} can't be run with these values: {backend.failure}")
+    return SubscriptionFailed(backend.failure)

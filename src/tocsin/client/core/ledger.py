@@ -189,8 +189,7 @@ class Ledger:
             self._unsubscribe_from(link, message.subscription, held.request)
             self._out.append(ev.TellRefused(held.request, NotFound(message.reason)))
         else:
-            error = SubscriptionFailed(f"channel {held.channel} can't be run with these values: {message.reason}")
-            self._out.append(ev.TellRefused(held.request, error))
+            self._out.append(ev.TellRefused(held.request, SubscriptionFailed(message.reason)))
 
     def history_gone(self, link: Link, message: messages.HistoryGone) -> None:
         held = self._held.get(link.requests.get(message.subscription, 0))

@@ -94,7 +94,7 @@ class SubscriptionAnswer(BaseModel):
     )
     permission: str
     position: str = Field(description="EPOCH-SEQUENCE: the results that follow come after it")
-    failure: str = Field(description="Why the channel can't be run for it any more, or empty")
+    failure: str = Field(description="The sentence that says why it has no more results, or empty")
 
 
 class SubscriptionsAnswer(BaseModel):
