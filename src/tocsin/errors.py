@@ -219,8 +219,8 @@ class TooLarge(RequestError):
 
 
 class SubscriptionFailed(RequestError):
-    """There are no results for this subscription any more: the channel can't be run with its values, or is not granted
-    to its class any more. It is tried anew after all holders have released it."""
+    """The channel can't be run with these parameter values; the message says why. It is tried anew after all holders
+    have released the subscription."""
 
     code = "subscription_failed"
     http_status = 409

@@ -132,7 +132,9 @@ def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(
             assert max_.payloads(1) == [{"id": "m1", "user_id": "max", "metres": 10.0}]
             (answer,) = live.sql("REVOKE SUBSCRIBE ON CHANNEL NearMe FROM CLASS medics")
             assert answer["message"].endswith("; 1 subscription ends")
-            assert "not granted to permission class 'medics'" in max_.next_of("failed")["reason"]
+            failed = max_.next_of("failed")
+            assert failed["reason"] == "channel NearMe is not granted to permission class 'medics'"
+            assert failed["code"] == "not_granted"
             station.publish("reports", [{"id": "m2", "x": 0, "y": 0}], wait_commit=True)
             assert _refusal(max_, "NearMe", radius_m=60)["code"] == "not_granted"
             live.sql("GRANT SUBSCRIBE ON CHANNEL NearMe TO ALL")

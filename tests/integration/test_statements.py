@@ -438,7 +438,7 @@ def test_a_name_used_again_begins_empty(live: Live) -> None:
         ]
         live.sql(drop)
         (end,) = seat.take(1)
-        assert (end["subscription"], end["payload"]) == (subscription, ["channel StAgainAll was dropped"])
+        assert (end["subscription"], end["payload"]) == (subscription, ["channel StAgainAll was dropped", "not_found"])
 
 
 def test_statements_from_many_sides_do_not_mix(live: Live) -> None:

@@ -18,7 +18,15 @@ from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
 from tocsin.client import Notification, Subscriber, Subscription
 from tocsin.client.shell.coordinator_calls import CoordinatorCalls
-from tocsin.errors import HistoryGone, InvalidValue, StatementError, SubscriptionFailed, TocsinError
+from tocsin.errors import (
+    HistoryGone,
+    InvalidValue,
+    NotFound,
+    NotGranted,
+    StatementError,
+    SubscriptionFailed,
+    TocsinError,
+)
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import parse_call
 
@@ -138,7 +146,7 @@ async def _print_all(me: Subscriber, count: int, as_json: bool) -> None:
                 if printed == count:
                     return
             return
-        except SubscriptionFailed as exc:
+        except (SubscriptionFailed, NotFound, NotGranted) as exc:
             if not me.subscriptions:
                 raise
             # The others go on.

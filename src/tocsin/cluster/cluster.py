@@ -35,7 +35,7 @@ from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.cluster.scratch import fresh_scratch
-from tocsin.errors import NotFound
+from tocsin.errors import NotFound, NotGranted
 from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, ParameterValue
 from tocsin.model.grants import Action, Grant
 from tocsin.runtime.clock import Clock, SystemClock
@@ -230,15 +230,24 @@ class Cluster:
         """Stop running all subscriptions that have this text as a value."""
         with self.subscription_lock:
             named = self.registry.naming(name)
-            self._end(named)
+            for channel, ids in named.items():
+                if (state := self.executor.states.get(channel.lower())) is not None:
+                    _stop_serving(state, ids)
             return named
 
     def tell_withdrawn(self, named: Ended) -> None:
         """Notify the brokers that hold these subscriptions that they have ended, and forget their values."""
         reason = "the person whom this subscription names was removed"
         for channel, ids in named.items():
-            self.results.tell_ended(channel, ids, reason, self.clock.now_us())
-        self.registry.end([one for ids in named.values() for one in ids])
+            self._end_withdrawn(channel, ids, reason, NotFound.code)
+
+    def _end_withdrawn(self, channel: str, ids: Sequence[int], reason: str, code: str) -> None:
+        """End subscriptions that are not run any more, for good, and notify the brokers that hold them. If the process
+        ends in the middle, the next one repeats it, and nobody is notified twice."""
+        self.results.tell_ended(channel, ids, reason, self.clock.now_us(), code)
+        self.registry.end(ids)
+        if (state := self.executor.states.get(channel.lower())) is not None:
+            state.forget(ids)
 
     def erase_free_pages(self) -> None:
         """Erase deleted rows from the files of the catalogue's database."""
@@ -300,31 +309,31 @@ class Cluster:
         self.executor.set_paused(state, True, reason)
         try:
             self.executor.await_idle(state)
-            with self.subscription_lock:
-                ended = self._fail_not_granted(state)
-                state.subscriptions.remove(ended)
+            return self._end_not_granted(state)
         finally:
             if not was_paused:
                 self.executor.set_paused(state, False)
                 if state.channel.kind is ChannelKind.CONTINUOUS:
                     self.repetitive.run_once(state.channel.name)
-        self._tell_failed(state.channel.name)
-        return len(ended)
 
-    def _fail_not_granted(self, state: ChannelState) -> list[int]:
-        """End, and return, the subscriptions of classes that the channel is not granted to."""
+    def _end_not_granted(self, state: ChannelState) -> int:
+        """End the subscriptions of classes that the channel is not granted to; returns how many."""
         name = state.channel.name
         if self.grants.is_open(name):
-            return []
-        reasons = {
-            one.id: refusal(name, one.permission)
-            for chunk in self.registry.of_channel(name)
-            for one in chunk
-            if one.id not in state.failed and not self.grants.may_subscribe(name, one.permission)
-        }
-        self.registry.fail(name, reasons, self.clock.now_us())
-        state.failed.update(reasons)
-        return list(reasons)
+            return 0
+        count = 0
+        for chunk in self.registry.of_channel(name):
+            by_class: dict[str, list[int]] = {}
+            with self.subscription_lock:
+                for one in chunk:
+                    if one.id not in state.failed and not self.grants.may_subscribe(name, one.permission):
+                        by_class.setdefault(one.permission, []).append(one.id)
+                for ids in by_class.values():
+                    _stop_serving(state, ids)
+            for permission, ids in by_class.items():
+                count += len(ids)
+                self._end_withdrawn(name, ids, refusal(name, permission), NotGranted.code)
+        return count
 
     def channel_at_work(self, name: str) -> ChannelState:
         """The channel stays at work as long as the caller holds `subscription_lock`."""
@@ -348,7 +357,8 @@ class Cluster:
     def _end(self, ended: Ended) -> int:
         for channel, ids in ended.items():
             if (state := self.executor.states.get(channel.lower())) is not None:
-                state.subscriptions.remove([one for one in ids if one not in state.failed])
+                _stop_serving(state, ids)
+                state.forget(ids)
         return sum(map(len, ended.values()))
 
     def _fail_subscription(self, state: ChannelState, one: int, reason: str) -> None:
@@ -382,10 +392,10 @@ class Cluster:
         )
         state.last_error = state.pause_reason
         state.failed.update(self.registry.failures(channel.name))
-        self._fail_not_granted(state)  # The last process may have ended in the middle of a REVOKE.
         for subscriptions in self.registry.of_channel(channel.name):
             state.subscriptions.add([one for one in subscriptions if one.id not in state.failed])
-        # The last process may have ended before it did this.
+        # The last process may have ended before it did these.
+        self._end_not_granted(state)
         self._tell_failed(channel.name)
         self._put_on_schedule(channel)
 
@@ -393,3 +403,10 @@ class Cluster:
         if channel.kind is ChannelKind.REPETITIVE:
             assert channel.period_s is not None, "the parser gives every repetitive channel a period"
             self.repetitive.add(channel.name, channel.period_s)
+
+
+def _stop_serving(state: ChannelState, ids: Sequence[int]) -> None:
+    """No run serves these any more. Brokers may release them before the registry knows that they have ended: nothing is
+    left to be done for them then."""
+    state.subscriptions.remove([one for one in ids if one not in state.failed])
+    state.failed.update(ids)

@@ -136,8 +136,9 @@ class Notification(Result, frozen=True, tag_field="type", tag="notification"):
 
 
 class Failed(_Message, frozen=True, tag="failed"):
-    """This subscription has no more results: the channel can't be run for it or, with the code `not_found`, was
-    dropped. The message has a position, as notifications have."""
+    """This subscription has no more results: the channel can't be run for it or, with another code, it has ended for
+    good: its channel was dropped (`not_found`), or a grant was revoked (`not_granted`). The message has a position, as
+    notifications have."""
 
     subscription: int
     channel: str
@@ -256,19 +257,20 @@ def gap_for(result: Result, size_bytes: int) -> bytes:
 
 def failure_of(line: bytes, result: Result) -> Failed | None:
     """The failure that a pulled line reports instead of a result, if it does. A payload is an object. A string in its
-    place is the reason why there will be no more results; a list of one string says that the channel was dropped.
+    place is the reason why there will be no more results. A list of two strings has the reason and the code with which
+    the subscription has ended for good; without a code, its channel was dropped.
 
     >>> line = b'{"subscription":7,"channel":"C","position":"7-1","committed_at_us":1,"payload":"no such zone"}'
     >>> failure_of(line, decode_result(line)).reason
     'no such zone'
-    >>> line = line.replace(b'"no such zone"', b'["channel C was dropped"]')
+    >>> line = line.replace(b'"no such zone"', b'["channel C is not granted to you","not_granted"]')
     >>> failure_of(line, decode_result(line)).code
-    'not_found'
+    'not_granted'
     """
     if line.endswith(b'"}'):
         reason, code = msgspec.json.decode(result.payload, type=str), SubscriptionFailed.code
     elif line.endswith(b'"]}'):
-        (reason,), code = msgspec.json.decode(result.payload, type=tuple[str]), NotFound.code
+        reason, code = (*msgspec.json.decode(result.payload, type=list[str]), NotFound.code)[:2]
     else:
         return None
     return Failed(result.subscription, result.channel, result.position, result.committed_at_us, reason, code)

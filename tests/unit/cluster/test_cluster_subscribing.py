@@ -6,13 +6,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.cluster import Cluster
 from tocsin.errors import NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Parameter
+from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import ColumnType
 from tocsin.settings import ClusterSettings
 
@@ -24,9 +26,10 @@ def cluster(tmp_path: Path) -> Iterator[Any]:
     """A cluster without Spark that has one channel at work, in the midst of a run."""
     cluster: Any = Cluster(ClusterSettings(data_dir=tmp_path / "data", scratch_dir=str(tmp_path / "scratch")))
     added: list[Any] = []
-    subscriptions = SimpleNamespace(add=added.extend, remove=lambda ids: None)
-    state = SimpleNamespace(channel=CHANNEL, subscriptions=subscriptions, lock=threading.Lock(), failed=set())
-    cluster.executor = SimpleNamespace(states={"c": state}, added=added)
+    removed: list[int] = []
+    subscriptions: Any = SimpleNamespace(add=added.extend, remove=removed.extend)
+    state = ChannelState(CHANNEL, cast(Any, None), subscriptions)
+    cluster.executor = SimpleNamespace(states={"c": state}, added=added, removed=removed)
     cluster.registry.put_broker("b")
     with state.lock:
         yield cluster
@@ -78,19 +81,50 @@ def test_a_channel_that_is_being_dropped_takes_nobody(cluster: Any) -> None:
     assert cluster.registry.counts() == {}
 
 
-def test_the_reason_of_a_failure_is_a_sentence_that_fits_its_cause(cluster: Any) -> None:
-    """Values that can't be run are blamed for it. Where a grant was revoked, only that is said."""
-    told: dict[int, str] = {}
-    cluster.results = SimpleNamespace(
-        tell_failed=lambda channel, reasons, now_us: told.update(reasons), close=lambda: None
-    )
+@pytest.fixture
+def told(cluster: Any) -> list[tuple[list[int], str, str]]:
+    """What the results store was given to tell: ids, reason, code."""
+    told: list[tuple[list[int], str, str]] = []
+
+    def tell_failed(_channel: str, reasons: dict[int, str], _now_us: int) -> None:
+        told.extend(([one], reason, "") for one, reason in reasons.items())
+
+    def tell_ended(_channel: str, ids: list[int], reason: str, _now_us: int, code: str) -> None:
+        told.append((ids, reason, code))
+
+    cluster.results = SimpleNamespace(tell_failed=tell_failed, tell_ended=tell_ended)
+    return told
+
+
+def test_values_that_can_not_be_run_are_blamed_in_a_sentence(
+    cluster: Any, told: list[tuple[list[int], str, str]]
+) -> None:
     state = cluster.executor.states["c"]
-    bad, revoked = cluster.subscribe("b", "C", [(1,), (2,)]).ids
+    (bad,) = cluster.subscribe("b", "C", [(1,)]).ids
     cluster._fail_subscription(state, bad, "no such zone")
+    assert told == [([bad], "channel C can't be run with these values: no such zone", "")]
+
+
+def test_a_revoked_grant_ends_subscriptions_for_good(cluster: Any, told: list[tuple[list[int], str, str]]) -> None:
+    """However many they are, one message tells them. The same values, granted again, are a new subscription."""
+    state = cluster.executor.states["c"]
+    cluster.grants.grant(Grant(Action.SUBSCRIBE, "C", GranteeKind.CLASS, "medics"))
+    kept = cluster.subscribe("b", "C", [(1,)], "medics").ids
+    ids = cluster.subscribe("b", "C", [(1,), (2,)]).ids
+    assert cluster._end_not_granted(state) == 2
+    assert told == [([*ids], "channel C is not granted to users without a permission class", "not_granted")]
+    assert cluster.executor.removed == [*ids]
+    assert [one.id for chunk in cluster.registry.of_channel("C") for one in chunk] == [*kept]
+    assert cluster._end_not_granted(state) == 0
+    assert cluster.subscribe("b", "C", [(1,)]).ids[0] > max(ids)
+    assert cluster.unsubscribe("b", ids) == 2
+
+
+def test_nothing_is_remembered_of_a_failed_subscription_that_is_over(cluster: Any) -> None:
+    """It is taken out of what runs serve once, when it fails."""
+    state = cluster.executor.states["c"]
+    (bad,) = cluster.subscribe("b", "C", [(1,)]).ids
     state.failed.add(bad)
-    assert cluster._fail_not_granted(state) == [revoked]
-    cluster._tell_failed("C")
-    assert told == {
-        bad: "channel C can't be run with these values: no such zone",
-        revoked: "channel C is not granted to users without a permission class",
-    }
+    state.strikes[bad] = 5
+    assert cluster.unsubscribe("b", [bad]) == 1
+    assert (state.failed, dict(state.strikes), cluster.executor.removed) == (set(), {}, [])

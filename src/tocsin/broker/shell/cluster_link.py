@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from tocsin.broker.shell.server_links import ServerLink
-from tocsin.errors import NotFound
+from tocsin.errors import SubscriptionFailed
 from tocsin.model.position import Position
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import (
@@ -117,6 +117,6 @@ def _deliveries(lines: bytes) -> list[Delivery]:
             text = gap_for(result, len(text))
             log.warning("a result is too large to be sent", position=result.position, size_bytes=len(line))
         failure = "" if failed is None else failed.reason
-        is_end = failed is not None and failed.code == NotFound.code
+        is_end = failed is not None and failed.code != SubscriptionFailed.code
         found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us, failure, is_end))
     return found

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tocsin.client.core import events as ev
 from tocsin.client.core.client_subscription import ClientSubscription
 from tocsin.client.core.links import LIVE, Link
-from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed, error_of
+from tocsin.errors import AlreadyExists, InvalidValue, SubscriptionFailed, error_of
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 from tocsin.protocol.subscription_keys import SubscriptionKey
@@ -180,16 +180,15 @@ class Ledger:
 
     def failed(self, link: Link, message: messages.Failed) -> None:
         """The last message of a subscription. The subscription is held until the application has taken it and
-        unsubscribes. If its channel was dropped, it is over at once, for another channel may have that name already."""
+        unsubscribes. One that has ended for good is over at once: the same may be asked for anew."""
         held = self._held.get(link.requests.get(message.subscription, 0))
         if held is None or not held.take(messages.parse_position(message.position)):
             return
-        if message.code == NotFound.code:
+        if message.code != SubscriptionFailed.code:
             self._end(held.request)
             self._unsubscribe_from(link, message.subscription, held.request)
-            self._out.append(ev.TellRefused(held.request, NotFound(message.reason)))
-        else:
-            self._out.append(ev.TellRefused(held.request, SubscriptionFailed(message.reason)))
+        error = error_of({"code": message.code, "message": message.reason})
+        self._out.append(ev.TellRefused(held.request, error))
 
     def history_gone(self, link: Link, message: messages.HistoryGone) -> None:
         held = self._held.get(link.requests.get(message.subscription, 0))

@@ -351,6 +351,7 @@ class ChannelExecutor:
     def _fail_subscription(self, state: ChannelState, subscription: int, reason: str) -> None:
         self.on_failed(state, subscription, reason)
         state.failed.add(subscription)
+        state.spoiling.add(subscription)
         state.subscriptions.remove([subscription])
 
     def _commit_part(self, state: ChannelState, rows: pa.Table, part: tuple[str, int, int]) -> None:

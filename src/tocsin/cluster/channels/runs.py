@@ -112,7 +112,9 @@ class ChannelRuns:
             }
             new_rows = self._new_rows(names, part)
             broadcast = (new_rows or 0) <= max(MAX_INLINE_ROWS, len(subscriptions))
-            names[Relation(RelationRole.SUBSCRIPTIONS)] = _subscribed(subscriptions.view(), state.failed, part)
+            view = subscriptions.view()
+            state.spoiling = subscriptions.left_in_view(state.spoiling)
+            names[Relation(RelationRole.SUBSCRIPTIONS)] = _subscribed(view, state.spoiling, part)
             # After the view was made, so that no class of its subscriptions is missing.
             groups = radius_groups(compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
             sql = self.within_limits(compiled.render_groups(names, groups, broadcast=broadcast))
@@ -216,9 +218,9 @@ class ChannelRuns:
         return f"(SELECT {listed} FROM {name} AS f LEFT ANTI JOIN {hidden} AS h ON {same})"
 
 
-def _subscribed(view: str, failed: set[int], part: Part | None) -> str:
+def _subscribed(view: str, spoiling: set[int], part: Part | None) -> str:
     """The subscriptions to run for: the view's name, or a query in brackets."""
-    without = sorted(failed | (part.without if part is not None else frozenset()))
+    without = sorted(spoiling | (part.without if part is not None else frozenset()))
     conditions = [f"{SUBSCRIPTION_COLUMN} NOT IN ({', '.join(map(str, without))})"] if without else []
     if part is not None:
         conditions.append(f"{SUBSCRIPTION_COLUMN} BETWEEN {part.first} AND {part.last}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tocsin.cluster.channels.compiler.compile import CompiledChannel
@@ -34,8 +35,10 @@ class ChannelState:
     is_stopping: bool = False
     #: Spark's name for the job under way, used to cancel it.
     job_group: str = ""
-    #: Subscriptions that have failed: the view that runs join with may still hold them.
+    #: Subscriptions that are held and not run any more, such as failed ones.
     failed: set[int] = field(default_factory=set)
+    #: Failed ones, held or not, that Spark's copies still have: a run with their values would fail.
+    spoiling: set[int] = field(default_factory=set)
     #: Rows that failed with one subscription, by subscription.
     strikes: Counter[int] = field(default_factory=Counter)
     #: Rows that failed with all subscriptions since the last run that had results.
@@ -49,3 +52,9 @@ class ChannelState:
     last_run_s: float = 0.0
     last_results: int = 0
     last_error: str = ""
+
+    def forget(self, ids: Sequence[int]) -> None:
+        """These subscriptions are over, and no broker holds them."""
+        self.failed.difference_update(ids)
+        for one in ids:
+            self.strikes.pop(one, None)

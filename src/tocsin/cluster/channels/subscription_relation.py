@@ -14,7 +14,7 @@ import itertools
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -144,6 +144,11 @@ class ChannelSubscriptions:
         with self._lock:
             gone = [one for one in served if one in self._removed]
         return output.filter(pc.invert(pc.is_in(ids, value_set=pa.array(gone, pa.int64())))) if gone else output
+
+    def left_in_view(self, ids: Collection[int]) -> set[int]:
+        """Which of these ended subscriptions Spark's copies may still have: they are removed when tiers are merged."""
+        with self._lock:
+            return self._removed.intersection(ids)
 
     def view(self) -> str:
         """The name of a Spark view of all current subscriptions. Only a run may call it, and runs of a channel follow

@@ -29,7 +29,7 @@ from tocsin.cluster.results.commit_event import CommitEvent
 from tocsin.cluster.results.latest import LatestResults, newest_of
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
-from tocsin.errors import HistoryGone, HistoryRewound
+from tocsin.errors import HistoryGone, HistoryRewound, NotFound
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
 
 SCHEMA = pa.schema(
@@ -139,14 +139,16 @@ class ResultStore:
                 self.table.sync()
             return len(found)
 
-    def tell_ended(self, channel: str, ids: Sequence[int], reason: str, now_us: int) -> int | None:
+    def tell_ended(
+        self, channel: str, ids: Sequence[int], reason: str, now_us: int, code: str = NotFound.code
+    ) -> int | None:
         """Put into the history of these subscriptions, once, why they have ended for good: the reason replaces the
-        payload, as a JSON list of one string, which no payload is."""
+        payload, as a JSON list of two strings with the error's code, which no payload is."""
         # An ended subscription never begins again, so the last id tells this end from all others.
         transaction = f"ended-{max(ids)}"
         if self.table.transaction(transaction):
             return None
-        return self._tell(channel, dict.fromkeys(ids, json.dumps([reason])), now_us, {transaction: 1})
+        return self._tell(channel, dict.fromkeys(ids, json.dumps([reason, code])), now_us, {transaction: 1})
 
     def _tell(self, channel: str, payloads: Mapping[int, str], now_us: int, marks: Mapping[str, int]) -> int | None:
         columns = [pa.array(list(payloads), pa.int64()), pa.array(list(payloads.values()), pa.string())]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tocsin.client.core import events as ev
 from tocsin.client.core.ledger import MAX_HELLO_BYTES
-from tocsin.errors import NotFound, SubscriptionFailed
+from tocsin.errors import NotFound, NotGranted, SubscriptionFailed, TocsinError
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 from unit.client.core.playing import Play, failure, play_at, sent
@@ -24,13 +26,15 @@ def test_a_subscription_that_fails_is_told_once_and_left() -> None:
     assert sent(play.tell(ev.UnsubscribeAsked(1))) == [messages.Unsubscribe(7, 1)]
 
 
-def test_a_subscription_whose_channel_is_dropped_ends_with_not_found() -> None:
-    """It is over at once: the session lets go of it by itself, and the same can be asked for anew."""
+@pytest.mark.parametrize("kind", [NotFound, NotGranted])
+def test_a_subscription_that_ends_for_good_ends_with_the_error_of_its_code(kind: type[TocsinError]) -> None:
+    """Its channel was dropped, or a grant revoked. It is over at once: the session lets go of it by itself, and the
+    same can be asked for anew."""
     play = play_at()
-    instructions = play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
+    instructions = play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C is gone for you", kind.code))
     (refused,) = [one for one in instructions if isinstance(one, ev.TellRefused)]
-    assert isinstance(refused.error, NotFound)
-    assert refused.error.message == "channel C was dropped"
+    assert type(refused.error) is kind
+    assert refused.error.message == "channel C is gone for you"
     assert sent(instructions) == [messages.Unsubscribe(7, 1)]
     assert sent(play.tell(ev.SubscribeAsked(2, "C", {}))) == [messages.Subscribe("C", {}, "", 2)]
 

@@ -46,6 +46,7 @@ class PretendedSpark:
         self.cancelled.set()
 
     def sql(self, text: str) -> PretendedSpark:
+        self.text = text
         return self
 
     def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
@@ -61,6 +62,9 @@ class PretendedSubscriptions:
 
     def view(self) -> str:
         return "subscriptions"
+
+    def left_in_view(self, ids: set[int]) -> set[int]:
+        return ids & {7}
 
     def radius_classes(self) -> dict[Any, int]:
         return {}
@@ -94,6 +98,17 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
         runs.run(state, _WINDOW)
     assert state.job_group == ""
     assert state.costs.total.spark_s >= 0.05, "what Spark did in vain is a cost too"
+
+
+def test_a_run_leaves_out_failed_subscriptions_only_while_spark_has_them() -> None:
+    """Otherwise the query would grow with every subscription that ever failed."""
+    spark = PretendedSpark("planted")
+    runs, state = run(spark)
+    state.failed, state.spoiling = {3, 7, 9}, {7, 9}
+    with pytest.raises(RunFailed):
+        runs.run(state, _WINDOW)
+    assert "NOT IN (7)" in spark.text
+    assert (state.failed, state.spoiling) == ({3, 7, 9}, {7})
 
 
 def test_a_run_can_be_cancelled() -> None:

@@ -149,7 +149,9 @@ def test_those_who_left_get_no_results_before_and_after_a_merge(spark: Any, tmp_
     output = pa.table({"subscription": pa.array([1, 2, 3, 2], pa.int64()), "payload": ["a", "b", "c", "d"]})
     subscriptions.remove([2, 3, 4])
     assert subscriptions.without_removed(output)["payload"].to_pylist() == ["a"]
+    assert subscriptions.left_in_view({2, 4, 5, 99}) == {2, 4}
     assert subscriptions.merge(nullcontext())
+    assert subscriptions.left_in_view({2, 4}) == set()
     assert shown(spark, subscriptions) == [1, 5, 6, 7, 8]
     assert len(subscriptions) == 5
 
