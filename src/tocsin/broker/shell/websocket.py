@@ -174,7 +174,10 @@ class SubscriberSocket(asyncio.Protocol):
             self._listener.lost(self)
 
     def _answer(self, request: Request) -> None:
-        path = urlsplit(request.path)
+        try:
+            path = urlsplit(request.path)
+        except ValueError:
+            path = urlsplit("")  # Such as //[, which is no address.
         if not self._is_stranger:
             self._refuse(
                 HTTPStatus.SERVICE_UNAVAILABLE, "too many connections have not sent `hello` yet; try again later\n"

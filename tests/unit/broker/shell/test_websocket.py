@@ -163,27 +163,39 @@ def test_strangers_are_counted_until_they_are_known_or_gone(
     assert strangers.enter("a third")
 
 
+def _answer_to(path: str, listener: Listener, strangers: Strangers) -> bytes:
+    """What a new connection gets for its request."""
+    socket = SubscriberSocket(
+        2,
+        listener,
+        strangers=strangers,
+        origins=lambda _origin, _host: True,
+        max_message_bytes=1000,
+        max_queued_bytes=1000,
+        rate_per_s=10,
+        burst=10,
+    )
+    transport = Transport()
+    socket.connection_made(transport)
+    client = ClientProtocol(parse_uri("ws://127.0.0.1/v1/connect"))
+    client.send_request(client.connect())
+    request = b"".join(client.data_to_send())
+    socket.data_received(request.replace(b"/v1/connect", path.encode(), 1))
+    socket.connection_lost(None)
+    return bytes(transport.written)
+
+
 def test_one_stranger_too_many_is_refused(socket: SubscriberSocket, listener: Listener, strangers: Strangers) -> None:
     """With an answer that says so, before there is a WebSocket."""
-    one_more, transport = (
-        SubscriberSocket(
-            2,
-            listener,
-            strangers=strangers,
-            origins=lambda _origin, _host: True,
-            max_message_bytes=1000,
-            max_queued_bytes=1000,
-            rate_per_s=10,
-            burst=10,
-        ),
-        Transport(),
-    )
-    one_more.connection_made(transport)
-    other = ClientProtocol(parse_uri("ws://127.0.0.1/v1/connect"))
-    other.send_request(other.connect())
-    one_more.data_received(b"".join(other.data_to_send()))
-    assert bytes(transport.written).startswith(b"HTTP/1.1 503")
+    assert _answer_to("/v1/connect", listener, strangers).startswith(b"HTTP/1.1 503")
     assert listener.events == ["opened"]
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/connect?token=x", 400), ("/v1", 404), ("//[", 404), ("*", 404)])
+def test_other_addresses_are_refused(path: str, status: int, listener: Listener, strangers: Strangers) -> None:
+    """Whatever a stranger asks for is answered, and is no error of ours."""
+    assert _answer_to(path, listener, strangers).startswith(f"HTTP/1.1 {status}".encode())
+    assert listener.events == []
 
 
 def _send_text(socket: SubscriberSocket, client: ClientProtocol, times: int) -> None:
