@@ -1,4 +1,7 @@
-"""Child processes that are kept running: a child that ends is started again, which is the whole recovery."""
+"""Child processes that are kept running: a child that ends is started again, which is the whole recovery.
+
+Nothing that fails on the way, such as a full disk, leaves a child without somebody who starts it again.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import sys
 import time
@@ -21,6 +25,12 @@ from tocsin.runtime.last_words import last_words
 _BACKOFF = Backoff(0.5, 30.0)
 #: A child that ran for this long had started well.
 _STEADY_S = 60.0
+#: A log of this size becomes the former one: weeks of a quiet system, and a disk that nobody can fill from outside.
+MAX_LOG_BYTES = 32 << 20
+#: How often its size is looked at. A process writes far less than the limit in this time.
+_LOOK_EVERY_S = 10.0
+#: The code of a child that could not be started at all.
+_NOT_STARTED = -1
 #: Enough for the last lines of a process, with a stack trace.
 _LAST_WORDS_BYTES = 16 << 10
 #: From linux/prctl.h.
@@ -38,7 +48,10 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class Child:
-    """`tocsin ARGUMENTS`, with its output in `log` and, beside that, its process id while it runs. It ends with us."""
+    """`tocsin ARGUMENTS`, with its output in `log` and, beside that, its process id while it runs. It ends with us.
+
+    Its log is bounded: beside it lies at most one former log, of about the same size.
+    """
 
     name: str
     arguments: Sequence[str]
@@ -49,13 +62,18 @@ class Child:
     process: asyncio.subprocess.Process | None = None
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _log_began_at: int = 0
+    #: Why it could not be started; empty if it could.
+    _trouble: str = ""
 
     async def keep_running(self, watcher: Watcher) -> None:
         """Run it until it is stopped, or `watcher` does not want it any more. The main thread must call this."""
         failures = 0
         while not self._stopping.is_set():
             began_s = time.monotonic()
-            code = await self._run(watcher)
+            try:
+                code = await self._run(watcher)
+            except OSError as exc:  # There is no room, no memory or no process left for it; perhaps later.
+                code, self._trouble = _NOT_STARTED, f"it could not be started: {exc}"
             if self._stopping.is_set() or not watcher.ended(self, code):
                 return
             failures = 0 if time.monotonic() - began_s > _STEADY_S else failures + 1
@@ -85,6 +103,8 @@ class Child:
 
     def last_words(self) -> str:
         """Why it ended, according to its output since it was started."""
+        if self._trouble:
+            return self._trouble
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(max(self._log_began_at, self.log.stat().st_size - _LAST_WORDS_BYTES))
             return last_words(log.read().decode(errors="replace"))
@@ -94,7 +114,7 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self.starts += 1
-            self._log_began_at = output.tell()
+            self._log_began_at, self._trouble = output.tell(), ""
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -109,15 +129,33 @@ class Child:
                 preexec_fn=_ending_with(os.getpid()),
             )
         own = f"{self.process.pid}\n"
-        self.pid_file.write_text(own)
+        with contextlib.suppress(OSError):  # The file is for people; on a full disk the child runs without it.
+            self.pid_file.write_text(own)
         watcher.started(self)
         try:
-            return await self.process.wait()
+            return await self._ended(self.process)
         finally:
             # Another process may soon have the number. If somebody else wrote the file meanwhile, it is theirs.
             with contextlib.suppress(OSError):
                 if self.pid_file.read_text() == own:
                     self.pid_file.unlink()
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> int:
+        """The code of the process, when it has ended. Until then its log is kept within bounds."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(process.wait(), _LOOK_EVERY_S)
+            with contextlib.suppress(OSError):
+                if self.log.stat().st_size > MAX_LOG_BYTES:
+                    await asyncio.to_thread(self._begin_log_anew)
+
+    def _begin_log_anew(self) -> None:
+        """The process goes on writing to the same file, at its end: lines that it writes in this moment may be lost."""
+        try:
+            shutil.copyfile(self.log, self.log.with_suffix(".former.log"))
+        finally:  # If the disk is full, this log may be what fills it.
+            os.truncate(self.log, 0)
+            self._log_began_at = 0
 
     @property
     def pid_file(self) -> Path:
