@@ -133,6 +133,9 @@ class ClusterSettings(Settings):
     #: Results are kept this long, and at most this many bytes of them.
     result_retention_s: float = 7 * 24 * 3600
     result_retention_bytes: int = 10 << 30
+    #: Keys that ONCE PER remembers, over all channels; beyond it the oldest are forgotten. A key takes 32 bytes of
+    #: memory that the system can take back, and as much on disk.
+    result_keys_max: int = 100_000_000
     #: The limits of a plain SELECT, in rows and seconds.
     select_max_rows: int = 1000
     select_timeout_s: float = 60

@@ -79,6 +79,7 @@ class Cluster:
             Numbering(self._database, now_us),
             recent_max_bytes=settings.recent_results_max_bytes,
             sync_datasets=self.store.sync,
+            most_keys=settings.result_keys_max,
         )
         for dataset in self.catalogue.datasets.values():
             self.store.open(dataset)
@@ -142,12 +143,16 @@ class Cluster:
             RetentionClock(self._database, self.clock.monotonic_s()),
             ingested_position=lambda: self.ingestion.position,
             run_over=self.run_over,
+            once=self.catalogue.once,
+            ids_of=self.registry.ids_of,
         )
         for name in self.registry.counts():
             if name.lower() not in self.catalogue.channels:
                 self.end_subscriptions(name)  # The last process ended while it dropped the channel.
         for channel in self.catalogue.channels.values():
             self._take_up(channel)
+        if self.catalogue.once():
+            self.results.load_keys()
         # Commits that had not been run over when the last process ended.
         self.executor.run_continuous(self.catalogue.datasets)
         self.ingestion.start()
@@ -179,7 +184,7 @@ class Cluster:
         """Why the cluster can't go on, or None. The caller then ends the process: the next start is the recovery."""
         if self.state is not ClusterState.READY:
             return None
-        failures = (table.failure for table in (*self.store.tables(), self.results.table) if table.failure)
+        failures = (table.failure for table in (*self.store.tables(), *self.results.tables) if table.failure)
         return self.ingestion.keep_running() or next(failures, None)
 
     def users_of(self, dataset: str) -> list[str]:

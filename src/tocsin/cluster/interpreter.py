@@ -356,7 +356,8 @@ _OTHERS: Mapping[type[st.Statement], _Handler] = {
 
 
 def _without_layout(channel: Channel) -> Channel:
-    return replace(channel, name=channel.name.lower(), body=" ".join(channel.body.split()))
+    once = None if channel.once is None else replace(channel.once, keys=" ".join(channel.once.keys.split()))
+    return replace(channel, name=channel.name.lower(), body=" ".join(channel.body.split()), once=once)
 
 
 def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import structlog
 
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
@@ -13,8 +15,9 @@ from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.feeds.intake import FeedIntake
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.remembered_keys import Kept
 from tocsin.cluster.results.store import ResultStore
-from tocsin.model.catalogue import DatasetKind
+from tocsin.model.catalogue import DatasetKind, OncePer
 from tocsin.runtime.clock import Clock
 from tocsin.settings import ClusterSettings
 
@@ -24,11 +27,14 @@ _TICK_S = 1.0
 #: How much of the landing log is read again after a crash: a few seconds' worth costs little either way.
 _RELEASE_EVERY_S = 5.0
 _TIDY_EVERY_S = 60.0
+#: Result keys of ended subscriptions only take up memory and disk, and looking for them reads all keys.
+_SWEEP_EVERY_S = 3600.0
 
 
 @dataclass(eq=False)
 class Maintenance:
-    """`run_over` gives the commit up to which every channel that watches a dataset has run."""
+    """`run_over` gives the commit up to which every channel that watches a dataset has run, `once` the channels with
+    ONCE PER and `ids_of` the subscriptions of a channel."""
 
     settings: ClusterSettings
     clock: Clock
@@ -40,6 +46,8 @@ class Maintenance:
     retention_clock: RetentionClock
     ingested_position: Callable[[], int]
     run_over: Callable[[str], int]
+    once: Callable[[], list[tuple[str, OncePer]]]
+    ids_of: Callable[[str], npt.NDArray[np.int64]]
 
     def __post_init__(self) -> None:
         self._released = -1
@@ -69,6 +77,7 @@ class Maintenance:
 
     def _keep_up(self) -> None:
         next_release = next_tidy = 0.0
+        next_sweep = self.clock.monotonic_s() + _SWEEP_EVERY_S
         while not self._stopping.wait(_TICK_S):
             now_s = self.clock.monotonic_s()
             self.metrics.pending.set(self.intake.pending_bytes)
@@ -81,6 +90,9 @@ class Maintenance:
                 next_tidy = now_s + _TIDY_EVERY_S
                 self._try(self.retain)
                 self._try(self._tidy)
+            if now_s >= next_sweep:
+                next_sweep = now_s + _SWEEP_EVERY_S
+                self._try(self.sweep_keys)
 
     def _try(self, job: Callable[[], object]) -> None:
         """Upkeep that fails is logged and tried again at its next turn; it must never stop the cluster."""
@@ -96,7 +108,7 @@ class Maintenance:
             table.erase_past()
 
     def _tables(self) -> list[Table]:
-        return [*self.store.tables(), self.results.table]
+        return [*self.store.tables(), *self.results.tables]
 
     def _compact(self) -> None:
         every = self.settings.compact_every_commits
@@ -105,13 +117,33 @@ class Maintenance:
                 stored.compact()
             if stored.dead_letters.needs_compaction(every):
                 stored.dead_letters.compact()
-        if self.results.table.needs_compaction(every):
-            self.results.table.compact()
+        for table in self.results.tables:
+            if table.needs_compaction(every):
+                table.compact()
+        keys = self.results.keys
+        keys.merge()
+        self.metrics.result_keys.set(len(keys))
+        self.metrics.result_keys_bytes.set(keys.size_bytes)
+
+    def sweep_keys(self) -> None:
+        """Forget result keys that ONCE PER needs no more."""
+        now_us = self._now_us()
+
+        def living() -> Iterator[Kept]:
+            for name, once in self.once():
+                oldest_us = None if once.within_s is None else now_us - int(once.within_s * 1e6)
+                yield Kept(self.ids_of(name), oldest_us)
+
+        self.results.keys.sweep(living)
+
+    def _now_us(self) -> int:
+        """The time for retention."""
+        kept_s = max(self.settings.result_retention_s, self.settings.dataset_retention_s)
+        return self.retention_clock.now_us(self.clock.now_us(), self.clock.monotonic_s(), kept_s)
 
     def retain(self) -> None:
         """Remove what is past its retention: results and, if a retention is set, active rows and dead letters."""
-        kept_s = max(self.settings.result_retention_s, self.settings.dataset_retention_s)
-        now_us = self.retention_clock.now_us(self.clock.now_us(), self.clock.monotonic_s(), kept_s)
+        now_us = self._now_us()
         self.results.retain(now_us - int(self.settings.result_retention_s * 1e6), self.settings.result_retention_bytes)
         if not self.settings.dataset_retention_s:
             return

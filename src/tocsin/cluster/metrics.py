@@ -27,6 +27,11 @@ class Metrics:
         self._result_bytes = counter("tocsin_channel_result_bytes", "Bytes of the results' payloads", ["channel"])
         spark_seconds = "Seconds in which Spark worked for the channel"
         self._spark_seconds = counter("tocsin_channel_spark_seconds", spark_seconds, ["channel"])
+        known = "Rows that were no results, because ONCE PER had given one with the same key"
+        self.known_rows = counter("tocsin_channel_known_rows", known, ["channel"])
+        self.result_keys = gauge("tocsin_result_keys", "Keys that ONCE PER remembers")
+        keys_bytes = "Size of these keys in memory, and in files that are mapped into it"
+        self.result_keys_bytes = gauge("tocsin_result_keys_bytes", keys_bytes)
         self.overruns = counter("tocsin_channel_overruns", "Runs that outlasted their period", ["channel"])
         self._run_seconds = histogram("tocsin_channel_run_seconds", "Time of a run", ["channel"])
         lag = "Commits that the channel has not run over yet"
@@ -75,7 +80,7 @@ class Metrics:
         labels = {"channel": channel}
         costs = (self._spark_seconds, self._results, self._result_bytes)
         runs = (self._runs, self._run_seconds, self.overruns, self.window_lag, self.paused, self.set_aside)
-        for family in (*costs, *runs):
+        for family in (*costs, *runs, self.known_rows):
             family.remove_by_labels(labels)
 
     def forget_feed(self, feed: str) -> None:

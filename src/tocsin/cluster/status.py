@@ -27,6 +27,7 @@ def status_of(cluster: Cluster) -> dict[str, Any]:
             "last_sequence": cluster.results.last_sequence,
             "earliest_sequence": cluster.results.earliest_sequence,
             "commits": cluster.results.table.sequence,
+            "keys": len(cluster.results.keys),
         },
         "datasets": [
             {"name": one.dataset.name, "kind": one.dataset.kind, "commits": one.sequence} for one in cluster.store
@@ -58,6 +59,7 @@ def definition_of(state: ChannelState) -> dict[str, Any]:
     return {
         "kind": state.channel.kind,
         "period_s": state.channel.period_s,
+        "once": None if state.channel.once is None else str(state.channel.once),
         "is_paused": state.is_paused,
         "pause_reason": state.pause_reason,
     }
@@ -65,7 +67,7 @@ def definition_of(state: ChannelState) -> dict[str, Any]:
 
 def condition_of(cluster: Cluster, state: ChannelState, failed: Mapping[str, int]) -> dict[str, Any]:
     """How a channel's runs go; `failed` counts failed subscriptions by channel."""
-    counted = ("rows_set_aside", "runs", "overruns", "last_run_s", "last_results", "last_error")
+    counted = ("rows_set_aside", "runs", "known_rows", "overruns", "last_run_s", "last_results", "last_error")
     total, last_hour = map(asdict, cluster.executor.costs.so_far(state))
     return {
         "window_lag_commits": cluster.executor.window(state).lag_commits,

@@ -76,4 +76,4 @@ def _run(cluster: Cluster, channel: Channel, compiled: CompiledChannel) -> None:
             row_of_nulls = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
             names[relation] = leases.enter_context(cluster.executor.views.of_arrow(row_of_nulls))
         sizes = dict.fromkeys(compiled.radius_parameters, 256.0)
-        cluster.spark.sql(cluster.executor.within_limits(compiled.render(names, sizes))).toArrow()
+        cluster.spark.sql(cluster.executor.within_limits(compiled, compiled.render(names, sizes))).toArrow()

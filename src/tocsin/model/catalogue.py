@@ -72,6 +72,25 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class OncePer:
+    """Of one subscription's results with equal keys, only the first is a result."""
+
+    #: The expressions of the key, as their author wrote them.
+    keys: str
+    #: Seconds after which the same key may be a result again; None if never.
+    within_s: float | None = None
+
+    def __str__(self) -> str:
+        """As in its declaration, in seconds.
+
+        >>> str(OncePer("r.id", 60.0)), str(OncePer("r.id, r.zone"))
+        ('ONCE PER (r.id) WITHIN 60 SECONDS', 'ONCE PER (r.id, r.zone)')
+        """
+        within = "" if self.within_s is None else f" WITHIN {self.within_s:.16g} SECONDS"
+        return f"ONCE PER ({self.keys}){within}"
+
+
+@dataclass(frozen=True, slots=True)
 class Channel:
     name: str
     kind: ChannelKind
@@ -80,6 +99,7 @@ class Channel:
     body: str
     #: Seconds between runs; None for continuous channels.
     period_s: float | None = None
+    once: OncePer | None = None
 
     @property
     def filled(self) -> dict[str, FilledBy]:

@@ -61,6 +61,8 @@ def test_a_clock_that_jumps_a_week_ahead_removes_nothing(tmp_path: Path) -> None
         RetentionClock(cluster._database, clock.monotonic_s()),
         ingested_position=lambda: 0,
         run_over=lambda _dataset: stored.sequence,
+        once=cluster.catalogue.once,
+        ids_of=cluster.registry.ids_of,
     )
 
     def kept() -> tuple[int, int]:

@@ -34,7 +34,7 @@ from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.cluster.metrics import Metrics
-from tocsin.cluster.results.store import ResultStore
+from tocsin.cluster.results.store import Committed, ResultStore
 from tocsin.model.catalogue import Channel, ChannelKind
 from tocsin.runtime.clock import Clock
 
@@ -190,9 +190,9 @@ class ChannelExecutor:
         ]
         self.run(states)
 
-    def within_limits(self, sql: str) -> str:
+    def within_limits(self, compiled: CompiledChannel, sql: str) -> str:
         """The SQL that is run for a channel's query."""
-        return self._runs.within_limits(sql)
+        return self._runs.within_limits(compiled, sql)
 
     def run(self, states: list[ChannelState], *, is_patient: bool = False) -> None:
         """Run channels over everything they have not run over yet. Does not wait for channels in trouble nor, unless
@@ -358,8 +358,18 @@ class ChannelExecutor:
         with state.committing:
             if not self._is_at_work(state):
                 raise RunCancelled
-            self.results.commit_part(state.channel.name, rows, part, self.clock.now_us())
-        self.costs.results(state, rows)
+            name = state.channel.name
+            done = self.results.commit_part(name, rows, part, self.clock.now_us(), _within_us([state.channel]))
+        self._count(state, rows, done)
+
+    def _count(self, state: ChannelState, rows: pa.Table, done: Committed) -> int:
+        """How many of a run's rows are results."""
+        results = done.rows[state.channel.name]
+        self.costs.results(state, results)
+        known = rows.num_rows - results.num_rows
+        state.known_rows += known
+        self.metrics.known_rows.labels(state.channel.name).inc(known)
+        return int(results.num_rows)
 
     def _commit(self, outputs: list[_Output]) -> None:
         """Make outputs durable, all in one commit."""
@@ -376,14 +386,20 @@ class ChannelExecutor:
             }
             rows = [(output.state.channel.name, output.rows) for output in outputs]
             with self.metrics.timed("tocsin_results_commit_seconds"):
-                self.results.commit(rows, bounds, self.clock.now_us())
+                within_us = _within_us(output.state.channel for output in outputs)
+                done = self.results.commit(rows, bounds, self.clock.now_us(), within_us=within_us)
         for output in outputs:
             state = output.state
             state.runs += 1
-            self.costs.results(state, output.rows)
             state.last_run_s = output.seconds
-            state.last_results = output.rows.num_rows
+            state.last_results = self._count(state, output.rows, done)
             state.last_error = ""
             state.set_aside_in_a_row = 0 if output.rows.num_rows else state.set_aside_in_a_row
             self.metrics.run(state.channel.name, "done", output.seconds)
             self.metrics.window_lag.labels(state.channel.name).set(0)
+
+
+def _within_us(channels: Iterable[Channel]) -> dict[str, int]:
+    """WITHIN of the channels that have it, by name."""
+    limits = {one.name: one.once.within_s for one in channels if one.once is not None}
+    return {name: int(within_s * 1e6) for name, within_s in limits.items() if within_s is not None}

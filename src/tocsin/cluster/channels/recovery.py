@@ -28,7 +28,7 @@ from tocsin.cluster.channels.core.splitting import (
     TooMuch,
     Window,
 )
-from tocsin.cluster.channels.runs import OUTPUT, ChannelRuns, Part, RunFailed, RunTooLarge
+from tocsin.cluster.channels.runs import ChannelRuns, Part, RunFailed, RunTooLarge, output_of
 from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.datasets.store import DEAD_LETTERS, DatasetStore, StoredDataset, dead_letter
 from tocsin.cluster.metrics import Metrics
@@ -125,7 +125,8 @@ class CommitRecovery:
 
     def _taken(self, commit: _Commit) -> pa.Table:
         kept, commit.kept = commit.kept, []
-        return pa.concat_tables([OUTPUT.empty_table(), *(one.cast(OUTPUT) for one in kept)])
+        schema = output_of(commit.state.compiled)
+        return pa.concat_tables([schema.empty_table(), *(one.cast(schema) for one in kept)])
 
     def _set_aside(self, commit: _Commit, what: SetAside) -> None:
         state = commit.state

@@ -16,6 +16,7 @@ from typing import assert_never
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from tocsin.cluster.channels.compiler.compile import CompiledChannel
 from tocsin.cluster.channels.compiler.dialect import quote_name, quote_string
 from tocsin.cluster.channels.compiler.template import Relation, RelationRole
 from tocsin.cluster.channels.compiler.windows import IS_NEW_COLUMN
@@ -30,8 +31,9 @@ from tocsin.cluster.spark_errors import SPARK_ERRORS, reason_of
 from tocsin.cluster.spark_jobs import cancel_jobs, job_group, time_limit
 from tocsin.model.schema import SEQUENCE_COLUMN
 
-#: The results of a run.
+#: The rows of a run; those of a channel with ONCE PER have a key too.
 OUTPUT = pa.schema([("subscription", pa.int64()), ("payload", pa.string())])
+KEYED_OUTPUT = OUTPUT.append(pa.field("key", pa.binary()))
 
 _TOO_MUCH = "more results than one run may hand over at once"
 #: Texts of Spark's errors for a run that is too large, rather than wrong.
@@ -97,10 +99,11 @@ class ChannelRuns:
         self._cancelled: set[str] = set()
 
     def run(self, state: ChannelState, window: Window, part: Part | None = None) -> pa.Table:
-        """The results: `subscription` and `payload`. Raises RunFailed, RunTooLarge, RunCancelled or other errors."""
+        """The rows that were found, as `output_of` has it. Raises RunFailed, RunTooLarge, RunCancelled or other
+        errors."""
         subscriptions = state.subscriptions
         if not len(subscriptions) and part is None:
-            return OUTPUT.empty_table()
+            return output_of(state.compiled).empty_table()
         if state.is_stopping or (part is not None and state.is_paused):
             raise RunCancelled
         compiled = state.compiled
@@ -117,7 +120,7 @@ class ChannelRuns:
             names[Relation(RelationRole.SUBSCRIPTIONS)] = _subscribed(view, state.spoiling, part)
             # After the view was made, so that no class of its subscriptions is missing.
             groups = radius_groups(compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
-            sql = self.within_limits(compiled.render_groups(names, groups, broadcast=broadcast))
+            sql = self.within_limits(compiled, compiled.render_groups(names, groups, broadcast=broadcast))
             with (
                 self._group(state) as group,
                 time_limit(self._limits.timeout_s, partial(cancel_jobs, self._spark, group)) as is_late,
@@ -165,7 +168,7 @@ class ChannelRuns:
                 state.job_group = ""
                 self._cancelled.discard(group)
 
-    def within_limits(self, sql: str) -> str:
+    def within_limits(self, compiled: CompiledChannel, sql: str) -> str:
         """Makes a task with too many results fail early: otherwise Spark would run out of memory for them, and end its
         process.
 
@@ -175,11 +178,12 @@ class ChannelRuns:
         """
         limits = self._limits
         too_large = quote_string(f"a result may have {limits.result_max_bytes} bytes at most")
+        key = ", key" if compiled.is_keyed else ""
         return (
             f"SELECT subscription, CASE WHEN octet_length(payload) > {limits.result_max_bytes}"
             f" THEN raise_error({too_large})"
             f" WHEN (monotonically_increasing_id() & {_ROW_IN_TASK}) * octet_length(payload) > {self._task_max_bytes}"
-            f" THEN raise_error({quote_string(_TOO_MUCH)}) ELSE payload END AS payload\nFROM (\n{sql}\n)"
+            f" THEN raise_error({quote_string(_TOO_MUCH)}) ELSE payload END AS payload{key}\nFROM (\n{sql}\n)"
         )
 
     @contextmanager
@@ -216,6 +220,10 @@ class ChannelRuns:
         chosen = [*schema.names, SEQUENCE_COLUMN, *([IS_NEW_COLUMN] if marked else [])]
         listed = ", ".join(f"f.{quote_name(one)}" for one in chosen)
         return f"(SELECT {listed} FROM {name} AS f LEFT ANTI JOIN {hidden} AS h ON {same})"
+
+
+def output_of(compiled: CompiledChannel) -> pa.Schema:
+    return KEYED_OUTPUT if compiled.is_keyed else OUTPUT
 
 
 def _subscribed(view: str, spoiling: set[int], part: Part | None) -> str:

@@ -45,6 +45,8 @@ class ChannelState:
     set_aside_in_a_row: int = 0
     costs: CostHistory = field(default_factory=CostHistory)
     runs: int = 0
+    #: Rows of runs that were no results, because ONCE PER had given one with the same key.
+    known_rows: int = 0
     #: Runs that outlasted their period.
     overruns: int = 0
     #: Records that this channel skipped, for some or for all of its subscriptions.

@@ -16,7 +16,17 @@ import msgspec
 import sqlalchemy as sa
 
 from tocsin.errors import AlreadyExists, InUse, NotFound
-from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
+from tocsin.model.catalogue import (
+    Channel,
+    ChannelKind,
+    Dataset,
+    DatasetKind,
+    Feed,
+    FeedSource,
+    FilledBy,
+    OncePer,
+    Parameter,
+)
 from tocsin.model.schema import Column, ColumnType, Schema
 
 _Named = TypeVar("_Named", Dataset, Feed, Channel)
@@ -50,6 +60,8 @@ _channels = sa.Table(
     sa.Column("parameters", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("period_s", sa.Float),
+    #: ONCE PER, as JSON; null for channels without it.
+    sa.Column("once", sa.Text),
 )
 _paused_channels = sa.Table(
     "paused_channel",
@@ -91,6 +103,10 @@ class Catalogue:
     def channel(self, name: str) -> Channel:
         return _find(self.channels, name, "channel")
 
+    def once(self) -> list[tuple[str, OncePer]]:
+        """The channels with ONCE PER."""
+        return [(channel.name, channel.once) for channel in self.channels.values() if channel.once is not None]
+
     def add_dataset(self, dataset: Dataset) -> None:
         with self._changing() as connection:
             self.datasets = _added(connection, _datasets, self.datasets, dataset, _dataset_row(dataset))
@@ -127,7 +143,8 @@ class Catalogue:
     def add_channel(self, channel: Channel) -> None:
         with self._changing() as connection:
             parameters = json.dumps([[one.name, one.type, one.maximum, one.filled_by] for one in channel.parameters])
-            row = {**msgspec.to_builtins(channel), "parameters": parameters}
+            once = None if channel.once is None else json.dumps([channel.once.keys, channel.once.within_s])
+            row = {**msgspec.to_builtins(channel), "parameters": parameters, "once": once}
             self.channels = _added(connection, _channels, self.channels, channel, row)
 
     def drop_channel(self, name: str) -> Channel:
@@ -211,7 +228,8 @@ def _feed(row: Any) -> Feed:
 
 def _channel(row: Any) -> Channel:
     parameters = tuple(_parameter(*one) for one in json.loads(row.parameters))
-    return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s)
+    once = None if row.once is None else OncePer(*json.loads(row.once))
+    return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s, once)
 
 
 def _parameter(name: str, kind: str, maximum: float | None = None, filled_by: str | None = None) -> Parameter:

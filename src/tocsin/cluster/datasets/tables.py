@@ -18,7 +18,7 @@ that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,6 +64,7 @@ class Table:
         self.schema = schema.append(pa.field(SEQUENCE_COLUMN, pa.int64(), nullable=False))
         self._files = TableFiles(path)
         self._delta = self._open_or_create()
+        self._add_missing_columns()
         #: A change failed, and the handle may not know whether it happened.
         self._is_unclear = False
         #: The number of the last commit; 0 before the first.
@@ -101,6 +102,14 @@ class Table:
         found.create_checkpoint()
         self._files.adopt(int(found.version()), delta.live_files(found))
         return found
+
+    def _add_missing_columns(self) -> None:
+        """A table that an older version has made may lack columns."""
+        known = {field.name for field in self._delta.schema().fields}
+        for field in self.schema:
+            if field.name not in known:
+                delta.add_column(self._delta, field)
+                self._files.sync(self.version)
 
     @property
     def failure(self) -> str:
@@ -335,14 +344,19 @@ class Table:
         valid checksum ever after."""
         self._files.verify(delta.live_files(handle, is_rewritten), again=True)
 
-    def replace_files(self, rows: pa.Table) -> None:
-        """Rewrite the table as `rows`, which keep their `_seq`: a compaction that knows which rows are dead."""
+    def replace_files(self, parts: Iterable[pa.Table]) -> None:
+        """Rewrite the table as these rows, which keep their `_seq`, with a file for each part: a compaction that knows
+        which rows are dead."""
         with self._changing():
-            bounds = pc.min_max(rows.column(SEQUENCE_COLUMN)).as_py() if rows.num_rows else {"min": 0, "max": 0}
-            rows = rows.select(self.schema.names).cast(self.schema)
-            action = self._write(rows, (bounds["min"], bounds["max"]), is_change=False)
-            delta.commit(self._delta, [action], "overwrite", self.schema, {})
-            self._commits_since_compaction = 1
+            actions = [self._rewritten(rows) for rows in parts if rows.num_rows]
+            actions = actions or [self._rewritten(self.schema.empty_table())]
+            delta.commit(self._delta, actions, "overwrite", self.schema, {})
+            self._commits_since_compaction = len(actions)
+
+    def _rewritten(self, rows: pa.Table) -> AddAction:
+        bounds = pc.min_max(rows.column(SEQUENCE_COLUMN)).as_py() if rows.num_rows else {"min": 0, "max": 0}
+        rows = rows.select(self.schema.names).cast(self.schema)
+        return self._write(rows, (bounds["min"], bounds["max"]), is_change=False)
 
     def needs_compaction(self, every_commits: int) -> bool:
         return self._commits_since_compaction >= every_commits

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
@@ -260,6 +262,12 @@ class SubscriptionRegistry:
                 return
             last = rows[-1].id
             yield [_subscription(row.id, channel, row.key) for row in rows]
+
+    def ids_of(self, channel: str) -> npt.NDArray[np.int64]:
+        """The ids of all subscriptions of a channel."""
+        query = sa.select(subscription_table.c.id).where(subscription_table.c.channel == channel)
+        with self._engine.connect() as connection:
+            return np.fromiter(connection.scalars(query), np.int64)
 
     def held_by(self, broker: str, after: int = 0, limit: int = 1000) -> list[BackendSubscription]:
         """A broker's subscriptions by id, a page at a time."""

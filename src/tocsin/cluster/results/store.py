@@ -8,6 +8,9 @@ nothing again.
 
 A commit is announced only when it would survive a power cut, and a bound is durable only after the rows up to it.
 Otherwise the rows would come again, from the landing log, below a bound where no run looks for them.
+
+Rows of a channel with ONCE PER come with a key. A row whose key was a result before is left out here, before rows get
+their numbers, under the lock under which they are committed. `remembered_keys` knows these keys.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +30,10 @@ import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.commit_event import CommitEvent
+from tocsin.cluster.results.core.result_keys import KeyRun
 from tocsin.cluster.results.latest import LatestResults, newest_of
 from tocsin.cluster.results.numbering import Numbering
+from tocsin.cluster.results.remembered_keys import KEYED, RememberedKeys
 from tocsin.cluster.results.removals import Removals
 from tocsin.errors import HistoryGone, HistoryRewound, NotFound
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
@@ -39,8 +45,12 @@ SCHEMA = pa.schema(
         ("channel", pa.string()),
         ("payload", pa.string()),
         ("committed_at", pa.timestamp("us", tz="UTC")),
+        #: A digest of the subscription and the values of ONCE PER; null for results that have no key.
+        ("key", pa.binary()),
     ]
 )
+#: What brokers get of it.
+PULLED = pa.schema([field for field in SCHEMA if field.name != "key"])
 _WHOSE = ["subscription", "sequence"]
 #: Bytes of payloads in one pull: server and broker hold several times as much in memory for it.
 _MAX_PULL_BYTES = 16 << 20
@@ -49,6 +59,9 @@ _RETAINED_APP = "retained"
 _FORGOTTEN_AT_ONCE = 10_000
 #: How many numbers the first step of a long pull reads; doubled while steps bring little.
 _FIRST_STRIDE = 64
+
+#: How many keys `ONCE PER` remembers, unless a setting says otherwise.
+_MOST_KEYS = 100_000_000
 
 #: (channel, dataset) → the commit of the dataset up to which the channel has run.
 Bounds = Mapping[tuple[str, str], int]
@@ -62,6 +75,14 @@ class Pulled:
     through: int
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The (last) number of a commit, None if there was nothing to write; and by channel the rows that are results."""
+
+    number: int | None
+    rows: Mapping[str, pa.Table]
+
+
 class ResultStore:
     def __init__(
         self,
@@ -71,6 +92,7 @@ class ResultStore:
         *,
         recent_max_bytes: int,
         sync_datasets: Callable[[Collection[str]], None] = lambda _names: None,
+        most_keys: int = _MOST_KEYS,
     ) -> None:
         """`sync_datasets` makes the commits of these datasets survive a power cut."""
         #: Pulls wait on it.
@@ -81,9 +103,19 @@ class ResultStore:
         self.table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
         self._ahead: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
+        self.keys = RememberedKeys(path.with_name("result_keys"), self._read_keys, self._lock, most=most_keys)
         self._latest = LatestResults(self.last_sequence, self._read_kept)
         begin, self._gaps = numbering.begin(self.table.sequence)
         self.table.skip_to(begin)
+
+    @property
+    def tables(self) -> tuple[Table, Table]:
+        return self.table, self.keys.table
+
+    def load_keys(self) -> None:
+        """Bring the keys of results into memory now, rather than when the first run needs them."""
+        with self._lock:
+            self.keys.load(self.table.next_number() - 1)
 
     @property
     def last_sequence(self) -> int:
@@ -110,14 +142,21 @@ class ResultStore:
             return 0
         return self.table.transaction(_part_app(channel, dataset, "subscription")) or 0
 
-    def commit_part(self, channel: str, output: pa.Table, part: tuple[str, int, int], now_us: int) -> int | None:
+    def commit_part(
+        self,
+        channel: str,
+        output: pa.Table,
+        part: tuple[str, int, int],
+        now_us: int,
+        within_us: Mapping[str, int] = MappingProxyType({}),
+    ) -> Committed:
         """Make the results of a part durable: `part` names the dataset, its commit, and the last subscription."""
         dataset, commit, subscription = part
         marks = {
             _part_app(channel, dataset, "commit"): commit,
             _part_app(channel, dataset, "subscription"): subscription,
         }
-        return self.commit([(channel, output)], {}, now_us, marks, [dataset])
+        return self.commit([(channel, output)], {}, now_us, marks, [dataset], within_us)
 
     def tell_failed(self, channel: str, reasons: Mapping[int, str], now_us: int) -> int | None:
         """Put into the history of each subscription, once, why it has failed: the reason replaces the payload, as a
@@ -128,15 +167,18 @@ class ResultStore:
 
     def forget(self, ids: Sequence[int], text: str) -> int:
         """Remove all results of these subscriptions, and those whose payload holds `text`; returns how many."""
+        is_named = pc.match_substring(ds.field("payload").cast(pa.string()), text)
+        where = is_named | ds.field("subscription").isin(pa.array(ids, pa.int64()))
+        found: list[int] = self.table.read(where=where, columns=["sequence"]).column("sequence").to_pylist()
+        chunks = [found[start : start + _FORGOTTEN_AT_ONCE] for start in range(0, len(found), _FORGOTTEN_AT_ONCE)]
+        # Keys first: if the process dies in between, the results are still there to find them by.
+        self.keys.forget(ids, chunks)
         with self._lock:
-            is_named = pc.match_substring(ds.field("payload").cast(pa.string()), text)
-            where = is_named | ds.field("subscription").isin(pa.array(ids, pa.int64()))
-            found = self.table.read(where=where, columns=["sequence"]).column("sequence").to_pylist()
-            for start in range(0, len(found), _FORGOTTEN_AT_ONCE):
-                listed = ", ".join(map(str, found[start : start + _FORGOTTEN_AT_ONCE]))
-                self.table.delete(f"sequence IN ({listed})")
+            for chunk in chunks:
+                self.table.delete(f"sequence IN ({', '.join(map(str, chunk))})")
             if found:
                 self.table.sync()
+            self.keys.load_again(self.table.sequence)
             return len(found)
 
     def tell_ended(
@@ -153,7 +195,7 @@ class ResultStore:
     def _tell(self, channel: str, payloads: Mapping[int, str], now_us: int, marks: Mapping[str, int]) -> int | None:
         columns = [pa.array(list(payloads), pa.int64()), pa.array(list(payloads.values()), pa.string())]
         output = pa.table(columns, names=["subscription", "payload"])
-        return self.commit([(channel, output)], {}, now_us, marks)
+        return self.commit([(channel, output)], {}, now_us, marks).number
 
     def has_results(self, subscription: int) -> bool:
         """Whether a subscription ever had a result."""
@@ -167,28 +209,44 @@ class ResultStore:
         now_us: int,
         marks: Mapping[str, int] | None = None,
         datasets: Iterable[str] = (),
-    ) -> int | None:
+        within_us: Mapping[str, int] = MappingProxyType({}),
+    ) -> Committed:
         """Make the results of one or several channels durable, together with their windows' bounds and with `marks`,
         other application transactions, which refer to these `datasets`.
 
-        `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many there
-        are. Returns the (last) number of the commit, or None if there was nothing to write.
+        `outputs` are pairs of a channel, each once, and rows (subscription, payload). All of them are one commit, however many there
+        are. If rows have a `key` too, those are left out whose key was a result before: ever, or within the time that
+        `within_us` has for the channel.
         """
-        rows = pa.concat_tables([SCHEMA.empty_table(), *(_labelled(channel, output) for channel, output in outputs)])
         with self._lock:
+            runs: list[KeyRun] = []
+            chosen = {
+                channel: self._choose(output, now_us, within_us.get(channel), runs) for channel, output in outputs
+            }
+            labelled = (_labelled(channel, output) for channel, output in chosen.items())
+            rows = pa.concat_tables([SCHEMA.empty_table(), *labelled])
             if rows.num_rows == 0:
                 self._ahead.update(bounds)
-                return None
+                return Committed(None, chosen)
             first = sequence_of(self.table.next_number(), 0)
             rows = rows.set_column(0, "sequence", pa.array(np.arange(first, first + rows.num_rows)))
             rows = rows.set_column(
                 4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
             )
-            number = self._append(rows, bounds, marks, datasets)
+            number = self._append(rows, bounds, marks, datasets, runs)
         # Without the lock, so that commits at the same time share a sync.
         self.table.sync()
         self.committed.announce()
-        return number
+        return Committed(number, chosen)
+
+    def _choose(self, output: pa.Table, now_us: int, within_us: int | None, runs: list[KeyRun]) -> pa.Table:
+        """The rows that are results; adds their keys to `runs`."""
+        if "key" not in output.column_names:
+            return output
+        self.keys.load(self.table.next_number() - 1)
+        rows, run = self.keys.choose(output, now_us, within_us)
+        runs.append(run)
+        return rows
 
     def set_bounds(self, bounds: Bounds) -> None:
         """Make bounds durable without results: where a new channel begins."""
@@ -205,20 +263,33 @@ class ResultStore:
         self.table.sync()
 
     def _append(
-        self, rows: pa.Table, bounds: Bounds, marks: Mapping[str, int] | None = None, datasets: Iterable[str] = ()
+        self,
+        rows: pa.Table,
+        bounds: Bounds,
+        marks: Mapping[str, int] | None = None,
+        datasets: Iterable[str] = (),
+        runs: Sequence[KeyRun] = (),
     ) -> int:
         everything = {**self._ahead, **bounds}
         # Bounds must never be ahead of the commits they refer to: rows that come again would count as run over.
         self._sync_datasets({dataset for _, dataset in everything} | set(datasets))
         self._latest.note(rows)
         transactions = {_window_app(*key): through for key, through in everything.items()}
-        number = self._append_to_table(rows, {**transactions, **(marks or {})})
+        number = self._append_to_table(rows, {**transactions, **(marks or {})}, runs)
         self._ahead.clear()
         return number
 
-    def _append_to_table(self, rows: pa.Table, transactions: Mapping[str, int]) -> int:
-        self._numbering.reserve(self.table.next_number() + rows.num_rows // ROWS_PER_NUMBER)
-        return self.table.append(rows, transactions, rows_per_number=ROWS_PER_NUMBER)
+    def _append_to_table(self, rows: pa.Table, transactions: Mapping[str, int], runs: Sequence[KeyRun] = ()) -> int:
+        next_number = self.table.next_number()
+        # A commit that seemed to fail, and has happened all the same, is known from here on.
+        self.keys.catch_up(next_number - 1)
+        self._numbering.reserve(next_number + rows.num_rows // ROWS_PER_NUMBER)
+        number = self.table.append(rows, transactions, rows_per_number=ROWS_PER_NUMBER)
+        self.keys.add(runs, number)
+        return number
+
+    def _read_keys(self, after: int, through: int) -> pa.Table:
+        return self.table.read(after, through, where=ds.field("key").is_valid(), columns=KEYED)
 
     def _read_kept(self) -> tuple[int, pa.Table]:
         earliest = self.earliest_sequence
@@ -240,7 +311,7 @@ class ResultStore:
             starts = {one: max(after, earliest) for one, after in positions.items()}
             behind = self._latest.behind(starts)
             if not behind:
-                return Pulled(SCHEMA.empty_table(), max(through, min(starts.values())))
+                return Pulled(PULLED.empty_table(), max(through, min(starts.values())))
             try:
                 return self.pull(min(behind.values()), limit_rows=limit_rows, keep=partial(_after_each, starts, keep))
             except HistoryGone:
@@ -293,7 +364,7 @@ class ResultStore:
             size_bytes += rows.nbytes
             position = end_of(through)
             stride *= 2
-        rows = pa.concat_tables([SCHEMA.empty_table(), *(part.select(SCHEMA.names) for part in pulled)])
+        rows = pa.concat_tables([PULLED.empty_table(), *(part.select(PULLED.names) for part in pulled)])
         return Pulled(rows, max(position, after))
 
     def check_not_rewound(self, after: int) -> None:
@@ -314,8 +385,9 @@ class ResultStore:
 
     def retain(self, oldest_us: int, max_bytes: int) -> int:
         """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many numbers."""
+        self.keys.store(self.table.durable)
         with self._lock:
-            through = self._commits_to_remove(oldest_us, max_bytes)
+            through = min(self._commits_to_remove(oldest_us, max_bytes), self.keys.stored_through)
             already = self.table.transaction(_RETAINED_APP) or 0
             if through <= already:
                 return 0
@@ -366,6 +438,7 @@ def _labelled(channel: str, output: pa.Table) -> pa.Table:
         pa.repeat(pa.scalar(channel, pa.string()), count),
         output.column("payload").cast(pa.string()),
         pa.nulls(count, SCHEMA.field("committed_at").type),
+        output.column("key") if "key" in output.column_names else pa.nulls(count, pa.binary()),
     ]
     return pa.table(columns, schema=SCHEMA)
 

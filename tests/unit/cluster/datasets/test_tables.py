@@ -183,7 +183,7 @@ def test_upkeep_that_fails_does_not_stop_commits(table: Table, monkeypatch: pyte
     def fails(*_args: Any) -> None:
         raise OSError("planted")
 
-    work = {"delete": lambda: table.delete("n = 1"), "replace_files": lambda: table.replace_files(table.read())}
+    work = {"delete": lambda: table.delete("n = 1"), "replace_files": lambda: table.replace_files([table.read()])}
     with monkeypatch.context() as patch:
         patch.setattr(DeltaTable, "update_incremental", fails)
         with pytest.raises(OSError, match="planted"):

@@ -17,7 +17,7 @@ from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
-from tocsin.cluster.results.store import SCHEMA, Pulled, ResultStore, only
+from tocsin.cluster.results.store import PULLED, Pulled, ResultStore, only
 from tocsin.errors import ClusterFailure, HistoryGone, HistoryRewound
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
 
@@ -53,8 +53,8 @@ def store(tmp_path: Path) -> ResultStore:
 def test_results_and_bounds_are_one_commit(store: ResultStore, tmp_path: Path) -> None:
     """After a commit both are there, also for another process; a window without results is known in memory."""
     assert store.bound("C", "D") is None
-    assert store.commit([("C", output((1, "a"), (2, "b")))], {("C", "D"): 5}, 10) == 1
-    assert store.commit([("C", output())], {("C", "D"): 7}, 11) is None
+    assert store.commit([("C", output((1, "a"), (2, "b")))], {("C", "D"): 5}, 10).number == 1
+    assert store.commit([("C", output())], {("C", "D"): 7}, 11).number is None
     assert store.bound("C", "D") == 7
     again = opened(tmp_path)
     assert again.bound("C", "D") == 5  # Run again over nothing, it finds nothing again.
@@ -71,7 +71,7 @@ def test_any_number_of_results_is_one_commit(store: ResultStore, tmp_path: Path)
     store.commit([("C", output((1, "before")))], {}, 10)
     version, many = store.table.version, 2 * ROWS_PER_NUMBER + 5
     rows = pa.table({"subscription": pa.array([1] * many, pa.int64()), "payload": [str(at) for at in range(many)]})
-    assert store.commit([("C", rows)], {("C", "D"): 5}, 10) == 4
+    assert store.commit([("C", rows)], {("C", "D"): 5}, 10).number == 4
     assert store.table.version == version + 1
     store.commit([("C", output((1, "after")))], {}, 10)
     for one in (store, opened(tmp_path)):
@@ -102,7 +102,7 @@ def test_nobody_hears_of_what_a_power_cut_could_take_away(store: ResultStore, mo
         assert store.bound("C", "D") == 9  # It happened, and is not run again.
         assert store.last_sequence == cursor
         assert store.pull(cursor, limit_rows=10, keep=everything).rows.num_rows == 0
-        assert store.pull_subscriptions({1: cursor}, limit_rows=10) == Pulled(SCHEMA.empty_table(), cursor)
+        assert store.pull_subscriptions({1: cursor}, limit_rows=10) == Pulled(PULLED.empty_table(), cursor)
     store.set_bounds({("C", "D"): 10})
     assert store.pull(cursor, limit_rows=10, keep=everything).rows.column("payload").to_pylist() == ["b"]
 
@@ -175,7 +175,7 @@ def test_a_commit_after_one_that_seemed_to_fail_has_numbers_of_its_own(
         patch.setattr(Table, "_read_again", fails)
         with pytest.raises(ClusterFailure):
             store.commit([("C", output((1, "a")))], {("C", "D"): 9}, 10)
-    number = store.commit([("Other", output((2, "b")))], {("Other", "D"): 9}, 10)
+    number = store.commit([("Other", output((2, "b")))], {("Other", "D"): 9}, 10).number
     assert number == 2
     pulled = store.pull(0, limit_rows=10, keep=everything).rows
     assert pulled.column("sequence").to_pylist() == [sequence_of(1, 0), sequence_of(2, 0)]
@@ -276,12 +276,13 @@ def test_starts_that_commit_nothing_leave_one_gap(tmp_path: Path) -> None:
     pulled = store.pull(cursor, limit_rows=1, keep=everything)
     assert pulled.rows.column("payload").to_pylist() == ["b"]
     assert store.pull(pulled.through, limit_rows=9, keep=everything).rows.column("payload").to_pylist() == ["c"]
-    assert store.pull(cursor, limit_rows=9, keep=only([2])) == Pulled(SCHEMA.empty_table(), store.last_sequence)
+    assert store.pull(cursor, limit_rows=9, keep=only([2])) == Pulled(PULLED.empty_table(), store.last_sequence)
 
 
 def test_several_channels_commit_together(store: ResultStore) -> None:
     """What continuous channels found in one batch is one commit, with every bound in it."""
-    commit = store.commit([("A", output((1, "a"))), ("B", output((2, "b")))], {("A", "D"): 3, ("B", "D"): 4}, 10)
+    done = store.commit([("A", output((1, "a"))), ("B", output((2, "b")))], {("A", "D"): 3, ("B", "D"): 4}, 10)
+    commit = done.number
     assert commit == 1
     assert (store.bound("A", "D"), store.bound("B", "D")) == (3, 4)
     assert store.pull(0, limit_rows=10, keep=only([2])).rows.column("payload").to_pylist() == ["b"]
@@ -382,7 +383,7 @@ def test_each_subscription_is_pulled_from_its_own_position(
         if number == reopened_after:
             store = opened(folder, 1 << 20 if in_memory else 0)
         outputs = [("C", output(*((one, f"{number}.{at}") for at, one in enumerate(ids))))]
-        numbers.append(store.commit(outputs, {}, number) or numbers[-1])
+        numbers.append(store.commit(outputs, {}, number).number or numbers[-1])
     whole = store.pull(0, limit_rows=1000, keep=everything).rows.to_pylist()
     for oldest_us in removed:
         store.retain(oldest_us, 1 << 40)
@@ -418,10 +419,10 @@ def test_a_part_that_is_done_is_known_to_be(store: ResultStore, tmp_path: Path) 
     """Results of a commit that come in parts say up to which subscription they are there, also to another process; for
     another commit that says nothing."""
     assert store.part_done("C", "D", 5) == 0
-    assert store.commit_part("C", output((1, "a"), (2, "b")), ("D", 5, 2), 10) is not None
+    assert store.commit_part("C", output((1, "a"), (2, "b")), ("D", 5, 2), 10).number is not None
     again = opened(tmp_path)
     assert (again.part_done("c", "d", 5), again.part_done("C", "D", 6), again.bound("C", "D")) == (2, 0, None)
-    assert again.commit_part("C", output(), ("D", 5, 3), 11) is None  # Found again with nothing, like its bound.
+    assert again.commit_part("C", output(), ("D", 5, 3), 11).number is None  # Found again with nothing, like its bound.
 
 
 def test_holders_are_told_once_that_a_subscription_has_failed(store: ResultStore, tmp_path: Path) -> None:

@@ -17,16 +17,18 @@ from sqlglot.tokenizer_core import Token, TokenType
 from tocsin.cluster.channels.compiler import advice, functions
 from tocsin.cluster.channels.compiler.allowed_nodes import CAST_TYPES, INTERVAL_UNITS, JOINS, NODES, SIDES
 from tocsin.cluster.channels.compiler.dialect import (
+    ONCE_PER,
     Source,
     function_name,
     is_name,
+    keys_query,
     offset_of,
     parse_query,
     read_number,
     tokenize,
 )
 from tocsin.cluster.channels.compiler.patterns import UnsupportedPattern, check_pattern
-from tocsin.cluster.channels.compiler.resolve import resolve
+from tocsin.cluster.channels.compiler.resolve import Keys, resolve
 from tocsin.cluster.channels.compiler.scopes import Output
 from tocsin.cluster.channels.compiler.size import MAX_SIZE
 from tocsin.model.catalogue import Dataset, Parameter
@@ -52,13 +54,36 @@ class CheckedQuery:
     source: Source
     tree: exp.Expr
     columns: tuple[Output, ...]
+    #: The columns of the tree that are the key of ONCE PER: outputs, or further items of the SELECT list.
+    keys: tuple[Output, ...] = ()
 
 
 def check_query(
-    sql: str, *, parameters: Sequence[Parameter], datasets: Mapping[str, Dataset], channel: bool
+    sql: str, *, parameters: Sequence[Parameter], datasets: Mapping[str, Dataset], channel: bool, keys: str = ""
 ) -> CheckedQuery:
-    """Refuse `sql`, with the position, unless it is a query that may run. `datasets` go by lower-case name."""
+    """Refuse `sql`, with the position, unless it is a query that may run. `datasets` go by lower-case name. `keys` are
+    the expressions of ONCE PER."""
     source = Source(sql)
+    key_source = Source(keys_query(keys), about=ONCE_PER)
+    known = {parameter.name.lower(): parameter for parameter in parameters}
+    try:
+        tree, tokens = _parsed(source)
+        _Checker(source, tokens, known, channel).check(tree)
+        expressions: list[exp.Expr] = []
+        if keys:
+            key_tree, key_tokens = _parsed(key_source)
+            _Checker(key_source, key_tokens, known, channel).check(key_tree)
+            expressions = _key_expressions(key_tree, key_source)
+        resolved = resolve(tree, source, datasets, Keys(key_source, expressions))
+        _refuse_deep(resolved.tree, source)  # again, because WITH has been expanded
+    except RecursionError:
+        raise source.error("nested too deeply", 0) from None
+    return CheckedQuery(source, resolved.tree, resolved.outputs, resolved.keys)
+
+
+def _parsed(source: Source) -> tuple[exp.Expr, list[Token]]:
+    """The query that a text is, if it has a size that can be dealt with; and its tokens."""
+    sql = source.text
     if len(sql) > MAX_QUERY_LENGTH:
         raise source.error(f"the query is too long: {len(sql):,} characters; at most {MAX_QUERY_LENGTH:,} are allowed")
     tokens = tokenize(source)
@@ -68,15 +93,24 @@ def check_query(
         raise source.error(
             f"the query is too large: it has {len(tokens):,} words and signs; {MAX_TOKENS:,} are allowed"
         )
-    try:
-        tree = parse_query(source, tokens)
-        _refuse_deep(tree, source)
-        _Checker(source, tokens, {parameter.name.lower(): parameter for parameter in parameters}, channel).check(tree)
-        tree, columns = resolve(tree, source, datasets)
-        _refuse_deep(tree, source)  # again, because WITH has been expanded
-    except RecursionError:
-        raise source.error("nested too deeply", 0) from None
-    return CheckedQuery(source, tree, columns)
+    tree = parse_query(source, tokens)
+    _refuse_deep(tree, source)
+    return tree, tokens
+
+
+def _key_expressions(tree: exp.Expr, source: Source) -> list[exp.Expr]:
+    """The expressions of ONCE PER."""
+    if not isinstance(tree, exp.Select) or any(value for part, value in tree.args.items() if part != "expressions"):
+        raise source.error("ONCE PER takes expressions, such as ONCE PER (r.id, r.etype)", 0)
+    for expression in tree.expressions:
+        if isinstance(expression, exp.Alias) or expression.is_star:
+            raise source.error("ONCE PER takes expressions, without AS and *", offset_of(expression))
+        for node in expression.walk():
+            if isinstance(node, exp.Query):
+                raise source.error("ONCE PER takes no subquery; join it in the query", offset_of(expression))
+            if function_name(node) == functions.IS_NEW:
+                raise source.error("is_new belongs into the query, not into ONCE PER", offset_of(expression))
+    return list(tree.expressions)
 
 
 def _refuse_deep(tree: exp.Expr, source: Source) -> None:

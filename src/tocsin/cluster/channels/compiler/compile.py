@@ -25,7 +25,8 @@ from tocsin.model.catalogue import Channel, ChannelKind, Dataset
 
 @dataclass(frozen=True, slots=True)
 class CompiledChannel:
-    """A channel's query: it gives `subscription` BIGINT and `payload` STRING (JSON, NULLs included)."""
+    """A channel's query. It gives `subscription` BIGINT, `payload` STRING (JSON, NULLs included) and, with ONCE PER,
+    `key` BINARY."""
 
     parts: tuple[Part, ...]
     columns: tuple[Output, ...]
@@ -34,6 +35,8 @@ class CompiledChannel:
     windows: tuple[str, ...]
     #: The same query, written for few subscriptions; set if a radius is a parameter.
     parts_for_few: tuple[Part, ...] = ()
+    #: Whether its rows have a key.
+    is_keyed: bool = False
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -92,6 +95,7 @@ class _Draft:
     source: Source = field(init=False)
     tree: exp.Expr = field(init=False)
     columns: tuple[Output, ...] = ()
+    keys: tuple[Output, ...] = ()
     read: tuple[str, ...] = ()
     watched: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -101,8 +105,9 @@ class _Draft:
 def _check(draft: _Draft) -> None:
     """Let only known, harmless constructs pass, and qualify each column with its relation."""
     channel = draft.channel
-    checked = check_query(channel.body, parameters=channel.parameters, datasets=draft.datasets, channel=True)
-    draft.source, draft.tree, draft.columns = checked.source, checked.tree, checked.columns
+    keys = "" if channel.once is None else channel.once.keys
+    checked = check_query(channel.body, parameters=channel.parameters, datasets=draft.datasets, channel=True, keys=keys)
+    draft.source, draft.tree, draft.columns, draft.keys = checked.source, checked.tree, checked.columns, checked.keys
 
 
 def _find_datasets(draft: _Draft) -> None:
@@ -144,6 +149,7 @@ def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> Compil
         draft.read,
         draft.watched or draft.read,
         parts_for_few=draft.parts_for_few,
+        is_keyed=bool(draft.keys),
     )
 
 
@@ -152,7 +158,7 @@ def _written(draft: _Draft, *, few_subscriptions: bool) -> tuple[Part, ...]:
         rows = SetOriented(draft.source, draft.datasets, few_subscriptions).query(draft.tree.copy())
     except RecursionError:
         raise draft.source.error("nested too deeply", 0) from None
-    return template.split(payload_query(rows, [output.name for output in draft.columns]))
+    return template.split(payload_query(rows, [output.name for output in draft.columns], draft.keys))
 
 
 def compile_select(sql: str, datasets: Mapping[str, Dataset]) -> CompiledSelect:

@@ -56,19 +56,25 @@ class ChannelSql(Spark):
             return quote_string(expression.this) if expression.is_string else str(expression.this)
 
 
+#: What an error is about that is about the keys of ONCE PER.
+ONCE_PER = "ONCE PER"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A piece of text that errors point into."""
 
     text: str
+    #: Which part of a statement it is, if it is not the query.
+    about: str = ""
 
     def error(self, message: str, offset: int = -1) -> StatementError:
         line, column = self.line_and_column(offset)
-        return StatementError(message, text=self.text, line=line, column=column)
+        return StatementError(message, text=self.text, line=line, column=column, about=self.about)
 
     def forbidden(self, message: str, offset: int = -1) -> ForbiddenSql:
         line, column = self.line_and_column(offset)
-        return ForbiddenSql(message, text=self.text, line=line, column=column)
+        return ForbiddenSql(message, text=self.text, line=line, column=column, about=self.about)
 
     def line_and_column(self, offset: int) -> tuple[int, int]:
         """Both count from 1, as editors do; both are 0 if the offset is not known."""
@@ -76,6 +82,11 @@ class Source:
             return 0, 0
         before = self.text[:offset]
         return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def keys_query(keys: str) -> str:
+    """The expressions of ONCE PER as a query, which is how they are read."""
+    return f"SELECT {keys}"
 
 
 def is_name(text: str) -> bool:
@@ -243,6 +254,7 @@ def _refuse(source: Source, error: ParseError) -> NoReturn:
         text=source.text,
         line=line,
         column=max(1, column - len(highlight) + 1),
+        about=source.about,
     ) from None
 
 

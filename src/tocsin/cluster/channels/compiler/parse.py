@@ -14,19 +14,32 @@ from sys import float_info
 from sqlglot.tokenizer_core import TokenType
 
 from tocsin.cluster.channels.compiler import statements
-from tocsin.cluster.channels.compiler.dialect import read_number
+from tocsin.cluster.channels.compiler.dialect import ONCE_PER, keys_query, read_number
 from tocsin.cluster.channels.compiler.statements import FileFormat, Kind, Listing, LiteralValue, Statement
 from tocsin.cluster.channels.compiler.token_reader import TokenReader
-from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
+from tocsin.model.catalogue import (
+    Channel,
+    ChannelKind,
+    Dataset,
+    DatasetKind,
+    Feed,
+    FeedSource,
+    FilledBy,
+    OncePer,
+    Parameter,
+)
 from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import NUMBERS, Column, ColumnType, Schema
 
 MIN_PERIOD_S = 0.1
 MAX_PERIOD_S = 24 * 3600.0
+MIN_WITHIN_S = 1.0
+MAX_WITHIN_S = 366 * 24 * 3600.0
 #: The coordinator's limit.
 MAX_CLASS_LENGTH = 255
 
 _UNITS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60, "HOUR": 3600, "HOURS": 3600}
+_UNITS_TO_DAYS = {**_UNITS, "DAY": 86_400, "DAYS": 86_400}
 _EXTENSIONS = {
     ".csv": FileFormat.CSV,
     ".ndjson": FileFormat.NDJSON,
@@ -42,7 +55,7 @@ class StatementReader(TokenReader):
 
     #: The offset in the source at which the query inside the statement begins.
     query_start: int | None = None
-    #: The offsets of the parameters that the statement declares, by name.
+    #: The offsets of the parameters that the statement declares, by name, and of the keys of ONCE PER.
     declared: dict[str, int] = field(default_factory=dict)
 
     def statement(self) -> Statement:
@@ -156,7 +169,7 @@ class StatementReader(TokenReader):
         self._word("CHANNEL")
         if_not_exists = self._if_not_exists()
         name = self._name("channel")
-        if self._next_is("AS", "PERIOD"):
+        if self._next_is("AS", "PERIOD", "ONCE"):
             raise self._error(f"the parameters are missing; a channel without any is written {name} ()")
         self._sign("(")
         parameters: list[Parameter] = []
@@ -174,9 +187,35 @@ class StatementReader(TokenReader):
             period_s = self._period_s()
         elif self._next_is("PERIOD"):
             raise self._error("CONTINUOUS channels have no PERIOD; they run when records arrive")
+        once = self._once_per() if self._next_is("ONCE") else None
+        if once is None and self._next_is("WITHIN"):
+            raise self._error("WITHIN belongs to ONCE PER: write ONCE PER (r.id) WITHIN 1 DAY")
         self._word("AS")
-        channel = Channel(name, kind, tuple(parameters), self._rest(), period_s)
+        channel = Channel(name, kind, tuple(parameters), self._rest(), period_s, once)
         return statements.CreateChannel(channel, if_not_exists)
+
+    def _once_per(self) -> OncePer:
+        self._word("ONCE")
+        self._word("PER")
+        self._sign("(")
+        begin, depth = self.index, 0
+        while depth or not self._next_is(")"):
+            token_type = self._take("')' after the keys of ONCE PER").token_type
+            depth += (token_type is TokenType.L_PAREN) - (token_type is TokenType.R_PAREN)
+        if self.index == begin:
+            raise self._error("ONCE PER needs a key, such as ONCE PER (r.id)")
+        start, end = self.tokens[begin].start, self.tokens[self.index - 1].end
+        self.declared[ONCE_PER] = start - len(keys_query(""))
+        self._sign(")")
+        within_s = self._within_s() if self._skip("WITHIN") else None
+        return OncePer(self.source.text[start : end + 1], within_s)
+
+    def _within_s(self) -> float:
+        index = self.index
+        seconds = self._duration_s(_UNITS_TO_DAYS, "WITHIN 1 DAY")
+        if not MIN_WITHIN_S <= seconds <= MAX_WITHIN_S:
+            raise self._error("WITHIN must lie between 1 second and 366 days", index)
+        return seconds
 
     def _parameter(self) -> Parameter:
         name = self._name("parameter")
@@ -202,19 +241,24 @@ class StatementReader(TokenReader):
 
     def _period_s(self) -> float:
         index = self.index
-        number = self._take("a number and SECONDS, MINUTES or HOURS")
+        seconds = self._duration_s(_UNITS, "PERIOD 10 SECONDS")
+        if not MIN_PERIOD_S <= seconds <= MAX_PERIOD_S:
+            raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", index)
+        return seconds
+
+    def _duration_s(self, units: Mapping[str, int], example: str) -> float:
+        index = self.index
+        *others, last = (unit for unit in units if unit.endswith("S"))
+        number = self._take(f"a number and {', '.join(others)} or {last}")
         if number.token_type is not TokenType.NUMBER:
-            raise self._error("PERIOD needs a number, such as PERIOD 10 SECONDS", index)
+            raise self._error(f"{example.partition(' ')[0]} needs a number, such as {example}", index)
         try:
             count = read_number(number.text)
         except ValueError:
             raise self._error(f"{number.text} is not a number", index) from None
-        if not self._next_is(*_UNITS):
-            raise self._error(f"expected one of {', '.join(_UNITS)}, such as PERIOD 10 SECONDS, not {self._shown()}")
-        seconds = count * _UNITS[self._word(*_UNITS)]
-        if not MIN_PERIOD_S <= seconds <= MAX_PERIOD_S:
-            raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", index)
-        return seconds
+        if not self._next_is(*units):
+            raise self._error(f"expected one of {', '.join(units)}, such as {example}, not {self._shown()}")
+        return count * units[self._word(*units)]
 
     def _alter(self) -> Statement:
         self._word("DATASET")

@@ -7,8 +7,8 @@ whole query. Only ORDER BY still refers to outputs, by bare name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -20,14 +20,38 @@ from tocsin.cluster.channels.compiler.size import Budget, size_of
 from tocsin.model.catalogue import Dataset, DatasetKind
 from tocsin.model.schema import NUMBERS, ColumnType
 
+#: The names of items of the SELECT list that are there for ONCE PER alone; no author can use them.
+_KEY = "_key"
 
-def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset]) -> tuple[exp.Expr, tuple[Output, ...]]:
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The expressions of ONCE PER, and the text that they are in."""
+
+    source: Source
+    expressions: Sequence[exp.Expr] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A query in canonical form, its outputs, and which of its columns are the key of ONCE PER."""
+
+    tree: exp.Expr
+    outputs: tuple[Output, ...]
+    keys: tuple[Output, ...]
+
+
+def resolve(tree: exp.Expr, source: Source, datasets: Mapping[str, Dataset], keys: Keys) -> Resolved:
     while isinstance(tree, exp.Subquery):
         tree = tree.this
     budget = Budget(source)
-    budget.charge(size_of(tree))
-    query, outputs = _Resolver(source, datasets, budget).query(tree, Scope({}), named=True)
-    return query, tuple(outputs)
+    budget.charge(size_of(tree) + sum(map(size_of, keys.expressions)))
+    # Only the SELECT that makes the results knows what the keys name. Rows that are put together later have outputs.
+    is_plain = isinstance(tree, exp.Select) and not tree.args.get("distinct")
+    resolver = _Resolver(source, datasets, budget, keyed=tree if is_plain else None, keys=keys)
+    query, outputs = resolver.query(tree, Scope({}), named=True)
+    found = resolver.found_keys if is_plain else resolver.keys_among(outputs)
+    return Resolved(query, tuple(outputs), tuple(found))
 
 
 @dataclass(slots=True)
@@ -35,6 +59,10 @@ class _Resolver:
     source: Source
     datasets: Mapping[str, Dataset]
     budget: Budget
+    #: The SELECT in which the keys are resolved, if there is one.
+    keyed: exp.Expr | None
+    keys: Keys
+    found_keys: list[Output] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
 
     def query(self, node: exp.Expr, scope: Scope, *, named: bool) -> tuple[exp.Expr, list[Output]]:
@@ -111,8 +139,38 @@ class _Resolver:
             having.set("this", self._expression(having.this, scope, named_items, strict=True))
         for ordered in _ordered(select):
             ordered.set("this", self._ordering(ordered.this, outputs, scope, named_items))
+        if select is self.keyed:
+            select.set("expressions", [*items, *self._key_items(items, scope)])
         self.budget.check(size_of(select))
         return outputs
+
+    def _key_items(self, items: list[exp.Alias], scope: Scope) -> list[exp.Alias]:
+        """Items for the keys that are no outputs."""
+        named = {item.alias.lower(): item.this for item in items}
+        by_expression = {item.this: item.alias for item in items}
+        in_keys = replace(self, source=self.keys.source)
+        added: list[exp.Alias] = []
+        for written in self.keys.expressions:
+            expression = in_keys._expression(written, scope, named, strict=True)  # noqa: SLF001 - of the same class
+            name = by_expression.get(expression.unnest())
+            if name is None:
+                name = f"{_KEY}{len(added)}"
+                added.append(exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True)))
+            self.found_keys.append(Output(name, expression.meta.get("type")))
+        return added
+
+    def keys_among(self, outputs: list[Output]) -> list[Output]:
+        """The keys of a query whose rows have nothing but outputs."""
+        known = {output.name.lower(): output for output in outputs}
+        found = []
+        for written in self.keys.expressions:
+            is_name = isinstance(written, exp.Column) and not written.table
+            if not is_name or written.name.lower() not in known:
+                names = ", ".join(output.name for output in outputs)
+                message = "with DISTINCT, UNION, INTERSECT or EXCEPT, ONCE PER takes outputs only"
+                raise self.keys.source.error(f"{message}: {names}", offset_of(written))
+            found.append(known[written.name.lower()])
+        return found
 
     def _grouping(self, key: exp.Expr, items: list[exp.Alias], scope: Scope, named: Mapping[str, exp.Expr]) -> exp.Expr:
         if isinstance(key, exp.Literal) and key.is_int:

@@ -43,7 +43,8 @@ _RESULTS = {
 def review_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> None:
     """Raises StatementError, pointing into the statement, for comparisons and arithmetic between different types, for
     comparisons with NULL, for times of an unknown form, and for unused parameters."""
-    tree = _review(channel.body, datasets, channel.parameters, is_channel=True)
+    keys = "" if channel.once is None else channel.once.keys
+    tree = _review(channel.body, datasets, channel.parameters, is_channel=True, keys=keys)
     used = {node.this for node in tree.find_all(exp.Placeholder)}
     texts = {node.this for node in tree.find_all(exp.Literal) if node.is_string}
     for parameter in channel.parameters:
@@ -59,10 +60,10 @@ def review_query(sql: str, datasets: Mapping[str, Dataset]) -> None:
 
 
 def _review(
-    sql: str, datasets: Mapping[str, Dataset], parameters: Sequence[Parameter], *, is_channel: bool
+    sql: str, datasets: Mapping[str, Dataset], parameters: Sequence[Parameter], *, is_channel: bool, keys: str = ""
 ) -> exp.Expr:
     catalogue = {dataset.name.lower(): dataset for dataset in datasets.values()}
-    checked = check_query(sql, parameters=parameters, datasets=catalogue, channel=is_channel)
+    checked = check_query(sql, parameters=parameters, datasets=catalogue, channel=is_channel, keys=keys)
     for node in checked.tree.walk():
         if isinstance(node, exp.Cast | exp.TryCast):
             _refuse_odd_time(checked.source, node, node.this, _type(node))

@@ -40,7 +40,8 @@ class Script:
         if isinstance(error, StatementError) and error.text != self.source.text:
             offset = failed.declared.get(error.about, failed.start)
             if error.line and failed.query_start is not None:
-                offset = failed.query_start + _offset(error.text, error.line, error.column)
+                begin = failed.declared.get(error.about, failed.query_start)
+                offset = begin + _offset(error.text, error.line, error.column)
             error.text = self.source.text
             error.line, error.column = self.source.line_and_column(offset)
 

@@ -12,7 +12,7 @@ key:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -30,8 +30,11 @@ from tocsin.cluster.channels.compiler.dialect import (
 )
 from tocsin.cluster.channels.compiler.joins import SUBSCRIBED, SUBSCRIPTION, FromClause
 from tocsin.cluster.channels.compiler.near import spell_out
+from tocsin.cluster.channels.compiler.scopes import Output
 from tocsin.cluster.channels.compiler.template import Broadcast, mark
+from tocsin.cluster.results.core.result_keys import KEY_BYTES
 from tocsin.model.catalogue import Dataset
+from tocsin.model.schema import ColumnType
 
 _ROWS = "_rows"
 _RANK = "_rank"
@@ -164,16 +167,38 @@ class SetOriented:
         return self.source.error(message, offset_of(node))
 
 
-def payload_query(rows: str, names: list[str]) -> str:
-    """Wraps rows with `_subscription`: gives the subscription and its outputs as JSON, in order, NULLs included."""
-    fields = ", ".join(f"{quote_string(name)}, c.{quote_name(name)}" for name in names)
+def payload_query(rows: str, names: list[str], keys: Sequence[Output] = ()) -> str:
+    """Wraps rows with `_subscription`: gives the subscription and its outputs as JSON, in order, NULLs included; and
+    the key of ONCE PER, if there is one."""
+    key = f",\n  {_key_sql(keys)} AS key" if keys else ""
+    return (
+        f"SELECT c.{SUBSCRIPTION} AS subscription,\n"
+        f"  {_json_sql((name, f'c.{quote_name(name)}') for name in names)} AS payload{key}\n"
+        f"FROM (\n{rows}\n) AS c"
+    )
+
+
+def _key_sql(keys: Sequence[Output]) -> str:
+    """A digest of the subscription and the keys. Equal digests must mean equal keys, whatever publishers send: nobody
+    can find two texts with the same 128 bits of SHA-256 one of which is another publisher's. JSON keeps the values
+    apart, and NULL from all others."""
+    text = _json_sql((str(number), _canonical(key)) for number, key in enumerate(keys))
+    return f"unhex(left(sha2(concat(string(c.{SUBSCRIPTION}), ' ', {text}), 256), {2 * KEY_BYTES}))"
+
+
+def _canonical(key: Output) -> str:
+    """0.0 and -0.0 are equal, so they are one key."""
+    column = f"c.{quote_name(key.name)}"
+    return f"if({column} = 0, 0D, {column})" if key.type is ColumnType.DOUBLE else column
+
+
+def _json_sql(columns: Iterable[tuple[str, str]]) -> str:
+    """The SQL of JSON with these fields: their names, and the SQL of their values."""
+    fields = ", ".join(f"{quote_string(name)}, {value}" for name, value in columns)
     options = (
         "map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX')"
     )
-    return (
-        f"SELECT c.{SUBSCRIPTION} AS subscription,\n  to_json(named_struct({fields}), {options}) AS payload\n"
-        f"FROM (\n{rows}\n) AS c"
-    )
+    return f"to_json(named_struct({fields}), {options})"
 
 
 def _is_limited(query: exp.Expr) -> bool:

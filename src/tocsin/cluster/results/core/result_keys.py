@@ -1,0 +1,174 @@
+"""Result keys that `ONCE PER` remembers: which rows of a run are results, and which keys were results already (pure).
+
+A key is a digest of 16 bytes, made of the subscription and the values of `ONCE PER`. Remembered keys lie in sorted
+runs, as in a log-structured merge: each commit adds a small run, and small runs are merged into larger ones. A look-up
+goes through all runs with all keys of a commit at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+KEY_BYTES = 16
+#: Bytes that one remembered key takes up in a run.
+ENTRY_BYTES = 32
+#: Runs below this are merged when a run is added, which takes 10 ms. Larger ones are merged in the background.
+SMALL_RUN = 1 << 16
+#: Runs of this size are merged no more, so that merging never holds more than some 300 MB. A look-up in ten million
+#: keys goes through five of them.
+LARGE_RUN = 1 << 21
+#: A run is merged with all smaller ones if together they have at least half as many keys.
+_RATIO = 2
+
+_NEVER = np.iinfo(np.int64).min
+
+Numbers = npt.NDArray[np.int64]
+Halves = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyRun:
+    """Keys as two numbers each, in ascending order, without repetition; whose they are, and when each was a result."""
+
+    first: Halves
+    second: Halves
+    subscriptions: Numbers
+    result_us: Numbers
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def where(self, is_kept: Mask) -> KeyRun:
+        return KeyRun(*(column[is_kept] for column in self.columns))
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        return self.first, self.second, self.subscriptions, self.result_us
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Which rows are results, in the order of the rows, and their keys, to be remembered once they are committed."""
+
+    is_result: Mask
+    run: KeyRun
+
+
+def halves_of(keys: bytes | memoryview) -> tuple[Halves, Halves]:
+    """Keys that lie one after the other, as two columns of numbers.
+
+    >>> first, second = halves_of(bytes(range(32)))
+    >>> [hex(one) for one in first], len(second)
+    (['0x706050403020100', '0x1716151413121110'], 2)
+    """
+    pairs = np.frombuffer(keys, dtype="<u8").reshape(-1, 2)
+    return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+
+
+class KeyIndex:
+    """The remembered keys. `runs` is replaced as a whole, so that a reader without a lock sees one state of it."""
+
+    def __init__(self, runs: Iterable[KeyRun] = ()) -> None:
+        self.runs: tuple[KeyRun, ...] = tuple(run for run in runs if len(run))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def choose(
+        self, first: Halves, second: Halves, subscriptions: Numbers, now_us: int, within_us: int | None
+    ) -> Chosen:
+        """The rows whose key was no result before, or not within the last `within_us`. Of rows with equal keys it is
+        the first."""
+        order = _order(first, second)
+        a, b = first[order], second[order]
+        is_first = np.ones(len(a), bool)
+        is_first[1:] = ~_repeats(a, b)
+        order, a, b = order[is_first], a[is_first], b[is_first]
+        known_us = self._result_us(a, b)
+        is_new = known_us == _NEVER
+        if within_us is not None:
+            # Not now_us - known_us, which could overflow.
+            is_new |= known_us <= now_us - within_us
+        order = order[is_new]
+        is_result = np.zeros(len(first), bool)
+        is_result[order] = True
+        now = np.full(len(order), now_us, np.int64)
+        return Chosen(is_result, KeyRun(a[is_new], b[is_new], subscriptions[order], now))
+
+    def _result_us(self, first: Halves, second: Halves) -> Numbers:
+        """When each key was last a result. The keys are sorted, which makes looking up twice as fast."""
+        found = np.full(len(first), _NEVER, np.int64)
+        for run in self.runs:
+            at = np.searchsorted(run.first, first)
+            todo = np.arange(len(first))
+            # More than one step only for keys that differ in their second half alone, which is next to impossible.
+            while len(todo):
+                is_inside = at < len(run)
+                todo, at = todo[is_inside], at[is_inside]
+                is_same = run.first[at] == first[todo]
+                todo, at = todo[is_same], at[is_same]
+                is_hit = run.second[at] == second[todo]
+                hit = todo[is_hit]
+                found[hit] = np.maximum(found[hit], run.result_us[at[is_hit]])
+                todo, at = todo[~is_hit], at[~is_hit] + 1
+        return found
+
+    def add(self, run: KeyRun) -> None:
+        """Remember keys; they may be remembered already."""
+        if not len(run):
+            return
+        self.runs = (*self.runs, run)
+        while small := self.due(SMALL_RUN):
+            self.replace(small, merged(small))
+
+    def due(self, below: int = LARGE_RUN) -> tuple[KeyRun, ...]:
+        """The runs to merge next, of those with fewer keys than `below`; none if they are few enough."""
+        runs = sorted((run for run in self.runs if len(run) < below), key=len)
+        count = size = 0
+        for number, run in enumerate(runs):
+            if size >= below:
+                break
+            if number and len(run) <= _RATIO * size:
+                count = number + 1
+            size += len(run)
+        return tuple(runs[:count])
+
+    def replace(self, runs: Sequence[KeyRun], by: KeyRun) -> None:
+        """Put a run in place of others, which it was made of."""
+        gone = set(map(id, runs))
+        kept = tuple(run for run in self.runs if id(run) not in gone)
+        self.runs = (*kept, by) if len(by) else kept
+
+
+def merged(runs: Sequence[KeyRun]) -> KeyRun:
+    """One run of the keys of all; the last time counts at which a key was a result."""
+    columns = zip(*(run.columns for run in runs), strict=True)
+    first, second, subscriptions, result_us = (np.concatenate(column) for column in columns)
+    order = _order(first, second, result_us)
+    first, second = first[order], second[order]
+    is_last = np.ones(len(first), bool)
+    is_last[:-1] = ~_repeats(first, second)
+    order = order[is_last]
+    return KeyRun(first[is_last], second[is_last], subscriptions[order], result_us[order])
+
+
+def _order(first: Halves, second: Halves, *then: Numbers) -> npt.NDArray[np.intp]:
+    """The order by all columns; equal rows stay in order. Sorting by one column is several times as fast, and is enough
+    unless some of its numbers are equal."""
+    order = np.argsort(first, kind="stable")
+    by_first = first[order]
+    if (by_first[1:] != by_first[:-1]).all():
+        return order
+    return np.lexsort((*reversed(then), second, first))
+
+
+def _repeats(first: Halves, second: Halves) -> Mask:
+    """For all sorted keys but the first: whether each is equal to the one before it."""
+    is_repeat: Mask = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
+    return is_repeat

@@ -1,0 +1,276 @@
+"""What `ONCE PER` remembers: the keys of all results so far, in memory to look them up, and in a table of their own.
+
+A result's key is committed with the result, in the results table. So results, bound and what is remembered change
+together, and the keys in memory can be made anew from tables at any time. Results are removed in the end; so their keys
+are copied into this module's table from time to time, and in any case before retention removes the results. An
+application transaction of it says up to which number of results commits it has all keys. Only durable results count: a
+key whose result never was must not be remembered.
+
+A key is remembered until its subscription ends, until WITHIN has passed, or until there are too many: then the oldest
+are forgotten. `sweep` does that.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import structlog
+
+from tocsin.cluster.datasets import delta
+from tocsin.cluster.datasets.tables import Table
+from tocsin.cluster.results.core.result_keys import (
+    ENTRY_BYTES,
+    KEY_BYTES,
+    SMALL_RUN,
+    Halves,
+    KeyIndex,
+    KeyRun,
+    Mask,
+    Numbers,
+    halves_of,
+    merged,
+)
+from tocsin.errors import ClusterFailure
+
+log = structlog.get_logger(__name__)
+
+#: The columns of the results table that a remembered key has too.
+KEYED = ("subscription", "sequence", "key", "committed_at")
+SCHEMA = pa.schema(
+    [
+        ("subscription", pa.int64()),
+        ("sequence", pa.int64()),
+        ("key", pa.binary()),
+        ("committed_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+_THROUGH_APP = "through"
+#: The table is rewritten if this share of its keys can be forgotten.
+_WORTH_A_REWRITE = 0.05
+
+
+class ReadKeys(Protocol):
+    """Reads the columns `KEYED` of results that have a key, of the results commits `(after, through]`."""
+
+    def __call__(self, after: int, through: int) -> pa.Table: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The subscriptions of a channel with ONCE PER, sorted, and the time before which their keys are forgotten."""
+
+    subscriptions: Numbers
+    oldest_us: int | None
+
+
+class RememberedKeys:
+    """`committing` is the lock that is held during a commit of results, and around `load`, `catch_up`, `choose` and
+    `add`. The other methods may take long; nobody calls them with this lock."""
+
+    def __init__(self, path: Path, read: ReadKeys, committing: threading.Lock, *, most: int) -> None:
+        self.table = Table(path, SCHEMA, recent_max_bytes=0)
+        self._read = read
+        self._committing = committing
+        self._most = most
+        self._index: KeyIndex | None = None
+        #: The results commit up to which the index has all keys.
+        self._through = 0
+        #: The same for the table: it has them all, or there were none.
+        self._stored_through = self.table.transaction(_THROUGH_APP) or 0
+        #: Held by upkeep; taken before the other lock.
+        self._upkeep = threading.Lock()
+
+    def __len__(self) -> int:
+        return 0 if self._index is None else len(self._index)
+
+    @property
+    def stored_through(self) -> int:
+        """Up to this results commit, results may be removed: their keys are in the table."""
+        return self._stored_through
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the keys in memory, and in files that are mapped into it."""
+        return len(self) * ENTRY_BYTES
+
+    # What is remembered
+
+    def load(self, through: int) -> None:
+        """Bring the keys of all results up to the results commit `through` into memory, unless they are there."""
+        if self._index is None:
+            # In this order: what is stored meanwhile is then read twice, which does no harm.
+            self._through = self._stored_through
+            self._index = KeyIndex(self._mapped(_run_of(rows)) for rows in self._stored())
+        self.catch_up(through)
+
+    def load_again(self, through: int) -> None:
+        """Keys were removed from tables: forget them here too."""
+        if self._index is not None:
+            self._index = None
+            self.load(through)
+
+    def catch_up(self, through: int) -> None:
+        """Learn of results whose commit seemed to fail, and has happened all the same."""
+        if self._index is not None and through > self._through:
+            self._index.add(_run_of(self._read(self._through, through)))
+            self._through = through
+
+    def choose(self, output: pa.Table, now_us: int, within_us: int | None) -> tuple[pa.Table, KeyRun]:
+        """The rows of a run that are results, and the run to `add` once they are committed."""
+        assert self._index is not None, "load comes first"
+        keys = output.column("key").combine_chunks()
+        subscriptions = output.column("subscription").to_numpy()
+        chosen = self._index.choose(*_halves(keys), subscriptions, now_us, within_us)
+        return output.filter(pa.array(chosen.is_result)), chosen.run
+
+    def add(self, runs: Iterable[KeyRun], number: int) -> None:
+        """The results with these keys were committed, up to the results commit `number`."""
+        if self._index is not None:
+            for run in runs:
+                self._index.add(run)
+            self._through = number
+
+    # Upkeep
+
+    def store(self, durable: int) -> None:
+        """Copy the keys of results up to the results commit `durable`, which a power cut can't take away, into the
+        table. Afterwards retention may remove those results."""
+        with self._upkeep:
+            if durable <= self._stored_through:
+                return
+            rows = self._read(self._stored_through, durable)
+            if rows.num_rows:
+                self.table.append(rows.select(SCHEMA.names).cast(SCHEMA), {_THROUGH_APP: durable})
+                self.table.sync()
+            # Without keys there is nothing to write: another process would read nothing again.
+            self._stored_through = durable
+
+    def merge(self) -> None:
+        """Merge large runs of the index; small ones are merged when they are added."""
+        with self._upkeep:
+            while (index := self._index) is not None and (runs := index.due()):
+                self._replace(index, runs, merged(runs))
+
+    def forget(self, subscriptions: Sequence[int], sequences: Sequence[Sequence[int]]) -> None:
+        """Remove the keys of these subscriptions, and of these results, from the table."""
+        conditions = [("subscription", subscriptions), *(("sequence", chunk) for chunk in sequences)]
+        with self._upkeep:
+            for column, values in conditions:
+                if values and self.table.count():
+                    self.table.delete(f"{column} IN ({', '.join(map(str, values))})")
+            self.table.sync()
+
+    def sweep(self, living: Callable[[], Iterable[Kept]]) -> None:
+        """Forget keys that are not needed any more. `living` has the subscriptions of all channels with ONCE PER."""
+        with self._upkeep:
+            if (index := self._index) is None:
+                return
+            runs = index.runs
+            # After the runs: a subscription that is not living now has ended, because its id never comes back.
+            rule = _rule(list(living()), self._oldest_of_most(runs))
+            for run in runs:
+                is_kept = rule.is_kept(run.subscriptions, run.result_us)
+                if not is_kept.all():
+                    self._replace(index, [run], run.where(is_kept))
+            self._sweep_table(rule)
+
+    def _replace(self, index: KeyIndex, runs: Sequence[KeyRun], by: KeyRun) -> None:
+        mapped = self._mapped(by)
+        with self._committing:
+            index.replace(runs, mapped)
+
+    def _oldest_of_most(self, runs: tuple[KeyRun, ...]) -> int:
+        """The time before which keys are forgotten because there are too many."""
+        count = sum(map(len, runs))
+        if count <= self._most:
+            return 0
+        # Every hundredth is enough to find the time by.
+        sample = np.concatenate([run.result_us[::100] for run in runs])
+        oldest_us = int(np.quantile(sample, 1 - self._most / count))
+        log.warning("too many result keys; forgetting the oldest", keys=count, most=self._most)
+        return oldest_us
+
+    def _sweep_table(self, rule: _Rule) -> None:
+        dead = count = 0
+        for rows in self._stored():
+            count += rows.num_rows
+            dead += int((~rule.is_kept(*_whose(rows))).sum())
+        if dead > _WORTH_A_REWRITE * count:
+            self.table.replace_files(rows.filter(pa.array(rule.is_kept(*_whose(rows)))) for rows in self._stored())
+            self.table.sync()
+
+    def _stored(self) -> Iterator[pa.Table]:
+        """All keys of the table, one file at a time, so that memory stays bounded."""
+        try:
+            for file in self.table.files():
+                yield ds.dataset([file], schema=self.table.schema, format=delta.CHECKED_PARQUET).to_table()
+        except (OSError, pa.ArrowException) as exc:
+            raise ClusterFailure(f"a file of table {self.table.path} can't be read: {exc}") from exc
+
+    def _mapped(self, run: KeyRun) -> KeyRun:
+        """A large run in a file, so that the system may take its memory back whenever it needs it. The file has no
+        name, and ends with the process."""
+        if len(run) < SMALL_RUN:
+            return run
+        columns: list[Any] = []
+        # Not in the scratch folder, which is memory.
+        with tempfile.TemporaryFile(dir=self.table.path.parent) as file:
+            for column in run.columns:
+                begin = file.tell()
+                file.write(np.ascontiguousarray(column).data)
+                file.flush()
+                columns.append(np.memmap(file, column.dtype, "r", begin, column.shape))
+        return KeyRun(*columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which keys are kept: those of these subscriptions, of results from a time on."""
+
+    subscriptions: Numbers
+    oldest_us: Numbers
+
+    def is_kept(self, subscriptions: Numbers, result_us: Numbers) -> Mask:
+        if not len(self.subscriptions):
+            return np.zeros(len(subscriptions), bool)
+        at = np.minimum(np.searchsorted(self.subscriptions, subscriptions), len(self.subscriptions) - 1)
+        is_kept: Mask = (self.subscriptions[at] == subscriptions) & (result_us > self.oldest_us[at])
+        return is_kept
+
+
+def _rule(channels: Sequence[Kept], oldest_us: int) -> _Rule:
+    """`oldest_us` is for all channels."""
+    nothing = [np.empty(0, np.int64)]
+    ids = np.concatenate([*nothing, *(one.subscriptions for one in channels)])
+    limits = (np.full(len(one.subscriptions), max(one.oldest_us or 0, oldest_us), np.int64) for one in channels)
+    order = np.argsort(ids)
+    return _Rule(ids[order], np.concatenate([*nothing, *limits])[order])
+
+
+def _whose(rows: pa.Table) -> tuple[Numbers, Numbers]:
+    return rows.column("subscription").to_numpy(), rows.column("committed_at").cast(pa.int64()).to_numpy()
+
+
+def _run_of(rows: pa.Table) -> KeyRun:
+    """A run of keys from a table, in whatever order they are there."""
+    return merged([KeyRun(*_halves(rows.column("key").combine_chunks()), *_whose(rows))])
+
+
+def _halves(keys: pa.Array) -> tuple[Halves, Halves]:
+    keys = keys.cast(pa.binary())
+    if keys.null_count or not pc.all(pc.equal(pc.binary_length(keys), KEY_BYTES), min_count=0).as_py():
+        raise ClusterFailure(f"a result key must have {KEY_BYTES} bytes")
+    if not len(keys):
+        return halves_of(b"")
+    _, offsets, texts = keys.buffers()
+    begin = int(np.frombuffer(offsets, np.int32)[keys.offset])
+    return halves_of(memoryview(texts)[begin : begin + KEY_BYTES * len(keys)])
