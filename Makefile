@@ -83,6 +83,7 @@ scorecard: setup ## The sixteen reliability tests, and their report; hours (BRIE
 .PHONY: bench
 bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench channels --json
+	@$(BIN)/tocsin bench once --json
 	@$(BIN)/tocsin bench latency --json
 	@$(BIN)/tocsin bench ingest --json
 	@$(BIN)/tocsin bench idle --json

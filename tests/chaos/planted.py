@@ -92,8 +92,8 @@ def _results_without_bounds() -> None:
 
     commit = ResultStore.commit
 
-    def forgetful(self: Any, outputs: Any, bounds: Any, *more: Any) -> int | None:
-        done = commit(self, outputs, {}, *more)
+    def forgetful(self: Any, outputs: Any, bounds: Any, *more: Any, **options: Any) -> Any:
+        done = commit(self, outputs, {}, *more, **options)
         with self._lock:
             self._ahead.update(bounds)
         return done
@@ -107,10 +107,10 @@ def _bounds_before_results() -> None:
 
     commit = ResultStore.commit
 
-    def hasty(self: Any, outputs: Any, bounds: Any, *more: Any) -> int | None:
+    def hasty(self: Any, outputs: Any, bounds: Any, *more: Any, **options: Any) -> Any:
         self.set_bounds(bounds)
         time.sleep(0.2)
-        return commit(self, outputs, bounds, *more)
+        return commit(self, outputs, bounds, *more, **options)
 
     substitute(ResultStore, "commit", hasty)
 

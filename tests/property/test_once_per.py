@@ -206,7 +206,9 @@ def _output(found: list[tuple[int, Row]]) -> pa.Table:
     )
 
 
-_ROWS = st.lists(st.builds(Row, st.integers(0, _ITEMS - 1), st.integers(0, _ZONES - 1), st.integers(0, 9)), min_size=1, max_size=6)
+_ROWS = st.lists(
+    st.builds(Row, st.integers(0, _ITEMS - 1), st.integers(0, _ZONES - 1), st.integers(0, 9)), min_size=1, max_size=6
+)
 _STEPS = st.one_of(
     st.tuples(st.just("arrive"), _ROWS),
     st.tuples(st.just("arrive"), _ROWS),

@@ -214,20 +214,19 @@ class ResultStore:
         """Make the results of one or several channels durable, together with their windows' bounds and with `marks`,
         other application transactions, which refer to these `datasets`.
 
-        `outputs` are pairs of a channel, each once, and rows (subscription, payload). All of them are one commit, however many there
+        `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many there
         are. If rows have a `key` too, those are left out whose key was a result before: ever, or within the time that
         `within_us` has for the channel.
         """
         with self._lock:
             runs: list[KeyRun] = []
-            chosen = {
-                channel: self._choose(output, now_us, within_us.get(channel), runs) for channel, output in outputs
-            }
-            labelled = (_labelled(channel, output) for channel, output in chosen.items())
-            rows = pa.concat_tables([SCHEMA.empty_table(), *labelled])
+            chosen = [
+                (channel, self._choose(output, now_us, within_us.get(channel), runs)) for channel, output in outputs
+            ]
+            rows = pa.concat_tables([SCHEMA.empty_table(), *(_labelled(channel, output) for channel, output in chosen)])
             if rows.num_rows == 0:
                 self._ahead.update(bounds)
-                return Committed(None, chosen)
+                return Committed(None, dict(chosen))
             first = sequence_of(self.table.next_number(), 0)
             rows = rows.set_column(0, "sequence", pa.array(np.arange(first, first + rows.num_rows)))
             rows = rows.set_column(
@@ -237,7 +236,7 @@ class ResultStore:
         # Without the lock, so that commits at the same time share a sync.
         self.table.sync()
         self.committed.announce()
-        return Committed(number, chosen)
+        return Committed(number, dict(chosen))
 
     def _choose(self, output: pa.Table, now_us: int, within_us: int | None, runs: list[KeyRun]) -> pa.Table:
         """The rows that are results; adds their keys to `runs`."""

@@ -133,7 +133,7 @@ class Workload:
 
 
 @contextmanager
-def _running_cluster(**settings: Any) -> Iterator[Cluster]:
+def running_cluster(**settings: Any) -> Iterator[Cluster]:
     """A real cluster on a temporary data directory, without its HTTP API."""
     with bench_folder() as folder:
         cluster = Cluster(ClusterSettings(data_dir=folder / "data", **settings))
@@ -154,11 +154,11 @@ def run(
     report: dict[str, Any] = {"benchmark": "channels", "machine": machine(), "subscriptions": subscriptions}
     if churn_subscriptions:
         progress.print("churn: new subscriptions while the channel runs")
-        with _running_cluster() as cluster:
+        with running_cluster() as cluster:
             report["churn"] = churn(Workload(cluster, seed), churn_subscriptions, churn_s)
     if not subscriptions:
         return report
-    with _running_cluster(spark_driver_memory="6g") as cluster:
+    with running_cluster(spark_driver_memory="6g") as cluster:
         work = Workload(cluster, seed)
         progress.print("equality: one run for all subscriptions, beside a join written by hand")
         report |= _equality(work, subscriptions)

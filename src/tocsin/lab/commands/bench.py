@@ -38,6 +38,18 @@ def channels(
 
 
 @app.command()
+def once(
+    subscriptions: Annotated[int, typer.Option(help="Subscriptions; each record is for all of them.")] = 1_000_000,
+    remembered: Annotated[int, typer.Option(help="Results that ONCE PER remembers.")] = 10_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Run time of a channel with ONCE PER that remembers ten million results, beside the same channel without it."""
+    from tocsin.lab.benchmarks.once import run
+
+    _print(run(subscriptions, remembered), as_json)
+
+
+@app.command()
 def latency(
     seed: Seed = 0,
     subscriptions: Annotated[int, typer.Option(help="Backend subscriptions of the channel.")] = 100_000,

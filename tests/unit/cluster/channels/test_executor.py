@@ -201,11 +201,11 @@ def test_a_commit_that_fails_stops_nobody(setup: Setup, monkeypatch: pytest.Monk
     """Whoever brought the records hears nothing of it; the window is tried again, though nothing new comes."""
     commit, calls = ResultStore.commit, [0]
 
-    def sometimes(*arguments: Any) -> Any:
+    def sometimes(*arguments: Any, **options: Any) -> Any:
         calls[0] += 1
         if calls[0] == 1:
             raise OSError("no room")
-        return commit(*arguments)
+        return commit(*arguments, **options)
 
     monkeypatch.setattr(ResultStore, "commit", sometimes)
     setup.commit(1)

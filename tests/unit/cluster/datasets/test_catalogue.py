@@ -87,7 +87,9 @@ def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue,
     """Memory and database never disagree: if the write fails, the value is in neither."""
     other = open_engine(path)
     with other.begin() as connection:
-        connection.execute(sa.text("INSERT INTO channel VALUES ('taken', 'Taken', 'CONTINUOUS', '[]', 'x', NULL, NULL)"))
+        connection.execute(
+            sa.text("INSERT INTO channel VALUES ('taken', 'Taken', 'CONTINUOUS', '[]', 'x', NULL, NULL)")
+        )
     other.dispose()
     with pytest.raises(sa.exc.IntegrityError):
         catalogue.add_channel(Channel("Taken", ChannelKind.CONTINUOUS, (), "SELECT 1"))

@@ -62,7 +62,9 @@ def test_merging_keeps_the_last_time_of_a_key_and_each_key_once() -> None:
     runs = [_run(_KEYS, 30), _run(_KEYS[:3], 50), _run(_KEYS[2:], 10)]
     for order in (runs, runs[::-1]):
         run = merged(order)
-        found = dict(zip(zip(run.first.tolist(), run.second.tolist(), strict=True), run.result_us.tolist(), strict=True))
+        found = dict(
+            zip(zip(run.first.tolist(), run.second.tolist(), strict=True), run.result_us.tolist(), strict=True)
+        )
         assert found == {key: 50 if key in _KEYS[:3] else 30 for key in _KEYS}
         assert len(run) == len(_KEYS)
 
