@@ -165,6 +165,21 @@ def _forget_schedule() -> None:
     substitute(Cluster, "_take_up", idle)
 
 
+def _forget_keys() -> None:
+    """At a start, keys of ONCE PER are read from their table alone: those of results since its last write are gone."""
+    from tocsin.cluster.results.remembered_keys import RememberedKeys
+
+    load = RememberedKeys.load
+
+    def forgetful(self: Any, through: int) -> None:
+        if self._index is None:
+            load(self, 0)
+            self._through = through
+        load(self, through)
+
+    substitute(RememberedKeys, "load", forgetful)
+
+
 def _ignore_lost_java() -> None:
     """The process goes on without its Java process: it accepts records and does nothing with them."""
     from tocsin.cluster.cluster import Cluster
@@ -258,6 +273,14 @@ BUGS = {
             _forget_schedule,
             frozenset({Kind.STOPPED_CHANNEL}),
             ("any",),
+            kills=1,
+        ),
+        Bug(
+            "forget-keys",
+            "told twice after a crash: keys of ONCE PER die with the process",
+            _forget_keys,
+            frozenset({Kind.DOUBLED_RESULT}),
+            ("results committed",),
             kills=1,
         ),
         Bug(

@@ -36,7 +36,11 @@ CREATE REPETITIVE CHANNEL OfTeam (team STRING, level INT) PERIOD 1 SECONDS AS
 CREATE REPETITIVE CHANNEL TopicTotals (topic STRING) PERIOD 1 SECONDS AS
   SELECT e.topic, count(*) AS records, sum(e.amount) AS total, collect_list(e.id) AS ids
   FROM Events e WHERE is_new(e) AND e.topic = :topic GROUP BY e.topic;
+CREATE REPETITIVE CHANNEL OnceOfTopic (topic STRING) PERIOD 1 SECONDS ONCE PER (e.id) AS
+  SELECT e.id, e.level FROM Events e WHERE e.topic = :topic;
 """
+#: Each run of OnceOfTopic finds all records of a topic so far, and only ONCE PER makes each of them one result.
+ONCE_TOPICS = TOPICS[:5]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,11 @@ CHANNELS: dict[str, Channel] = {
             lambda record, asked: {"id": record["id"], "team": asked["team"], "level": asked["level"]},
         ),
         TotalsChannel("TopicTotals"),
+        PlainChannel(
+            "OnceOfTopic",
+            lambda record, asked: bool(record["topic"] == asked["topic"]),
+            lambda record, _asked: {"id": record["id"], "level": record["level"]},
+        ),
     )
 }
 
@@ -101,6 +110,7 @@ WANTED: list[dict[str, Any]] = [
     *({"channel": "ForMember", "parameters": {"member": member}} for member in MEMBERS),
     *({"channel": "OfTeam", "parameters": {"team": team, "level": level}} for team in TEAMS for level in LEVELS),
     *({"channel": "TopicTotals", "parameters": {"topic": topic}} for topic in TOPICS),
+    *({"channel": "OnceOfTopic", "parameters": {"topic": topic}} for topic in ONCE_TOPICS),
 ]
 
 

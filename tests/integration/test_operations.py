@@ -124,7 +124,7 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
         ],
         "primary_key": ["who", "floor"],
     } in found["datasets"]
-    every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "is_paused": False}
+    every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "once": None, "is_paused": False}
     assert {
         **every,
         "parameters": [
@@ -133,7 +133,14 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
         ],
         "granted_to": None,
     } in found["channels"]
-    anyone = {"name": "OpAny", "kind": "CONTINUOUS", "period_s": None, "is_paused": True, "parameters": []}
+    anyone = {
+        "name": "OpAny",
+        "kind": "CONTINUOUS",
+        "period_s": None,
+        "once": None,
+        "is_paused": True,
+        "parameters": [],
+    }
     assert {**anyone, "granted_to": ["medics"]} in found["channels"]
     feed = {"name": "op_places", "dataset": "OpPlaces", "source": "HTTP", "publishers": ["OpDoor"]}
     assert feed in found["feeds"]

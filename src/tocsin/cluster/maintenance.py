@@ -29,6 +29,7 @@ _RELEASE_EVERY_S = 5.0
 _TIDY_EVERY_S = 60.0
 #: Result keys of ended subscriptions only take up memory and disk, and looking for them reads all keys.
 _SWEEP_EVERY_S = 3600.0
+_FIRST_SWEEP_S = 300.0
 
 
 @dataclass(eq=False)
@@ -77,7 +78,7 @@ class Maintenance:
 
     def _keep_up(self) -> None:
         next_release = next_tidy = 0.0
-        next_sweep = self.clock.monotonic_s() + _SWEEP_EVERY_S
+        next_sweep = self.clock.monotonic_s() + _FIRST_SWEEP_S
         while not self._stopping.wait(_TICK_S):
             now_s = self.clock.monotonic_s()
             self.metrics.pending.set(self.intake.pending_bytes)

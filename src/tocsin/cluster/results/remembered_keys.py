@@ -172,8 +172,8 @@ class RememberedKeys:
     def sweep(self, living: Callable[[], Iterable[Kept]]) -> None:
         """Forget keys that are not needed any more. `living` has the subscriptions of all channels with ONCE PER."""
         with self._upkeep:
-            if (index := self._index) is None:
-                return
+            # If nothing was loaded there may still be keys on disk, of channels that were dropped.
+            index = KeyIndex() if self._index is None else self._index
             runs = index.runs
             # After the runs: a subscription that is not living now has ended, because its id never comes back.
             rule = _rule(list(living()), self._oldest_of_most(runs))
@@ -222,13 +222,17 @@ class RememberedKeys:
         if len(run) < SMALL_RUN:
             return run
         columns: list[Any] = []
-        # Not in the scratch folder, which is memory.
-        with tempfile.TemporaryFile(dir=self.table.path.parent) as file:
-            for column in run.columns:
-                begin = file.tell()
-                file.write(np.ascontiguousarray(column).data)
-                file.flush()
-                columns.append(np.memmap(file, column.dtype, "r", begin, column.shape))
+        try:
+            # Not in the scratch folder, which is memory.
+            with tempfile.TemporaryFile(dir=self.table.path.parent) as file:
+                for column in run.columns:
+                    begin = file.tell()
+                    file.write(np.ascontiguousarray(column).data)
+                    file.flush()
+                    columns.append(np.memmap(file, column.dtype, "r", begin, column.shape))
+        except OSError as exc:
+            log.warning("result keys stay in memory, because they can't be written to a file", exc_info=exc)
+            return run
         return KeyRun(*columns)
 
 

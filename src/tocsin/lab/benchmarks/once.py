@@ -59,9 +59,8 @@ class _Workload:
     def run(self, name: str) -> int:
         """The number of results."""
         state = self.cluster.executor.states[name.lower()]
-        before = state.results
         self.cluster.executor.run([state], is_patient=True)
-        return state.results - before
+        return state.last_results
 
 
 def run(subscriptions: int = 1_000_000, remembered: int = 10_000_000) -> dict[str, Any]:
@@ -92,7 +91,9 @@ def run(subscriptions: int = 1_000_000, remembered: int = 10_000_000) -> dict[st
 
 def _in_turns(work: _Workload, first: int, last: int) -> dict[str, Any]:
     """Medians of runs over the records `first` to `last`."""
-    once_s, plain_s, results = [], [], 0
+    once_s: list[float] = []
+    plain_s: list[float] = []
+    results = 0
     for number in range(first, last):
         work.publish(number)
         for name, times in (("Once", once_s), ("Plain", plain_s))[:: 1 if number % 2 else -1]:

@@ -101,7 +101,7 @@ def _parsed(source: Source) -> tuple[exp.Expr, list[Token]]:
 def _key_expressions(tree: exp.Expr, source: Source) -> list[exp.Expr]:
     """The expressions of ONCE PER."""
     if not isinstance(tree, exp.Select) or any(value for part, value in tree.args.items() if part != "expressions"):
-        raise source.error("ONCE PER takes expressions, such as ONCE PER (r.id, r.etype)", 0)
+        raise source.error("ONCE PER takes expressions, such as ONCE PER (r.id, r.etype)", len(keys_query("")))
     for expression in tree.expressions:
         if isinstance(expression, exp.Alias) or expression.is_star:
             raise source.error("ONCE PER takes expressions, without AS and *", offset_of(expression))

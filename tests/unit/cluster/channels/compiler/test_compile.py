@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from tocsin.cluster.channels.compiler.compile import compile_select
-from unit.cluster.channels.emergency import DATASETS, FULL_REPORTS, compile_body
+import re
+
+import pytest
+
+from tocsin.cluster.channels.compiler.compile import compile_channel, compile_select
+from tocsin.errors import StatementError
+from tocsin.model.catalogue import OncePer
+from unit.cluster.channels.emergency import DATASETS, FULL_REPORTS, channel, compile_body
 
 
 def test_payloads_keep_the_names_and_order_of_the_outputs() -> None:
@@ -23,3 +29,57 @@ def test_a_select_reads_whole_datasets() -> None:
         "SQRT(POWER(`EmergencyReports`.`x` - 0, 2) + POWER(`EmergencyReports`.`y` - 0, 2)) AS `d` "
         "FROM v AS `EmergencyReports` ORDER BY `d` LIMIT 3"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "once"),
+    [
+        ("ONCE PER (r.id)", OncePer("r.id")),
+        (
+            "ONCE PER ( r.id,\n upper(')' || r.etype) ) WITHIN 90 MINUTES",
+            OncePer("r.id,\n upper(')' || r.etype)", 5400),
+        ),
+        ("once per (r.id) within 1.5 days", OncePer("r.id", 129_600)),
+        ("", None),
+    ],
+)
+def test_once_per_is_read_as_it_is_written(written: str, once: OncePer | None) -> None:
+    """After the parameters and the period; its keys are columns of the rows, and no outputs."""
+    for begin in ("CONTINUOUS CHANNEL C ()", "REPETITIVE CHANNEL C () PERIOD 1 MINUTES"):
+        found = channel(f"CREATE {begin} {written} AS SELECT r.x FROM EmergencyReports r WHERE is_new(r)")
+        assert found.once == once
+        compiled = compile_channel(found, DATASETS)
+        assert compiled.is_keyed == (once is not None)
+        assert [column.name for column in compiled.columns] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("ONCE (r.id)", "expected PER"),
+        ("ONCE PER r.id", "expected '('"),
+        ("ONCE PER ()", "ONCE PER needs a key"),
+        ("ONCE PER (r.id", "the statement ends too soon"),
+        ("ONCE PER (r.id) WITHIN 1 MONTH", "expected one of SECOND"),
+        ("ONCE PER (r.id) WITHIN 0 DAYS", "between 1 second and 366 days"),
+        ("ONCE PER (r.id) WITHIN 1e300 DAYS", "between 1 second and 366 days"),
+        ("ONCE PER (r.id) WITHIN DAY", "WITHIN needs a number"),
+        ("WITHIN 1 DAY", "WITHIN belongs to ONCE PER"),
+    ],
+)
+def test_once_per_that_is_not_complete_is_refused(written: str, reason: str) -> None:
+    """With what is missing."""
+    with pytest.raises(StatementError, match=re.escape(reason)):
+        channel(f"CREATE CONTINUOUS CHANNEL C () {written} AS SELECT r.x FROM EmergencyReports r WHERE is_new(r)")
+
+
+def test_rows_that_are_put_together_have_no_keys_but_outputs() -> None:
+    """A key of something else would make DISTINCT rows differ, and of a UNION it would be unclear whose it is."""
+    for body in (
+        "SELECT DISTINCT r.etype FROM EmergencyReports r",
+        "SELECT r.etype FROM EmergencyReports r UNION SELECT 'x'",
+    ):
+        begin = "CREATE REPETITIVE CHANNEL C () PERIOD 1 MINUTES ONCE PER"
+        assert compile_channel(channel(f"{begin} (ETYPE) AS {body}"), DATASETS).is_keyed
+        with pytest.raises(StatementError, match="ONCE PER takes outputs only: etype"):
+            compile_channel(channel(f"{begin} (r.id) AS {body}"), DATASETS)

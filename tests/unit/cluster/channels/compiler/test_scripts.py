@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tocsin.cluster.channels.compiler.compile import compile_channel
@@ -41,6 +43,32 @@ def test_a_parameter_that_is_not_used_is_pointed_at() -> None:
     error = StatementError("the parameter n is not used", text="SELECT 1", about="n")
     script.locate(error, 1, ["0 feeds"])
     assert (error.line, error.column) == (2, 44)
+
+
+@pytest.mark.parametrize(
+    ("keys", "column", "reason"),
+    [
+        ("r.typ", 54, "r has no column typ"),
+        ("r.id, q.id", 60, "unknown relation q"),
+        ("r.id, now()", 60, "now"),
+        ("r.id AS k", 54, "without AS"),
+        ("r.*", 54, "without AS and *"),
+        ("(SELECT 1)", 62, "no subquery"),
+        ("is_new(r)", 54, "is_new belongs into the query"),
+        ("r.id FROM EmergencyReports r", 54, "ONCE PER takes expressions"),
+        ("r.id, :typ", 60, "unknown parameter :typ"),
+    ],
+)
+def test_an_error_in_a_key_is_placed_in_the_file(keys: str, column: int, reason: str) -> None:
+    """Where the key is, not in the query, which comes later."""
+    text = f"CREATE CONTINUOUS CHANNEL C (etype STRING) ONCE PER ({keys}) WITHIN 1 DAY AS\n  SELECT r.x"
+    script = read_script(f"{text} FROM EmergencyReports r WHERE is_new(r) AND r.etype = :etype")
+    statement = script.statements[0].statement
+    assert isinstance(statement, CreateChannel)
+    with pytest.raises(StatementError, match=re.escape(reason)) as refused:
+        compile_channel(statement.channel, DATASETS)
+    script.locate(refused.value, 0, [])
+    assert (refused.value.line, refused.value.column) == (1, column)
 
 
 def test_any_error_says_which_statement_failed() -> None:
