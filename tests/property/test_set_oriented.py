@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tocsin.cluster.channels.compiler.compile import compile_channel
 from tocsin.cluster.channels.compiler.template import Relation, RelationRole
 from tocsin.cluster.channels.core.radius_classes import count_classes, radius_groups
-from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Parameter
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, OncePer, Parameter
 from tocsin.model.schema import Column, ColumnType, Schema
 
 if TYPE_CHECKING:
@@ -256,6 +256,48 @@ def test_one_query_for_all_equals_one_query_each(spark: SparkSession, body: str,
     )
     naive = " UNION ALL ".join(f"({_naively(body, subscription)})" for subscription in city.subscriptions)
     assert _rows(spark, compiled.render_groups(names, groups)) == _rows(spark, naive)
+
+
+_KEYED = {
+    "either is new": ("r.id, u.user_id", BODIES["either is new"]),
+    "either is new, radii": (
+        "r.id, r.severity + 0.0",
+        """SELECT r.id, distance(r.x, r.y, u.x, u.y) AS metres FROM Reports r JOIN Users u ON u.user_id = :me
+        WHERE within(r.x, r.y, u.x, u.y, :radius) AND (is_new(u) OR is_new(r)) AND r.severity >= :least""",
+    ),
+    "either is new, if any": (
+        "r.id, h.name",
+        """SELECT r.id, h.name, u.user_id FROM Reports r JOIN Users u ON u.user_id = :me
+        LEFT JOIN Shelters h ON within(h.x, h.y, r.x, r.y, 500.0) WHERE is_new(r) OR is_new(u)""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("keys", "body"), _KEYED.values(), ids=_KEYED.keys())
+@settings(
+    max_examples=3,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(city=cities())
+def test_with_once_per_equal_keys_mean_equal_rows(spark: SparkSession, keys: str, body: str, city: City) -> None:
+    """The keys here tell all rows apart: so of the rows with a key there is one payload, and all payloads together are
+    those of the body run per subscription."""
+    once = OncePer(keys)
+    compiled = compile_channel(Channel("c", ChannelKind.REPETITIVE, PARAMETERS, body, 1.0, once), DATASETS)
+    names = _bind(spark, city)
+    classes = _radius_classes(compiled.radius_parameters, city)
+    groups = radius_groups(compiled.radius_parameters, classes, new_rows=1, max_exact_pairs=city.exact_pairs)
+    found = spark.sql(compiled.render_groups(names, groups)).toArrow()
+    assert found.schema.names == ["subscription", "payload", "key"]
+    by_key = {row["key"]: (row["subscription"], row["payload"]) for row in found.to_pylist()}
+    rows = {(row["subscription"], row["payload"]) for row in found.to_pylist()}
+    assert all(len(key) == 16 for key in by_key)
+    assert len(by_key) == len(rows)
+    naive = " UNION ALL ".join(f"({_naively(body, subscription)})" for subscription in city.subscriptions)
+    assert Counter(by_key.values()) == _rows(spark, naive)
 
 
 def _radius_classes(parameters: Sequence[str], city: City) -> Counter[tuple[float, ...]]:

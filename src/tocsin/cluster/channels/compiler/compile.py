@@ -14,6 +14,7 @@ from sqlglot import exp
 from tocsin.cluster.channels.compiler import template
 from tocsin.cluster.channels.compiler.check import check_query
 from tocsin.cluster.channels.compiler.dialect import Source, sql_of
+from tocsin.cluster.channels.compiler.either_new import branches_of
 from tocsin.cluster.channels.compiler.near import spell_out
 from tocsin.cluster.channels.compiler.scopes import Output
 from tocsin.cluster.channels.compiler.sets import SetOriented, payload_query
@@ -94,6 +95,8 @@ class _Draft:
     datasets: Mapping[str, Dataset]
     source: Source = field(init=False)
     tree: exp.Expr = field(init=False)
+    #: The queries that together give the channel's rows; mostly one.
+    branches: list[exp.Expr] = field(default_factory=list)
     columns: tuple[Output, ...] = ()
     keys: tuple[Output, ...] = ()
     read: tuple[str, ...] = ()
@@ -118,7 +121,8 @@ def _find_datasets(draft: _Draft) -> None:
 
 def _find_windows(draft: _Draft) -> None:
     """Which relations `is_new` restricts to new rows."""
-    draft.watched = bind_relations(draft.tree)
+    draft.branches = branches_of(draft.tree) if draft.keys else [draft.tree]
+    draft.watched = tuple(sorted({name for branch in draft.branches for name in bind_relations(branch)}))
     if not draft.watched and draft.channel.kind is ChannelKind.CONTINUOUS:
         message = "a CONTINUOUS channel runs on new records: say which with is_new(dataset)"
         raise draft.source.error(message, 0)
@@ -155,9 +159,11 @@ def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> Compil
 
 def _written(draft: _Draft, *, few_subscriptions: bool) -> tuple[Part, ...]:
     try:
-        rows = SetOriented(draft.source, draft.datasets, few_subscriptions).query(draft.tree.copy())
+        writer = SetOriented(draft.source, draft.datasets, few_subscriptions)
+        queries = [writer.query(branch.copy()) for branch in draft.branches]
     except RecursionError:
         raise draft.source.error("nested too deeply", 0) from None
+    rows = queries[0] if len(queries) == 1 else "\nUNION ALL\n".join(f"({query})" for query in queries)
     return template.split(payload_query(rows, [output.name for output in draft.columns], draft.keys))
 
 
