@@ -58,7 +58,7 @@ def prototype(
         known = ", ".join(name.removeprefix("prototype/") for name in VARIANTS)
         fail(f"no variant {unknown[0].removeprefix('prototype/')}; there are: {known}")
     scenario = CityScenario().lasting(minutes, seed=seed, people=people)
-    conditions = Conditions(scenario, speed_up, str(roads) if roads else "")
+    conditions = Conditions(scenario, speed_up, roads=str(roads) if roads else "")
     started_s = time.monotonic()
 
     def say(text: str) -> None:
@@ -70,7 +70,8 @@ def prototype(
         live = run_variants([VARIANTS[name] for name in wanted], conditions, folder / "runs", say)
         findings = find_all(live)
         machine = f"{os.cpu_count()} cores"
-        command = f"tocsin experiment prototype --speed-up {speed_up:g} --seed {seed} --out DIR"
+        on_roads = f" --roads {roads.name}" if roads else ""
+        command = f"tocsin experiment prototype --speed-up {speed_up:g} --seed {seed}{on_roads} --out DIR"
         write_report(findings, live, command, machine, folder)
     except (TocsinError, OSError) as exc:
         fail(str(exc))

@@ -149,8 +149,8 @@ CASES: dict[str, tuple[Runs, Runs]] = {
         prototype(either(run(0.1)), ["random"]),
     ),
     "sdm-equals-ldm": (
-        prototype({"ldm": run(0.1), "sdm": run(0.12)}, PLACEMENTS),
-        prototype({"ldm": run(0.1), "sdm": run(0.3)}, PLACEMENTS),
+        prototype({"ldm": run(0.1, moved=[9]), "sdm": run(0.12, moved=[9])}, PLACEMENTS),
+        prototype({"ldm": run(0.1), "sdm": run(0.1)}, PLACEMENTS),
     ),
     "ldm-and-sdm-move-similar-numbers": (
         prototype({"ldm": run(0.1, moved=[90]), "sdm": run(0.1, moved=[100])}, PLACEMENTS),

@@ -97,6 +97,7 @@ _IN_PROTOTYPE = (
     *migration.COV_FALLS[:2],
     *migration.MAXIMAL_LOAD_FALLS[:2],
     migration.random_needs_few,
+    migration.sdm_equals_ldm,
     migration.similar_migrations,
     shuffle.random_needs_no_shuffle,
 )
@@ -181,5 +182,12 @@ SWEEPS: tuple[Sweep, ...] = (
             str(beta_kb): changes(balancing__beta=f"{beta_kb}e3", balancing__theta=f"{beta_kb}e3")
             for beta_kb in (0, 10, 20)
         },
+    ),
+    Sweep(
+        "prototype's rates",
+        "The paper does not tell how unequal the rates of its prototype's subscriptions are; with ours, of 60 bytes per"
+        " second, the standard deviation is 40. What if it is larger?",
+        _IN_PROTOTYPE,
+        {str(std): changes(channels__rate__std_bytes_per_s=std) for std in (80, 160)},
     ),
 )

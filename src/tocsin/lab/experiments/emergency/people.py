@@ -45,6 +45,8 @@ class Person:
         self._me: Subscriber | None = None
         self._listening: asyncio.Task[None] | None = None
         self._logged_in_at_s = 0.0
+        #: The broker that the last notification came through since the login.
+        self._through = ""
         #: By how the subscription is written, with its parameters.
         self._holds: dict[str, tuple[Hold, dict[str, ParameterValue]]] = {}
         self._hold_of: dict[Subscription, Hold] = {}
@@ -75,6 +77,7 @@ class Person:
         )
         self._me = await me.__aenter__()
         self._logged_in_at_s = time.time()
+        self._through = me.broker
         self.tally.logins += 1
         # Before carrying on: what was missed of the first may fill the queue before the second is answered.
         self._listening = asyncio.create_task(self._listen(me))
@@ -134,10 +137,13 @@ class Person:
         channel = tally.channels[hold.channel]
         channel.notifications += 1
         tally.by_broker[me.broker] += 1
+        if me.broker != self._through:
+            self._through = me.broker
+            tally.moved(self.name)
         committed_at_s = notification.committed_at.timestamp()
         # What somebody missed while away was waiting for them, not under way.
         if committed_at_s >= self._logged_in_at_s:
-            tally.deliveries_s.append(time.time() - committed_at_s)
+            tally.delivered(self.name, time.time() - committed_at_s)
             if (sent_at := tally.sent_at.get(_reported.decode(notification.raw_payload).id)) is not None:
                 channel.delays_s.append(now - sent_at)
         if len(channel.examples) < MOST_EXAMPLES:

@@ -68,9 +68,39 @@ class Tally:
     sent_at: dict[str, float] = field(default_factory=dict)
     #: From the commit of a result to having it, of those who were logged in.
     deliveries_s: array[float] = field(default_factory=lambda: array("f"))
+    #: The same of each person, since they were moved; of those who were not, since somebody was.
+    since_moves_s: dict[str, array[float]] = field(default_factory=dict)
+    #: People who have been moved to another broker.
+    movers: set[str] = field(default_factory=set)
     holds: list[Hold] = field(default_factory=list)
     #: Notifications by the broker that they came through, since the last sample.
     by_broker: Counter[str] = field(default_factory=Counter)
+
+    def moved(self, user: str) -> None:
+        self.movers.add(user)
+        self.since_moves_s.pop(user, None)
+
+    def delivered(self, user: str, delay_s: float) -> None:
+        """Somebody who is logged in has a result, so long after its commit."""
+        self.deliveries_s.append(delay_s)
+        if self.movers:
+            self.since_moves_s.setdefault(user, array("f")).append(delay_s)
+
+    def delays_since_moves_s(self, *, of_movers: bool) -> array[float]:
+        """Of all who were moved, or of all who were not.
+
+        >>> tally = Tally()
+        >>> tally.moved("ann")
+        >>> for user, delay_s in (("ann", 0.5), ("bob", 0.25)):
+        ...     tally.delivered(user, delay_s)
+        >>> list(tally.delays_since_moves_s(of_movers=True)), list(tally.delays_since_moves_s(of_movers=False))
+        ([0.5], [0.25])
+        """
+        found = array("f")
+        for user, delays_s in self.since_moves_s.items():
+            if (user in self.movers) == of_movers:
+                found.extend(delays_s)
+        return found
 
     @property
     def notifications(self) -> int:

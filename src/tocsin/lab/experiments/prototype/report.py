@@ -12,7 +12,9 @@ from tocsin.lab.experiments.claim import Finding
 from tocsin.lab.experiments.debs19.drawing import paper_figures
 from tocsin.lab.experiments.debs19.report import PAPER_TITLE, table_of
 from tocsin.lab.experiments.prototype.claims import end_cov
+from tocsin.lab.experiments.prototype.measured import measured_picture
 from tocsin.lab.experiments.prototype.running import LiveRun
+from tocsin.lab.experiments.prototype.variants import VARIANTS, balancing_of
 from tocsin.lab.experiments.report import PaperFigure, Report, Table, tally
 from tocsin.lab.experiments.youth import Youth
 from tocsin.simulator.figures import later_max
@@ -20,8 +22,11 @@ from tocsin.simulator.pictures import bars_picture
 from tocsin.simulator.timeline_pictures import cov_picture, loads_picture, max_picture
 
 _TITLE = "The emergency city, live"
+_USED = balancing_of(next(iter(VARIANTS.values())))
 _CHOSEN = (
-    "The city is generated, with a few crowded districts, so that the skew of nearest placement is built in, not found."
+    f"Alpha is {_USED.alpha:g} and gamma {_USED.gamma:g}; a stage is due after {_USED.hits} looks, a shuffle after"
+    f" {_USED.shuffle_hits}, {_USED.every_s:g} s apart; rates are means over {_USED.rates_window_s:g} s."
+    " The city has a few crowded districts, so that the skew of nearest placement is built in, not found."
     " People live, work and go on errands there, and move along its roads. Some log out for a while and come back, some"
     " exchange one subscription for another. Balancing begins after nine minutes, once everybody has subscribed."
     " What is near somebody is near nobody else, so there are more subscriptions at the cluster than the paper's 600."
@@ -57,6 +62,9 @@ def as_json(findings: Sequence[Finding], live: Mapping[str, LiveRun]) -> dict[st
                 "overruns": one.overruns,
                 "audit": one.audit.to_json(),
                 "commit_to_received_s": one.commit_to_received_s,
+                "movers": one.movers,
+                "movers_received_s": one.movers_received_s,
+                "others_received_s": one.others_received_s,
                 "publish_to_received_s": one.publish_to_received_s,
             }
             for name, one in live.items()
@@ -81,10 +89,20 @@ def write_report(
     )
     paper = f"{PAPER_TITLE}, section 6.1: its prototype, on real processes of ours."
     about = (paper, f"{tally(findings)} {setting}", _CHOSEN)
-    figures = [*paper_figures(runs), *_latency_figures(live), *_our_figures(live)]
+    figures = [*paper_figures(runs), *_measured_figures(live), *_latency_figures(live), *_our_figures(live)]
     tables = [table_of([runs]), _latency_table(live), _audit_table(live)]
     content = Report(_TITLE, about, command, findings, figures, tables)
     return report.write_report(content, as_json(findings, live), folder)
+
+
+def _measured_figures(live: Mapping[str, LiveRun]) -> list[PaperFigure]:
+    """The same as figures 8 and 9, in bytes that were counted."""
+    nearest = {name.removeprefix("prototype/nearest/"): one for name, one in live.items() if "/nearest/" in name}
+    pictures = {
+        f"measured-{number}": measured_picture(f"({number}) NR, {policy.replace('+', ' + ')}", one.run)
+        for number, (policy, one) in enumerate(nearest.items(), 1)
+    }
+    return [PaperFigure("measured", "What each broker fetched and sent, counted", pictures)] if pictures else []
 
 
 def _our_figures(live: Mapping[str, LiveRun]) -> list[PaperFigure]:

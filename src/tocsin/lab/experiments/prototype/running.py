@@ -15,6 +15,7 @@ from tocsin.errors import InvalidValue
 from tocsin.lab.experiments.debs19.variants import Variant
 from tocsin.lab.experiments.emergency.city import City
 from tocsin.lab.experiments.emergency.cityrun import CityRun, RunningCity
+from tocsin.lab.experiments.emergency.people import LOCATIONS_EVERY_S
 from tocsin.lab.experiments.emergency.scenario import CityScenario, draw_interactions
 from tocsin.lab.experiments.emergency.tally import Audit, percentiles_s
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
@@ -31,6 +32,8 @@ class Conditions:
 
     scenario: CityScenario
     speed_up: float
+    #: Everybody tells their location this often, by our clock.
+    locations_every_s: float = LOCATIONS_EVERY_S
     #: What the roads were read from, if not generated.
     roads: str = ""
 
@@ -50,6 +53,10 @@ class LiveRun:
     publish_to_received_s: dict[str, Percentiles | None]
     #: From the commit of a result to having it, of those who were logged in.
     commit_to_received_s: Percentiles | None
+    #: The same of people who were moved, since they were, and of the others, since the first was.
+    movers: int
+    movers_received_s: Percentiles | None
+    others_received_s: Percentiles | None
 
     @staticmethod
     def of(conditions: Conditions, found: CityRun) -> LiveRun:
@@ -64,6 +71,9 @@ class LiveRun:
             found.failed_moves,
             {name: percentiles_s(channel.delays_s) for name, channel in tally.channels.items()},
             percentiles_s(tally.deliveries_s),
+            len(tally.movers),
+            percentiles_s(tally.delays_since_moves_s(of_movers=True)),
+            percentiles_s(tally.delays_since_moves_s(of_movers=False)),
         )
 
 

@@ -84,6 +84,9 @@ def sdm_equals_ldm(runs: Runs) -> Judgement:
         times = later_max(sdm) / max(1.0, later_max(ldm))
         apart = abs(later_cov(sdm) - later_cov(ldm))
         numbers |= {f"sdm's maximal load over ldm's after {placement}": times, f"covs apart after {placement}": apart}
+        # Who moves nobody equals everybody else who does not.
+        moved = ldm.totals.migrations + sdm.totals.migrations
+        checks.append(Check(f"some migrations after {placement}", moved > 0))
         # "Similar" leaves room; a tenth of the load, and a third of alpha, are what we would not call so any more.
         checks.append(Check(f"maximal loads within a tenth after {placement}", 0.9 <= times <= 1.1))
         checks.append(Check(f"covs at most 0.05 apart after {placement}", apart <= 0.05))
