@@ -79,6 +79,7 @@ class Town:
             RetentionClock(cluster._database, cluster.clock.monotonic_s()),
             ingested_position=lambda: self.position,
             run_over=lambda _dataset: 0,
+            own_retentions=cluster.own_retentions,
         )
         make_folder(folder / "coordinator")
         self.coordinator = Store(open_tables(folder / "coordinator" / "coordinator.sqlite"), SystemClock())

@@ -145,6 +145,7 @@ class Cluster:
             run_over=self.run_over,
             once=self.catalogue.once,
             ids_of=self.registry.ids_of,
+            own_retentions=self.own_retentions,
         )
         for name in self.registry.counts():
             if name.lower() not in self.catalogue.channels:
@@ -289,6 +290,19 @@ class Cluster:
         if is_changed and state.channel.kind is ChannelKind.CONTINUOUS:
             self.repetitive.run_once(state.channel.name)
         return is_changed
+
+    def alter(self, channel: Channel) -> None:
+        """A channel has another period or retention from now on. Its window, its subscriptions and a run under way stay
+        as they are. One transaction stores it: a process that dies after that leaves the rest to the next one."""
+        self.catalogue.alter_channel(channel)
+        self.executor.states[channel.name.lower()].channel = channel
+        if channel.period_s is not None:
+            self.repetitive.change(channel.name, channel.period_s)
+
+    def own_retentions(self) -> dict[str, float]:
+        """The channels that keep their results for a time of their own, and how long that is."""
+        channels = self.catalogue.channels.values()
+        return {one.name: one.retention_s for one in channels if one.retention_s is not None}
 
     def subscribe(
         self, broker: str, channel: str, wanted: Sequence[tuple[ParameterValue, ...]], permission: str = ""

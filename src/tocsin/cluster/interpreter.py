@@ -30,7 +30,7 @@ from tocsin.cluster.feeds.dead_letters import rejections
 from tocsin.cluster.listings import Answer, describe, show
 from tocsin.cluster.queries import collect, select
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, TocsinError, Unavailable
-from tocsin.model.catalogue import Channel, Dataset, DatasetKind, Feed, FeedSource
+from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import Schema
 
@@ -247,6 +247,24 @@ def _create_channel(cluster: Cluster, statement: st.CreateChannel) -> Answer:
     return Answer(f"{channel.kind.lower()} channel {channel.name} created")
 
 
+def _alter_channel(cluster: Cluster, statement: st.AlterChannel) -> Answer:
+    before = cluster.catalogue.channel(statement.name)
+    if statement.period_s is not None and before.kind is not ChannelKind.REPETITIVE:
+        raise InvalidValue(
+            f"channel {before.name} is CONTINUOUS and has no period: it runs when records arrive; "
+            "only its retention can be set"
+        )
+    after = before
+    if statement.period_s is not None:
+        after = replace(after, period_s=statement.period_s)
+    if statement.retention_s is not None:
+        after = replace(after, retention_s=statement.retention_s or None)
+    if after == before:
+        return Answer(f"channel {before.name} has these values already: nothing to do")
+    cluster.alter(after)
+    return Answer(f"channel {after.name} altered")
+
+
 def _pause(cluster: Cluster, statement: st.PauseChannel) -> Answer:
     name = cluster.catalogue.channel(statement.name).name
     if not cluster.pause(name):
@@ -335,6 +353,7 @@ _CHANGES: Mapping[type[st.Statement], _Handler] = {
     st.AlterDatasetAddColumn: _add_column,
     st.CreateFeed: _create_feed,
     st.CreateChannel: _create_channel,
+    st.AlterChannel: _alter_channel,
     st.Drop: _drop,
     st.GrantTo: _grant,
     st.RevokeFrom: _revoke,
@@ -356,8 +375,10 @@ _OTHERS: Mapping[type[st.Statement], _Handler] = {
 
 
 def _without_layout(channel: Channel) -> Channel:
+    """CREATE says nothing of retention."""
     once = None if channel.once is None else replace(channel.once, keys=" ".join(channel.once.keys.split()))
-    return replace(channel, name=channel.name.lower(), body=" ".join(channel.body.split()), once=once)
+    body = " ".join(channel.body.split())
+    return replace(channel, name=channel.name.lower(), body=body, once=once, retention_s=None)
 
 
 def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:

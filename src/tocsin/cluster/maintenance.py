@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import structlog
 
+from tocsin.cluster.datasets.core.retention_time import oldest_kept_us
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.tables import Table
@@ -35,7 +36,8 @@ _FIRST_SWEEP_S = 300.0
 @dataclass(eq=False)
 class Maintenance:
     """`run_over` gives the commit up to which every channel that watches a dataset has run, `once` the channels with
-    ONCE PER and `ids_of` the subscriptions of a channel."""
+    ONCE PER, `ids_of` the subscriptions of a channel, and `own_retentions` the seconds for which channels keep their
+    results, if they have a time of their own."""
 
     settings: ClusterSettings
     clock: Clock
@@ -49,6 +51,7 @@ class Maintenance:
     run_over: Callable[[str], int]
     once: Callable[[], list[tuple[str, OncePer]]]
     ids_of: Callable[[str], npt.NDArray[np.int64]]
+    own_retentions: Callable[[], Mapping[str, float]]
 
     def __post_init__(self) -> None:
         self._released = -1
@@ -139,13 +142,17 @@ class Maintenance:
 
     def _now_us(self) -> int:
         """The time for retention."""
-        kept_s = max(self.settings.result_retention_s, self.settings.dataset_retention_s)
+        own = self.own_retentions().values()
+        kept_s = max(self.settings.result_retention_s, self.settings.dataset_retention_s, *own)
         return self.retention_clock.now_us(self.clock.now_us(), self.clock.monotonic_s(), kept_s)
 
     def retain(self) -> None:
         """Remove what is past its retention: results and, if a retention is set, active rows and dead letters."""
         now_us = self._now_us()
-        self.results.retain(now_us - int(self.settings.result_retention_s * 1e6), self.settings.result_retention_bytes)
+        own = self.own_retentions()
+        by_channel = {name: oldest_kept_us(now_us, retention_s) for name, retention_s in own.items()}
+        oldest_us = now_us - int(self.settings.result_retention_s * 1e6)
+        self.results.retain(oldest_us, self.settings.result_retention_bytes, by_channel)
         if not self.settings.dataset_retention_s:
             return
         oldest_us = now_us - int(self.settings.dataset_retention_s * 1e6)

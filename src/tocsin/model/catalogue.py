@@ -100,6 +100,8 @@ class Channel:
     #: Seconds between runs; None for continuous channels.
     period_s: float | None = None
     once: OncePer | None = None
+    #: How long its results are kept; None for as long as the cluster keeps results.
+    retention_s: float | None = None
 
     @property
     def filled(self) -> dict[str, FilledBy]:

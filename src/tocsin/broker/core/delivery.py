@@ -135,23 +135,29 @@ class Delivering:
         return {key: size for backend, size in known if backend is not None for key in backend.spellings}
 
     def lose_cursor(self, event: ev.CursorLost) -> list[Frontend]:
-        """Go on from another cursor. Tells, and returns, those who were live and miss results, or got results of a
-        history that is gone."""
-        self.through = through = event.through
-        missing = []
+        """Go on from another cursor. Tells, and returns, those who were live and got results of a history that is gone.
+
+        If retention has removed results, only the cluster knows whose they were. So all who were live are behind from
+        now on, and catch up from their own positions."""
+        live = [one for backend in self._holdings.backends() for one in backend.frontends.values() if one.live]
+        if not event.is_rewound:
+            for frontend in live:
+                self.leave(frontend)
+        self.through = event.through
         for backend in self._holdings.backends():
-            self._cache.open(backend.id, through)
-            for frontend in backend.frontends.values():
-                if frontend.live:
-                    missing.append(frontend)
-                    self.tell_gone(frontend, through, is_rewound=event.is_rewound)
-        if event.is_rewound:
-            # Some seem to be ahead; the cluster knows whether their positions exist.
-            for frontend in self._ahead:
-                frontend.is_sent_known = False
-                self._need_history(frontend)
-            self._ahead.clear()
-        return missing
+            self._cache.open(backend.id, event.through)
+        if not event.is_rewound:
+            for session in {one.session: None for one in live}:
+                self.bring_forward(session)
+            return []
+        for frontend in live:
+            self.tell_gone(frontend, event.through, is_rewound=True)
+        # Some seem to be ahead; the cluster knows whether their positions exist.
+        for frontend in self._ahead:
+            frontend.is_sent_known = False
+            self._need_history(frontend)
+        self._ahead.clear()
+        return live
 
     # Coming, going, parking
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -255,7 +256,12 @@ async def pull(
 
     def look() -> Pulled:
         cluster.incarnations.check(broker, incarnation)
-        return cluster.results.pull(after, limit_rows=limit, keep=_held_by(cluster, broker))
+        return cluster.results.pull(
+            after,
+            limit_rows=limit,
+            keep=_held_by(cluster, broker),
+            check=partial(cluster.results.retention.check_holds, broker),
+        )
 
     while True:
         # Registered before the look, so that no commit falls in between.

@@ -53,6 +53,7 @@ class ChannelStatus(BaseModel):
     name: str
     kind: ChannelKind
     period_s: float | None
+    retention_s: float | None = Field(description="How long its results are kept; null: `result_retention_s`")
     is_paused: bool
     pause_reason: str = Field(description="Why the cluster paused it; empty if a person did")
     subscriptions: int = Field(description="Subscriptions that it runs for")

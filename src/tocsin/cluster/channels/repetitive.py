@@ -34,6 +34,12 @@ class RepetitiveRuns:
             self._schedule.add(channel, period_s, self._clock.monotonic_s())
             self._changed.notify()
 
+    def change(self, channel: str, period_s: float) -> None:
+        """The channel has another period from now on. A run under way ends as usual."""
+        with self._changed:
+            self._schedule.change(channel, period_s, self._clock.monotonic_s())
+            self._changed.notify()
+
     def remove(self, channel: str) -> None:
         with self._changed:
             self._schedule.remove(channel)

@@ -62,6 +62,7 @@ _channels = sa.Table(
     sa.Column("period_s", sa.Float),
     #: ONCE PER, as JSON; null for channels without it.
     sa.Column("once", sa.Text),
+    sa.Column("retention_s", sa.Float),
 )
 _paused_channels = sa.Table(
     "paused_channel",
@@ -142,10 +143,14 @@ class Catalogue:
 
     def add_channel(self, channel: Channel) -> None:
         with self._changing() as connection:
-            parameters = json.dumps([[one.name, one.type, one.maximum, one.filled_by] for one in channel.parameters])
-            once = None if channel.once is None else json.dumps([channel.once.keys, channel.once.within_s])
-            row = {**msgspec.to_builtins(channel), "parameters": parameters, "once": once}
-            self.channels = _added(connection, _channels, self.channels, channel, row)
+            self.channels = _added(connection, _channels, self.channels, channel, _channel_row(channel))
+
+    def alter_channel(self, channel: Channel) -> None:
+        """Store a channel's new definition under its old name."""
+        with self._changing() as connection:
+            key = self.channel(channel.name).name.lower()
+            connection.execute(_channels.update().where(_channels.c.key == key).values(**_channel_row(channel)))
+            self.channels = {**self.channels, key: channel}
 
     def drop_channel(self, name: str) -> Channel:
         with self._changing() as connection:
@@ -226,10 +231,16 @@ def _feed(row: Any) -> Feed:
     return Feed(row.name, row.dataset, FeedSource(row.source), row.location)
 
 
+def _channel_row(channel: Channel) -> dict[str, Any]:
+    parameters = json.dumps([[one.name, one.type, one.maximum, one.filled_by] for one in channel.parameters])
+    once = None if channel.once is None else json.dumps([channel.once.keys, channel.once.within_s])
+    return {**msgspec.to_builtins(channel), "parameters": parameters, "once": once}
+
+
 def _channel(row: Any) -> Channel:
     parameters = tuple(_parameter(*one) for one in json.loads(row.parameters))
     once = None if row.once is None else OncePer(*json.loads(row.once))
-    return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s, once)
+    return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s, once, row.retention_s)
 
 
 def _parameter(name: str, kind: str, maximum: float | None = None, filled_by: str | None = None) -> Parameter:

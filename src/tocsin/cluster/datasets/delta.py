@@ -116,6 +116,17 @@ def files_after(delta: DeltaTable, commit: int) -> list[str]:
     return [str(path) for path in found.column("path").to_pylist()]
 
 
+def first_commit(delta: DeltaTable) -> int | None:
+    """No row is of an earlier commit; None if there are no rows. A file that does not say so may have any."""
+    found = entries(delta)
+    if not found.num_rows or not pc.any(pc.greater(found.column("num_records"), 0)).as_py():
+        return None
+    smallest = f"min.{SEQUENCE_COLUMN}"
+    if smallest not in found.column_names or found.column(smallest).null_count:
+        return 0
+    return int(pc.min(found.column(smallest).cast(pa.int64())).as_py())
+
+
 def total(delta: DeltaTable, column: str) -> int:
     """The sum of a column over all entries."""
     found = entries(delta)

@@ -339,6 +339,18 @@ class Table:
         is_rewritten = (first <= sequence) & (last > sequence) | first.is_null() | last.is_null()
         self.delete(f"{SEQUENCE_COLUMN} <= {int(sequence)}", is_rewritten)
 
+    def delete_between(self, after: int, through: int, predicate: str) -> None:
+        """Retention: remove the rows for which `predicate` holds, among those with `after < _seq <= through`."""
+        first, last = ds.field(f"min.{SEQUENCE_COLUMN}"), ds.field(f"max.{SEQUENCE_COLUMN}")
+        is_rewritten = (first <= through) & (last > after) | first.is_null() | last.is_null()
+        numbers = f"{SEQUENCE_COLUMN} > {int(after)} AND {SEQUENCE_COLUMN} <= {int(through)}"
+        self.delete(f"{numbers} AND {predicate}", is_rewritten)
+
+    def first_number(self) -> int | None:
+        """A number that no row is below; None if there are no rows."""
+        with self._lock:
+            return delta.first_commit(self._delta)
+
     def _verify_to_rewrite(self, handle: DeltaTable, is_rewritten: ds.Expression) -> None:
         """Check files before a rewrite, because delta-rs verifies nothing: its copy of a damaged file would have a
         valid checksum ever after."""

@@ -36,7 +36,7 @@ subscription_table = sa.Table(
     sa.Column("key", sa.Text, nullable=False),
     sa.Index("subscription_key", "channel", "key", unique=True),
 )
-_holds = sa.Table(
+hold_table = sa.Table(
     "hold",
     metadata,
     # The broker first: brokers are few, so finding a subscription's holders takes one look-up per broker, and a
@@ -126,8 +126,8 @@ class SubscriptionRegistry:
         """Forget a broker and its holds; returns the subscriptions that no broker holds any more."""
         self.check_registered(name)
         with self._lock, self._engine.begin() as connection:
-            held = list(connection.scalars(sa.select(_holds.c.subscription).where(_holds.c.broker == name)))
-            connection.execute(_holds.delete().where(_holds.c.broker == name))
+            held = list(connection.scalars(sa.select(hold_table.c.subscription).where(hold_table.c.broker == name)))
+            connection.execute(hold_table.delete().where(hold_table.c.broker == name))
             connection.execute(_brokers.delete().where(_brokers.c.name == name))
             return _remove_unheld(connection, held)
 
@@ -158,7 +158,7 @@ class SubscriptionRegistry:
             ids = tuple(known[key] for key in keys)
             new = {one.id for one in created}
             held = set(_held_among(connection, broker, [one for one in dict.fromkeys(ids) if one not in new]))
-            _insert_many(connection, _holds, [(broker, one) for one in dict.fromkeys(ids) if one not in held])
+            _insert_many(connection, hold_table, [(broker, one) for one in dict.fromkeys(ids) if one not in held])
             self._last_id = next_id
         return Subscribed(ids, tuple(created))
 
@@ -168,11 +168,11 @@ class SubscriptionRegistry:
         self.check_registered(broker)
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(list(dict.fromkeys(ids))):
-                mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
-                held = set(connection.scalars(sa.select(_holds.c.subscription).where(mine)))
+                mine = sa.and_(hold_table.c.broker == broker, hold_table.c.subscription.in_(chunk))
+                held = set(connection.scalars(sa.select(hold_table.c.subscription).where(mine)))
                 if missing := [one for one in chunk if one not in held]:
                     raise NotFound(f"broker {broker} holds no subscription {missing[0]}")
-                connection.execute(_holds.delete().where(mine))
+                connection.execute(hold_table.delete().where(mine))
             return _remove_unheld(connection, ids)
 
     def end_channel(self, channel: str) -> None:
@@ -209,10 +209,10 @@ class SubscriptionRegistry:
     def forget_ended(self, broker: str) -> None:
         """Release ended subscriptions for a broker that starts anew: it does not know them."""
         ids = sa.select(subscription_table.c.id).where(_has_ended)
-        mine = sa.and_(_holds.c.broker == broker, _holds.c.subscription.in_(ids))
+        mine = sa.and_(hold_table.c.broker == broker, hold_table.c.subscription.in_(ids))
         with self._lock, self._engine.begin() as connection:
-            held = list(connection.scalars(sa.select(_holds.c.subscription).where(mine)))
-            connection.execute(_holds.delete().where(mine))
+            held = list(connection.scalars(sa.select(hold_table.c.subscription).where(mine)))
+            connection.execute(hold_table.delete().where(mine))
             _remove_unheld(connection, held)
 
     # Failed subscriptions: brokers keep their holds, so that they can be notified, but no run includes them.
@@ -273,8 +273,8 @@ class SubscriptionRegistry:
         """A broker's subscriptions by id, a page at a time."""
         query = (
             sa.select(subscription_table)
-            .join(_holds, _holds.c.subscription == subscription_table.c.id)
-            .where(_holds.c.broker == broker, subscription_table.c.id > after, ~_has_ended)
+            .join(hold_table, hold_table.c.subscription == subscription_table.c.id)
+            .where(hold_table.c.broker == broker, subscription_table.c.id > after, ~_has_ended)
             .order_by(subscription_table.c.id)
             .limit(limit)
         )
@@ -330,7 +330,9 @@ def _holders(connection: sa.Connection, ids: Sequence[int]) -> dict[str, list[in
 def _held_among(connection: sa.Connection, broker: str, ids: Sequence[int]) -> list[int]:
     found: list[int] = []
     for chunk in in_chunks(ids):
-        query = sa.select(_holds.c.subscription).where(_holds.c.broker == broker, _holds.c.subscription.in_(chunk))
+        query = sa.select(hold_table.c.subscription).where(
+            hold_table.c.broker == broker, hold_table.c.subscription.in_(chunk)
+        )
         found.extend(connection.scalars(query))
     return found
 

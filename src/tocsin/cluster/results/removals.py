@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
-from tocsin.cluster.results.backend_subscriptions import in_chunks, subscription_table
+from tocsin.cluster.results.backend_subscriptions import hold_table, in_chunks, subscription_table
 
 _removed = sa.Table(
     "removed",
@@ -42,6 +42,14 @@ class Removals:
                 if still:
                     rows = [{"subscription": one, "through": newest[one]} for one in still]
                     connection.execute(_removed.insert(), rows)
+
+    def newest_held(self, broker: str) -> int:
+        """The sequence of the newest removed result among those of subscriptions that a broker holds; 0 if none was
+        removed."""
+        held = sa.select(hold_table.c.subscription).where(hold_table.c.broker == broker)
+        query = sa.select(sa.func.max(_removed.c.through)).where(_removed.c.subscription.in_(held))
+        with self._engine.connect() as connection:
+            return int(connection.scalar(query) or 0)
 
     def find(self, ids: Sequence[int]) -> dict[int, int]:
         """Only those that have lost results."""

@@ -31,11 +31,12 @@ import pyarrow.dataset as ds
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.commit_event import CommitEvent
 from tocsin.cluster.results.core.result_keys import KeyRun
-from tocsin.cluster.results.latest import LatestResults, newest_of
+from tocsin.cluster.results.latest import LatestResults
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.remembered_keys import KEYED, RememberedKeys
 from tocsin.cluster.results.removals import Removals
-from tocsin.errors import HistoryGone, HistoryRewound, NotFound
+from tocsin.cluster.results.retention import ResultRetention
+from tocsin.errors import HistoryRewound, NotFound
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
 
 SCHEMA = pa.schema(
@@ -54,7 +55,6 @@ PULLED = pa.schema([field for field in SCHEMA if field.name != "key"])
 _WHOSE = ["subscription", "sequence"]
 #: Bytes of payloads in one pull: server and broker hold several times as much in memory for it.
 _MAX_PULL_BYTES = 16 << 20
-_RETAINED_APP = "retained"
 #: Results per deletion; each deletion rewrites the files that hold them.
 _FORGOTTEN_AT_ONCE = 10_000
 #: How many numbers the first step of a long pull reads; doubled while steps bring little.
@@ -97,13 +97,15 @@ class ResultStore:
         """`sync_datasets` makes the commits of these datasets survive a power cut."""
         #: Pulls wait on it.
         self.committed = CommitEvent()
-        self._removals = removals
         self._numbering = numbering
         self._sync_datasets = sync_datasets
         self.table = Table(path, SCHEMA, recent_max_bytes=recent_max_bytes)
         self._ahead: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
         self.keys = RememberedKeys(path.with_name("result_keys"), self._read_keys, self._lock, most=most_keys)
+        self.retention = ResultRetention(
+            self.table, removals, lambda marks: self._append_to_table(SCHEMA.empty_table(), marks)
+        )
         self._latest = LatestResults(self.last_sequence, self._read_kept)
         begin, self._gaps = numbering.begin(self.table.sequence)
         self.table.skip_to(begin)
@@ -125,8 +127,7 @@ class ResultStore:
     @property
     def earliest_sequence(self) -> int:
         """Retention has removed all results up to and including this sequence."""
-        retained = self.table.transaction(_RETAINED_APP) or 0
-        return end_of(retained) if retained else 0
+        return self.retention.earliest_sequence
 
     def bound(self, channel: str, dataset: str) -> int | None:
         """How far `channel` has run over `dataset`; None if it never did."""
@@ -200,7 +201,7 @@ class ResultStore:
     def has_results(self, subscription: int) -> bool:
         """Whether a subscription ever had a result."""
         behind = self._latest.behind({subscription: self.earliest_sequence})
-        return bool(behind or self._removals.find([subscription]))
+        return bool(behind) or self.retention.had_results(subscription)
 
     def commit(
         self,
@@ -305,48 +306,59 @@ class ResultStore:
         keep = only(list(positions))
         while True:
             # In this order: results removed or committed meanwhile must lie beyond this range.
-            earliest, through = self.earliest_sequence, self.last_sequence
-            self._check_removals({one: after for one, after in positions.items() if after < earliest}, earliest)
-            starts = {one: max(after, earliest) for one, after in positions.items()}
+            times_removed, through = self.retention.times_removed, self.last_sequence
+            self.retention.check_subscriptions(positions)
+            starts = {one: max(after, self.earliest_sequence) for one, after in positions.items()}
             behind = self._latest.behind(starts)
+            if self.retention.times_removed != times_removed:
+                continue  # Retention ran meanwhile: results that it removed may not have been counted.
             if not behind:
                 return Pulled(PULLED.empty_table(), max(through, min(starts.values())))
-            try:
-                return self.pull(min(behind.values()), limit_rows=limit_rows, keep=partial(_after_each, starts, keep))
-            except HistoryGone:
-                # Retention ran meanwhile; check again whether these subscriptions have lost results by it.
-                if self.earliest_sequence == earliest:
-                    raise
+            return self.pull(
+                min(behind.values()),
+                limit_rows=limit_rows,
+                keep=partial(_after_each, starts, keep),
+                check=lambda _after: self.retention.check_subscriptions(positions),
+            )
 
-    def _check_removals(self, positions: Mapping[int, int], earliest: int) -> None:
-        removed = self._removals.find(list(positions)) if positions else {}
-        for one, position in positions.items():
-            if position < removed.get(one, 0):
-                raise HistoryGone(
-                    f"results of subscription {one} up to sequence {removed[one]} have been removed by retention",
-                    earliest=str(earliest),
-                )
-
-    def pull(self, after: int, *, limit_rows: int, keep: Callable[[pa.Table], pa.Table]) -> Pulled:
+    def pull(
+        self,
+        after: int,
+        *,
+        limit_rows: int,
+        keep: Callable[[pa.Table], pa.Table],
+        check: Callable[[int], None] | None = None,
+    ) -> Pulled:
         """Results after sequence `after` that `keep` keeps, oldest first, until about `limit_rows`.
 
-        Raises HistoryGone when requested results have been removed, HistoryRewound for a cursor of a history that is
-        gone.
+        `check` raises HistoryGone if results that `keep` would keep have been removed after a sequence; without it,
+        every removed result counts. Raises HistoryRewound for a cursor of a history that is gone.
         """
         self.check_not_rewound(after)
-        self.check_history(after)
+        while True:
+            times_removed = self.retention.times_removed
+            (check or self.retention.check)(after)
+            pulled = self._pull(max(after, self.earliest_sequence), times_removed, limit_rows, keep)
+            if pulled is not None:
+                return Pulled(pulled.rows, max(pulled.through, after))
+
+    def _pull(
+        self, after: int, times_removed: int, limit_rows: int, keep: Callable[[pa.Table], pa.Table]
+    ) -> Pulled | None:
+        """None if retention has removed results meanwhile, so that some may be missing: it has removed some more often
+        than `times_removed`."""
         last = self.table.durable
-        position = max(after, self.earliest_sequence)
+        position = after
         stride = _FIRST_STRIDE
         pulled: list[pa.Table] = []
         count = size_bytes = 0
         while (begin := commit_of(position + 1)) <= last and count < limit_rows:
             through = self._gaps.beyond(min(last, begin + stride))
             rows = self.table.read(begin - 1, through)
-            if position < self.earliest_sequence:  # Retention ran meanwhile, so some may be missing.
+            if self.retention.times_removed != times_removed:
                 if pulled:
                     break
-                self.check_history(position)
+                return None
             # The most selective filter first: each step copies the remaining rows.
             rows = keep(rows) if rows.num_rows else rows
             rows = rows.filter(pc.greater(rows.column("sequence"), position)).sort_by("sequence")
@@ -364,7 +376,7 @@ class ResultStore:
             position = end_of(through)
             stride *= 2
         rows = pa.concat_tables([PULLED.empty_table(), *(part.select(PULLED.names) for part in pulled)])
-        return Pulled(rows, max(position, after))
+        return Pulled(rows, position)
 
     def check_not_rewound(self, after: int) -> None:
         """Raises HistoryRewound for a sequence that this history does not have, or not yet."""
@@ -375,44 +387,16 @@ class ResultStore:
                 earliest=str(last if end_of_gap is None else max(end_of_gap, self.earliest_sequence)),
             )
 
-    def check_history(self, after: int) -> None:
-        earliest = self.earliest_sequence
-        if 0 < after < earliest or (after == 0 and earliest):
-            raise HistoryGone(
-                f"results up to sequence {earliest} have been removed by retention", earliest=str(earliest)
-            )
-
-    def retain(self, oldest_us: int, max_bytes: int) -> int:
-        """Remove results committed before `oldest_us`, and the oldest beyond `max_bytes`; returns how many numbers."""
+    def retain(self, oldest_us: int, max_bytes: int, by_channel: Mapping[str, int] = MappingProxyType({})) -> int:
+        """Remove results committed before `oldest_us`, or before the time that `by_channel` has for their channel, and
+        the oldest beyond `max_bytes`; returns how many."""
+        # Results whose keys are remembered in memory only must stay: the next process reads the keys from them.
         self.keys.store(self.table.durable)
         with self._lock:
-            through = min(self._commits_to_remove(oldest_us, max_bytes), self.keys.stored_through)
-            already = self.table.transaction(_RETAINED_APP) or 0
-            if through <= already:
-                return 0
-            self._removals.note(newest_of(self.table.read(already, through, columns=_WHOSE)))
-            self._append_to_table(SCHEMA.empty_table(), {_RETAINED_APP: through})
-            self._latest.forget(self.earliest_sequence)
-            self.table.delete_through(through)
-            return through - already
-
-    def _commits_to_remove(self, oldest_us: int, max_bytes: int) -> int:
-        old = ds.field("committed_at") < pa.scalar(oldest_us, SCHEMA.field("committed_at").type)
-        through = 0
-        if self.table.size_bytes():
-            stored = self.table.dataset()
-            rows = stored.to_table(columns=["_seq"], filter=old)
-            through = int(pc.max(rows.column("_seq")).as_py() or 0)
-            excess = self.table.size_bytes() - max_bytes
-            if excess > 0:
-                through = max(through, self._oldest_commits_holding(stored, excess))
-        return through
-
-    def _oldest_commits_holding(self, stored: ds.Dataset, excess_bytes: int) -> int:
-        """The last of the oldest commits that together hold about `excess_bytes` of the table."""
-        commits = stored.to_table(columns=["_seq"]).column("_seq").to_numpy()
-        share = min(1.0, excess_bytes / max(1, self.table.size_bytes()))
-        return int(np.quantile(commits, share, method="higher"))
+            count = self.retention.remove(oldest_us, max_bytes, by_channel, self.keys.stored_through)
+            if count:
+                self._latest.forget(self.earliest_sequence)
+            return count
 
 
 def only(ids: Sequence[int]) -> Callable[[pa.Table], pa.Table]:

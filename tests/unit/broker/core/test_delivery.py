@@ -203,11 +203,26 @@ def test_a_gap_that_was_told_is_stored(is_rewound: bool) -> None:
     assert broker.all_of(StorePositions) == [StorePositions([("ann/d", FLOOD, Position(7, 80))])]
 
 
-def test_live_results_that_are_gone_are_told() -> None:
-    """A broker that was cut off for longer than results are kept says so to everybody."""
+def test_live_results_that_are_gone_are_told_to_those_who_miss_them() -> None:
+    """A broker that was cut off for longer than some results are kept asks for each subscription: the cluster knows
+    which of them has lost any. Those who have lost none get everything, and nobody gets anything twice."""
     broker = Broker()
-    broker.live("ann", "bob")
-    broker.tell(CursorLost(500, 1.0))
-    assert [one.position for one in broker.messages(HistoryGone)] == ["7-500", "7-500"]
-    broker.pull((7, 501))
+    broker.arrive(1)
+    broker.subscribe(1, "flood")
+    broker.acquired(flood=7)
+    broker.arrive(2, "bob")
+    broker.subscribe(2, "fire")
+    broker.acquired(fire=8)
+    broker.pull()
+    broker.pull((7, 101), (8, 102))
     assert set(broker.wires()) == {1, 2}
+    broker.tell(CursorLost(500, 1.0))
+    assert broker.messages(HistoryGone) == []
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 102, 8: 102})]
+    broker.tell(HistoryLost({7: 102}, 500))
+    assert [one.position for one in broker.messages(HistoryGone)] == ["7-500"]
+    broker.tell(HistoryPulled({8: 102}, [Delivery(8, 400, b"8-400")], 510))
+    assert broker.wires() == {2: [b"8-400"]}
+    broker.tell(ConnectionFlushed(2))
+    broker.pull((7, 511), (8, 512))
+    assert broker.wires() == {1: [b"7-511"], 2: [b"8-512"]}

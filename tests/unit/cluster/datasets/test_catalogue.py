@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue,
     with pytest.raises(sa.exc.IntegrityError):
         catalogue.add_channel(Channel("Taken", ChannelKind.CONTINUOUS, (), "SELECT 1"))
     assert "taken" not in catalogue.channels
+
+
+def test_an_altered_channel_survives(catalogue: Catalogue, path: Path) -> None:
+    """Its new values take the place of the old ones, and what it is paused for stays."""
+    catalogue.pause_channel("Wake", "too much fails")
+    altered = replace(_CHANNEL, retention_s=7200.0)
+    catalogue.alter_channel(altered)
+    for found in (catalogue, Catalogue(open_catalogue(path))):
+        assert found.channel("wake") == altered
+        assert found.pause_reason("wake") == "too much fails"
+    with pytest.raises(NotFound, match="no channel called Nowhere"):
+        catalogue.alter_channel(replace(_CHANNEL, name="Nowhere"))
 
 
 def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, path: Path) -> None:

@@ -17,6 +17,7 @@ from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
+from tocsin.cluster.results.retention import ResultRetention
 from tocsin.cluster.results.store import PULLED, Pulled, ResultStore, only
 from tocsin.errors import ClusterFailure, HistoryGone, HistoryRewound
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
@@ -310,6 +311,136 @@ def test_retention_by_age(store: ResultStore) -> None:
     found = store.pull(store.earliest_sequence, limit_rows=10, keep=everything)
     assert found.rows.column("payload").to_pylist() == ["20", "30"]
     assert store.bound("C", "D") == 30
+
+
+def named(*pairs: tuple[int, int]) -> pa.Table:
+    """Subscriptions and numbers, as payloads that are objects."""
+    return output(*((one, f'{{"n":{number}}}') for one, number in pairs))
+
+
+def test_channels_keep_their_results_for_different_times(store: ResultStore, tmp_path: Path) -> None:
+    """Results of a channel go at its own time, sooner or later than others. Who has lost none is told nothing, however
+    old its position is; that of the others is told from where there is history."""
+    store.commit([("Short", named((1, 1))), ("Plain", named((2, 2))), ("Long", named((3, 3)))], {}, 10)
+    store.commit([("Short", named((1, 4))), ("Plain", named((2, 5)))], {}, 20)
+    assert store.retain(5, 1 << 40, {"Short": 15, "Long": 0}) == 1
+    store.table.sync()
+    for holder in (store, opened(tmp_path)):
+        with pytest.raises(HistoryGone, match="of subscription 1") as caught:
+            holder.pull_subscriptions({1: 0}, limit_rows=10)
+        assert caught.value.earliest == str(end_of(1))
+        found = holder.pull_subscriptions({2: 0, 3: 0}, limit_rows=10).rows
+        assert found.column("payload").to_pylist() == ['{"n":2}', '{"n":3}', '{"n":5}']
+        found = holder.pull_subscriptions({1: end_of(1)}, limit_rows=10).rows
+        assert found.column("payload").to_pylist() == ['{"n":4}']
+    assert store.earliest_sequence == 0
+    assert store.retain(15, 1 << 40, {"Short": 15, "Long": 0}) == 1
+    with pytest.raises(HistoryGone, match="of subscription 2"):
+        store.pull_subscriptions({2: 0}, limit_rows=10)
+    assert store.pull_subscriptions({3: 0}, limit_rows=10).rows.num_rows == 1
+    assert store.retain(30, 1 << 40) == 3  # Nobody keeps them for longer any more.
+    assert store.earliest_sequence >= end_of(2)
+    assert store.table.count() == 0
+
+
+def test_what_says_that_a_subscription_has_failed_outlasts_its_channels_results(store: ResultStore) -> None:
+    """A broker that was away for longer than a channel keeps its results still hears of it."""
+    store.commit([("Short", named((1, 1)))], {}, 10)
+    store.tell_failed("Short", {1: "no zone"}, 11)
+    assert store.retain(5, 1 << 40, {"Short": 100}) == 1
+    found = store.pull_subscriptions({1: end_of(1)}, limit_rows=10).rows
+    assert found.column("payload").to_pylist() == ['"no zone"']
+
+
+def test_a_broker_is_told_only_of_what_it_holds(store: ResultStore, tmp_path: Path) -> None:
+    """A cursor from before a removal goes on as if nothing had been, unless results for this broker were removed."""
+    registry = SubscriptionRegistry(open_catalogue(tmp_path / "catalogue.sqlite"))
+    registry.put_broker("other")
+    registry.subscribe("other", "C", [(1,)])  # This is subscription 2.
+    store.commit([("Short", named((1, 1))), ("Plain", named((2, 2)))], {}, 10)
+    store.retain(5, 1 << 40, {"Short": 15})
+    keep, holds = only([2]), store.retention.check_holds
+    pulled = store.pull(0, limit_rows=10, keep=keep, check=lambda after: holds("other", after))
+    assert pulled.rows.column("payload").to_pylist() == ['{"n":2}']
+    with pytest.raises(HistoryGone, match="results for b") as caught:
+        store.pull(0, limit_rows=10, keep=everything, check=lambda after: holds("b", after))
+    store.pull(int(caught.value.earliest), limit_rows=10, keep=everything, check=lambda after: holds("b", after))
+
+
+@pytest.mark.parametrize("step", ["note", "_remove", "mark", "delete_between", "first_number"])
+def test_a_removal_that_dies_half_way_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Whichever step a process dies at: the next one has all results, or says that they are gone; and it removes them
+    when it is their time."""
+    store = opened(tmp_path)
+    store.commit([("Short", named((1, 1))), ("Plain", named((2, 2)))], {}, 10)
+
+    def die(*_args: Any, **_options: Any) -> None:
+        raise KeyboardInterrupt
+
+    if step == "mark":
+        monkeypatch.setattr(store.retention, "_mark", die)
+    else:
+        owner = {"note": Removals, "_remove": ResultRetention}.get(step, Table)
+        monkeypatch.setattr(owner, step, die)
+    with pytest.raises(KeyboardInterrupt):
+        store.retain(5, 1 << 40, {"Short": 15})
+    monkeypatch.undo()
+    again = opened(tmp_path)
+    assert again.pull_subscriptions({2: 0}, limit_rows=10).rows.column("payload").to_pylist() == ['{"n":2}']
+    try:
+        found = again.pull_subscriptions({1: 0}, limit_rows=10).rows.column("payload").to_pylist()
+    except HistoryGone:
+        pass
+    else:
+        assert found == ['{"n":1}']
+    again.retain(5, 1 << 40, {"Short": 15})
+    with pytest.raises(HistoryGone):
+        again.pull_subscriptions({1: 0}, limit_rows=10)
+    assert again.table.count() == 1
+
+
+@settings(max_examples=60)
+@given(
+    commits=st.lists(st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=4), min_size=1, max_size=8),
+    retained=st.lists(
+        st.tuples(st.integers(0, 9), st.dictionaries(st.sampled_from(["C1", "C2"]), st.integers(0, 9))), max_size=4
+    ),
+    after=st.integers(0, 9),
+)
+def test_each_subscription_gets_everything_or_is_told_whatever_is_removed_when(
+    tmp_path_factory: pytest.TempPathFactory,
+    commits: list[list[int]],
+    retained: list[tuple[int, dict[str, int]]],
+    after: int,
+) -> None:
+    """However often and in which order times change: history is gone for a subscription if and only if results of its
+    own, after its position, were past the time of their channel at one of the removals."""
+    store = opened(tmp_path_factory.mktemp("r"))
+    rows: list[tuple[int, int]] = []  # The subscription and the number of its commit, which is also its time.
+    for number, ids in enumerate(commits, 1):
+        outputs = [(f"C{one}", named((one, number))) for one in ids]
+        store.commit(outputs, {}, number)
+        rows += [(one, number) for one in ids]
+    lost: dict[int, int] = {}
+    for oldest_us, by_channel in retained:
+        store.retain(oldest_us, 1 << 40, by_channel)
+        for one, number in rows:
+            if number < by_channel.get(f"C{one}", oldest_us):
+                lost[one] = max(lost.get(one, 0), number)
+    position = end_of(after) if after else 0
+    for one in (1, 2, 3):
+        wanted = [f'{{"n":{number}}}' for mine, number in rows if mine == one and number > after]
+        told, is_told = 0, False
+        try:
+            found = store.pull_subscriptions({one: min(position, store.last_sequence)}, limit_rows=1000).rows
+        except HistoryGone as gone:
+            told, is_told = int(gone.earliest), True
+        if is_told:
+            assert lost[one] > after
+            assert told == end_of(lost[one])
+        else:
+            assert lost.get(one, 0) <= after
+            assert found.column("payload").to_pylist() == wanted
 
 
 def test_retention_by_size(store: ResultStore) -> None:

@@ -94,6 +94,7 @@ _FORMS = {
         "CREATE REPETITIVE CHANNEL name (parameter TYPE, user_id STRING IS USER, ...) PERIOD 10 SECONDS AS SELECT ..."
     ),
     "CREATE PUBLISHER": "CREATE PUBLISHER name",
+    "ALTER CHANNEL": "ALTER CHANNEL name SET (period = '30 seconds', retention = '2 hours')",
     "ALTER": "ALTER DATASET name ADD COLUMN column TYPE",
     "LOAD": "LOAD DATASET name FROM 'file.csv'",
     "INSERT": "INSERT INTO dataset (column, ...) VALUES (value, ...)",
@@ -151,7 +152,6 @@ _ON_WORDS = {
     ("SHOW", "USERS"): "users are listed with `tocsin users list`",
     ("ALTER", "TABLE"): f"{_DATASETS}: ALTER DATASET name ADD COLUMN ...",
     ("ALTER", "FEED"): "a feed is changed by DROP FEED and CREATE FEED; its records stay in the dataset",
-    ("ALTER", "CHANNEL"): "a channel is changed by DROP CHANNEL and CREATE; its subscriptions end with it",
     ("DESCRIBE", "TABLE"): f"{_DATASETS}: DESCRIBE DATASET name",
     ("LOAD", "DATA"): "write LOAD DATASET name FROM 'file.csv'",
     ("EXPLAIN", "SELECT"): "only channels are explained: EXPLAIN CHANNEL name",

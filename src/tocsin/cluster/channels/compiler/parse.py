@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isnan, nan
 from pathlib import PurePath
 from sys import float_info
 
@@ -40,6 +41,12 @@ MAX_CLASS_LENGTH = 255
 
 _UNITS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60, "HOUR": 3600, "HOURS": 3600}
 _UNITS_TO_DAYS = {**_UNITS, "DAY": 86_400, "DAYS": 86_400}
+#: What ALTER CHANNEL can set: its limits in seconds, an example, and the limits in words. Retention is looked at every
+#: minute.
+_OPTIONS = {
+    "PERIOD": (MIN_PERIOD_S, MAX_PERIOD_S, "'30 seconds'", "0.1 seconds and 24 hours"),
+    "RETENTION": (60.0, 3_660 * 86_400.0, "'2 hours'", "1 minute and 3660 days"),
+}
 _EXTENSIONS = {
     ".csv": FileFormat.CSV,
     ".ndjson": FileFormat.NDJSON,
@@ -261,7 +268,8 @@ class StatementReader(TokenReader):
         return count * units[self._word(*units)]
 
     def _alter(self) -> Statement:
-        self._word("DATASET")
+        if self._word("DATASET", "CHANNEL") == "CHANNEL":
+            return self._alter_channel()
         dataset = self._name("dataset")
         if self._next_is("DROP", "RENAME", "ALTER", "MODIFY", "CHANGE"):
             raise self._error("expected ADD: columns can only be added; leave others out of the SELECT list")
@@ -273,6 +281,47 @@ class StatementReader(TokenReader):
         if not column.nullable:
             raise self._error("a column that is added can't be NOT NULL: the rows already there have no value", index)
         return statements.AlterDatasetAddColumn(dataset, column, if_not_exists)
+
+    def _alter_channel(self) -> Statement:
+        name = self._name("channel")
+        if self._next_is("ADD", "DROP", "RENAME", "AS"):
+            raise self._error("expected SET (period = ..., retention = ...): nothing else of a channel can be altered")
+        self._word("SET")
+        self._sign("(")
+        found: dict[str, float] = {}
+        while True:
+            index = self.index
+            option = self._word(*_OPTIONS)
+            if option in found:
+                raise self._error(f"{option.lower()} is given twice", index)
+            self._sign("=")
+            found[option] = self._option_s(option)
+            if not self._skip(","):
+                break
+        self._sign(")")
+        return statements.AlterChannel(name, found.get("PERIOD"), found.get("RETENTION"))
+
+    def _option_s(self, option: str) -> float:
+        """Seconds, given as a string such as '30 seconds'; 0 for DEFAULT."""
+        if option == "RETENTION" and self._skip("DEFAULT"):
+            return 0.0
+        index = self.index
+        minimum_s, maximum_s, example, limits = _OPTIONS[option]
+        token = self._take(f"a time in quotes, such as {example}")
+        number, _, unit = token.text.strip().partition(" ")
+        try:
+            count = float(read_number(number))
+        except ValueError:
+            count = nan
+        seconds = count * _UNITS_TO_DAYS.get(unit.strip().upper(), nan)
+        if token.token_type is not TokenType.STRING or isnan(seconds):
+            units = ", ".join(one.lower() for one in _UNITS_TO_DAYS if one.endswith("S"))
+            default = ", or DEFAULT" if option == "RETENTION" else ""
+            wanted = f"{option.lower()} needs a number and a unit in quotes, such as {example}{default}"
+            raise self._error(f"{wanted}; units are {units}", index)
+        if not minimum_s <= seconds <= maximum_s:
+            raise self._error(f"{option.lower()} must lie between {limits}", index)
+        return seconds
 
     def _load(self) -> Statement:
         self._word("DATASET")

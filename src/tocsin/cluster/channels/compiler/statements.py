@@ -67,6 +67,15 @@ class CreateChannel:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterChannel:
+    """None leaves a property as it is; a retention of 0 stands for DEFAULT."""
+
+    name: str
+    period_s: float | None = None
+    retention_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LoadDataset:
     dataset: str
     path: str
@@ -177,6 +186,7 @@ Statement = (
     | AlterDatasetAddColumn
     | CreateFeed
     | CreateChannel
+    | AlterChannel
     | LoadDataset
     | Insert
     | Delete

@@ -34,6 +34,13 @@ class Schedule:
     def add(self, channel: str, period_s: float, now_s: float) -> None:
         self._entries[channel] = _Entry(period_s, now_s + period_s)
 
+    def change(self, channel: str, period_s: float, now_s: float) -> None:
+        """The next run is due one new period after the last one was. If that is past, it is due at once."""
+        entry = self._entries[channel]
+        if not entry.running:
+            entry.due_s = max(now_s, entry.due_s + period_s - entry.period_s)
+        entry.period_s = period_s
+
     def remove(self, channel: str) -> None:
         self._entries.pop(channel, None)
 

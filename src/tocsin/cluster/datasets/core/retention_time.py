@@ -39,6 +39,21 @@ class RetentionTime:
         return RetentionTime(self.now_us + int(elapsed_s * 1e6), clock_us, doubted_s)
 
 
+def oldest_kept_us(now_us: int, retention_s: float) -> int:
+    """The time before which results of a channel with this retention are removed.
+
+    Files hold results of many channels, so removing those of one rewrites the files. The time advances in steps of a
+    tenth of the retention: then a file is rewritten a few times and not every minute, and results are kept for at most
+    a tenth longer.
+
+    >>> oldest_kept_us(now_us=1_234_000_000, retention_s=100)
+    1130000000
+    """
+    step_us = max(1, int(retention_s * 1e5))
+    oldest_us = now_us - int(retention_s * 1e6)
+    return oldest_us - oldest_us % step_us
+
+
 def _follows(clock_us: int, before_us: int, elapsed_s: float) -> bool:
     """Whether a clock has gained little since it read `before_us`."""
     return clock_us <= before_us + (elapsed_s + _BELIEVED_AT_ONCE_S) * 1e6

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tocsin.cluster.channels.compiler.statements import (
+    AlterChannel,
     AlterDatasetAddColumn,
     CreateChannel,
     CreateDataset,
@@ -90,6 +91,12 @@ BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; to
             ),
         ),
         ("ALTER DATASET D ADD COLUMN c INT", AlterDatasetAddColumn("D", Column("c", ColumnType.INT))),
+        (
+            "ALTER CHANNEL C SET (period = '1.5 minutes', Retention = '2 hours')",
+            AlterChannel("C", period_s=90.0, retention_s=7200.0),
+        ),
+        ("ALTER CHANNEL C SET (retention = '30 DAYS')", AlterChannel("C", retention_s=30 * 86_400.0)),
+        ("ALTER CHANNEL C SET (retention = DEFAULT)", AlterChannel("C", retention_s=0.0)),
         ("CREATE FEED f INTO D FROM HTTP", CreateFeed(Feed("f", "D", FeedSource.HTTP))),
         (
             "CREATE FEED IF NOT EXISTS f INTO D FROM FOLDER '/data/in'",
@@ -192,6 +199,18 @@ def test_an_empty_script_has_no_statements() -> None:
         ("CREATE CONTINUOUS CHANNEL C (p STRING, P INT) AS SELECT 1", "P INT", "the parameter P is given twice"),
         ("CREATE CONTINUOUS CHANNEL C () AS DROP TABLE x", "DROP", "a query is expected here"),
         ("ALTER DATASET D ADD COLUMN c INT NOT NULL", "c INT", "can't be NOT NULL"),
+        ("ALTER CHANNEL C", "C", "the statement ends too soon; expected SET"),
+        ("ALTER CHANNEL C SET ()", ")", "expected one of PERIOD, RETENTION"),
+        ("ALTER CHANNEL C SET (body = 'x')", "body", "expected one of PERIOD, RETENTION"),
+        ("ALTER CHANNEL C SET (period = '1 hour', period = '2 hours')", "period = '2", "period is given twice"),
+        ("ALTER CHANNEL C SET (period = DEFAULT)", "DEFAULT", "period needs a number and a unit in quotes"),
+        ("ALTER CHANNEL C SET (period = 30)", "30", "such as '30 seconds'; units are seconds, minutes, hours, days"),
+        ("ALTER CHANNEL C SET (retention = '2')", "'2'", "such as '2 hours', or DEFAULT"),
+        ("ALTER CHANNEL C SET (retention = 'nan hours')", "'nan", "needs a number and a unit"),
+        ("ALTER CHANNEL C SET (period = '2 days')", "'2 days'", "between 0.1 seconds and 24 hours"),
+        ("ALTER CHANNEL C SET (retention = '59 seconds')", "'59", "between 1 minute and 3660 days"),
+        ("ALTER CHANNEL C SET (retention = '1e300 days')", "'1e300", "between 1 minute and 3660 days"),
+        ("ALTER CHANNEL C RENAME TO D", "RENAME", "expected SET (period = ..., retention = ...)"),
         ("LOAD DATASET D FROM 'x.xls'", "'x.xls'", "the format of 'x.xls' is unknown"),
         ("INSERT INTO D (a, b) VALUES (1)", "(1)", "this row has 1 values instead of 2"),
         ("INSERT INTO D VALUES (1 + 1)", "+", "expected ')'"),

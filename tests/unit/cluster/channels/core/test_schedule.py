@@ -37,6 +37,23 @@ def test_the_longest_overdue_comes_first_and_the_dropped_not_at_all() -> None:
     assert schedule.next_due_s() == 30
 
 
+def test_another_period_counts_from_the_last_run() -> None:
+    """Neither a run in vain nor a run left out: a longer period delays the next run, a shorter one brings it forward,
+    and one that has passed already is due at once, which is no overrun. A run under way ends first."""
+    schedule = Schedule()
+    schedule.add("C", 10, 0)
+    schedule.change("C", 30, 4)
+    assert schedule.next_due_s() == 30
+    schedule.change("C", 10, 5)
+    assert schedule.next_due_s() == 10
+    schedule.change("C", 2, 7)
+    assert schedule.take_due(7) == ["C"]
+    schedule.change("C", 5, 8)
+    assert schedule.take_due(20) == []
+    assert schedule.finished("C", 9) == 0
+    assert schedule.next_due_s() == 12
+
+
 @given(
     periods=st.lists(st.integers(1, 50), min_size=1, max_size=5),
     steps=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 4), st.booleans()), max_size=60),
