@@ -88,8 +88,9 @@ class ClusterPort(Protocol):
         cursor. Returns them, the next cursor and the number of bytes. The answer may be a part; the next pull goes on
         from there. If there are no results, the call waits up to `wait_s` for some.
 
-        Raises HistoryGone, with where results begin, if the cursor lies before that; HistoryRewound if the cluster was
-        started from older data and the cursor is of a history that is gone.
+        Raises HistoryGone if results of these holds after the cursor have been removed, with a cursor after which none
+        is missing; HistoryRewound if the cluster was started from older data and the cursor is of a history that is
+        gone.
         """
 
     async def history(self, after: Mapping[int, int]) -> tuple[list[Delivery], int]:
