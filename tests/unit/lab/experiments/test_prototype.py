@@ -79,7 +79,7 @@ def test_what_is_balanced_too_late_or_not_at_all_is_found(live: dict[str, LiveRu
     assert not holds(live, "nearest-is-extremely-skewed")
 
 
-@pytest.mark.parametrize("kind", ["lost", "doubled", "reordered", "misdelivered"])
+@pytest.mark.parametrize("kind", ["lost", "doubled", "reordered", "misdelivered", "ended"])
 def test_one_wrong_notification_in_one_run_is_found(live: dict[str, LiveRun], kind: str) -> None:
     wrong = replace(Audit(1000, 0, 0, 0, 0), **{kind: 1})
     live["prototype/random/sdm"] = replace(live["prototype/random/sdm"], audit=wrong)

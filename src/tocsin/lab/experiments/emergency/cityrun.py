@@ -9,33 +9,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 
 from tocsin.client import ClusterClient, CoordinatorClient, Notification
+from tocsin.lab.experiments.emergency.auditing import read_results
 from tocsin.lab.experiments.emergency.city import City
 from tocsin.lab.experiments.emergency.network import prepare, running_city
 from tocsin.lab.experiments.emergency.people import People, Person
 from tocsin.lab.experiments.emergency.publishing import Publishers
 from tocsin.lab.experiments.emergency.scenario import CityScenario, Interaction
 from tocsin.lab.experiments.emergency.schema import longest_period_s, schema_sql, subscription_of
-from tocsin.lab.experiments.emergency.tally import Audit, Tally, audit, percentiles_s
+from tocsin.lab.experiments.emergency.tally import Audit, Hold, Tally, audit, percentiles_s
 from tocsin.lab.experiments.emergency.warming import warm_up
 from tocsin.lab.experiments.emergency.watching import Watch
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
-from tocsin.model.position import Position
 from tocsin.simulator.timeline import Run, Totals
 from tocsin.testing.network import RunningNetwork
 
-#: A broker of the cluster's that only looks: what it pulls is what everybody should have been told.
-_AUDITOR = "auditor"
-_PULLED_AT_ONCE = 20_000
+#: A broker of the cluster's that holds everything while channels warm up, and nothing once people come.
+_REHEARSAL = "rehearsal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,10 @@ class CityRun:
         }
         said += [f"{broker} fell silent without an order" for broker in sorted(dead)]
         wrong = {name: count for name, count in found.to_json().items() if name != "expected"}
+        ended = wrong.pop("ended")
         said += [f"{count} notifications {name}" for name, count in wrong.items() if count]
+        if ended:
+            said.append(f"{ended} subscriptions ended while somebody held them")
         return said
 
     def to_json(self) -> dict[str, Any]:
@@ -145,12 +145,12 @@ class RunningCity:
             "rates_window_s": self.balancing.rates_window_s / self.speed_up,
         }
         async with running_city(folder, self.city, self.scenario.brokers, settings, self.say) as network:
-            calls, cursor = await asyncio.to_thread(self._prepare, network)
+            shared = await asyncio.to_thread(self._prepare, network)
             tokens = await asyncio.to_thread(network.register, self.workload.user_ids)
             wished = sum(one.action == "subscribe" for one in self.interactions)
             self.say(
                 f"3 datasets, 2 feeds, 7 channels; {len(tokens)} people will hold {wished:,} subscriptions, which share"
-                f" {len(calls):,}"
+                f" {len(shared):,}"
             )
             people = {
                 name: Person(name, network.coordinator.url, token, self._tally, self._hear)
@@ -158,18 +158,18 @@ class RunningCity:
             }
             on_ready(network)
             await self._warm_up(network)
+            await asyncio.to_thread(_forget_rehearsal, network.cluster.url, shared)
             overruns_before = await asyncio.to_thread(_overruns, network.cluster.url)
             watch = Watch(network.coordinator.url, self._tally, self._now_s, self.speed_up, self.say)
             try:
                 self._begun_s, self._begun_at_s = time.monotonic(), time.time()
-                await self._live(network, People(people, self.workload, self.speed_up), watch)
+                results = await self._live(network, People(people, self.workload, self.speed_up), watch)
                 overruns = await asyncio.to_thread(_overruns, network.cluster.url) - overruns_before
                 plans, failed = await watch.plans(self._time_of), await watch.failed_moves()
             finally:
                 await watch.close()
-            results = await asyncio.to_thread(_results, network.cluster.url, cursor)
         return CityRun(
-            self._summed(watch, plans, len(calls)),
+            self._summed(watch, plans, len(shared)),
             self._tally,
             audit(self._tally.holds, results),
             self.speed_up,
@@ -177,7 +177,8 @@ class RunningCity:
             failed,
         )
 
-    async def _live(self, network: RunningNetwork, people: People, watch: Watch) -> None:
+    async def _live(self, network: RunningNetwork, people: People, watch: Watch) -> dict[int, list[int]]:
+        """The city's course. Returns the cluster's results of what people hold in the end, by epoch."""
         publishers = Publishers(network.cluster.url, self.workload.reports(), self._tally)
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(watch.run())
@@ -189,9 +190,12 @@ class RunningCity:
             watching.cancel()  # What the brokers carry once nothing is published says nothing.
             await people.all_log_in()
             await self._quiet(2.0 * longest_period_s(self._statements))
+            # While everybody holds what they hold: what nobody holds, the cluster forgets.
+            results = await asyncio.to_thread(_results, network.cluster.url, self._tally.holds)
             for task in going_on:
                 task.cancel()
             await people.all_log_out()
+        return results
 
     async def _warm_up(self, network: RunningNetwork) -> None:
         scenario = self.scenario
@@ -205,18 +209,18 @@ class RunningCity:
         took = f"after {time.monotonic() - began_s:.0f} s of warming up the channels"
         self.say(f"{took} keep their periods" if is_steady else f"{took} do not all keep their periods yet")
 
-    def _prepare(self, network: RunningNetwork) -> tuple[list[int], int]:
-        """The application, and the auditor, who holds all that anybody will; returns what it holds, and from where."""
+    def _prepare(self, network: RunningNetwork) -> list[int]:
+        """The application, and a rehearsal: channels warm up with all that anybody will hold. Returns what that is."""
         prepare(network, self._statements, self.workload.shelters(self.scenario.shelters), self.workload.locations())
         with ClusterClient(network.cluster.url) as client:
-            cursor = client.register_broker(_AUDITOR)
+            client.register_broker(_REHEARSAL)
             wanted = [
                 subscription_of(one.user, one.channel, one.parameters)
                 for one in self.interactions
                 if one.action == "subscribe"
             ]
-            held = client.subscribe(_AUDITOR, wanted)
-        return sorted({int(one["id"]) for one in held}), cursor
+            held = client.subscribe(_REHEARSAL, wanted)
+        return sorted({int(one["id"]) for one in held})
 
     async def _balance(self, network: RunningNetwork) -> None:
         balancing = self.balancing
@@ -299,29 +303,21 @@ class RunningCity:
         )
 
 
-class _Positioned(msgspec.Struct):
-    position: str
-
-
-_position = msgspec.json.Decoder(_Positioned)
-
-
 def _overruns(url: str) -> int:
     with ClusterClient(url) as client:
         return sum(one["overruns"] for one in client.status()["channels"])
 
 
-def _results(url: str, cursor: int) -> dict[int, list[int]]:
-    """What the auditor should have seen: sequences by epoch."""
-    found: dict[int, list[int]] = defaultdict(list)
+def _forget_rehearsal(url: str, ids: Sequence[int]) -> None:
+    with ClusterClient(url) as client:
+        client.unsubscribe(_REHEARSAL, ids)
+
+
+def _results(url: str, holds: Sequence[Hold]) -> dict[int, list[int]]:
+    begins: dict[int, int] = {}
+    for hold in holds:
+        if hold.begin is not None:
+            epoch, sequence = hold.begin.epoch, hold.begin.sequence
+            begins[epoch] = min(sequence, begins.get(epoch, sequence))
     with httpx.Client(base_url=url, timeout=120, trust_env=False) as http:
-        while True:
-            answer = http.get(f"/v1/brokers/{_AUDITOR}/results", params={"after": cursor, "limit": _PULLED_AT_ONCE})
-            answer.raise_for_status()
-            lines = answer.content.splitlines()
-            for line in lines:
-                position = Position.parse(_position.decode(line).position)
-                found[position.epoch].append(position.sequence)
-            cursor = int(answer.headers["Tocsin-Cursor"])
-            if not lines:
-                return found
+        return read_results(http, begins).results

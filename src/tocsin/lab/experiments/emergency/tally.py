@@ -120,10 +120,12 @@ class Audit:
     doubled: int
     reordered: int
     misdelivered: int
+    #: Subscriptions that ended at the cluster while somebody held them; what they would have brought is not known.
+    ended: int = 0
 
     @property
     def is_clean(self) -> bool:
-        return not (self.lost or self.doubled or self.reordered or self.misdelivered)
+        return not (self.lost or self.doubled or self.reordered or self.misdelivered or self.ended)
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
@@ -132,19 +134,25 @@ class Audit:
 def audit(holds: Iterable[Hold], results: Mapping[int, Iterable[int]]) -> Audit:
     """Compare what each was handed with all results of its subscription, by epoch, that came while it was held.
 
-    Of one that was given up, results after the last that was handed out may or may not have come in time.
+    Of one that was given up, results after the last that was handed out may or may not have come in time; if its
+    subscription has ended, there are none to compare with. No other may have ended.
 
     >>> ann = Hold("ann", "C", Position(7, 3), array("q", [4, 5, 5]))
     >>> audit([ann], {7: [3, 4, 5, 6]}).to_json()
-    {'expected': 3, 'lost': 1, 'doubled': 1, 'reordered': 0, 'misdelivered': 0}
+    {'expected': 3, 'lost': 1, 'doubled': 1, 'reordered': 0, 'misdelivered': 0, 'ended': 0}
     """
     sequences = {epoch: np.unique(np.fromiter(found, np.int64)) for epoch, found in results.items()}
     nothing = np.empty(0, np.int64)
     expected = lost = doubled = reordered = misdelivered = 0
+    ended: set[int] = set()
     for hold in holds:
         if hold.begin is None:
             continue  # Never taken by a broker, so nothing was promised.
-        wanted = sequences.get(hold.begin.epoch, nothing)
+        if hold.begin.epoch not in sequences:
+            if not hold.is_given_up:
+                ended.add(hold.begin.epoch)
+            continue
+        wanted = sequences[hold.begin.epoch]
         wanted = wanted[wanted > hold.begin.sequence]
         if hold.is_given_up:
             wanted = wanted[wanted <= hold.position.sequence]
@@ -155,7 +163,7 @@ def audit(holds: Iterable[Hold], results: Mapping[int, Iterable[int]]) -> Audit:
         misdelivered += len(np.setdiff1d(got, wanted, assume_unique=True))
         doubled += len(received) - len(got)
         reordered += int(np.count_nonzero(np.diff(received) < 0))
-    return Audit(expected, lost, doubled, reordered, misdelivered)
+    return Audit(expected, lost, doubled, reordered, misdelivered, len(ended))
 
 
 def percentiles_s(delays_s: array[float]) -> dict[str, float] | None:

@@ -159,7 +159,7 @@ def _latency_table(live: Mapping[str, LiveRun]) -> Table:
 
 
 def _audit_table(live: Mapping[str, LiveRun]) -> Table:
-    columns = ["run", "expected", "lost", "doubled", "reordered", "misdelivered", "overruns", "failed moves"]
+    columns = ["run", "expected", "lost", "doubled", "reordered", "misdelivered", "ended", "overruns", "failed moves"]
     rows = [
         [name, *(f"{count:,}" for count in (*one.audit.to_json().values(), one.overruns, one.failed_moves))]
         for name, one in live.items()

@@ -44,6 +44,10 @@ def test_any_wrong_notification_is_a_failure(kind: str) -> None:
     assert city_run(Audit(**counts)).failures == [f"1 notifications {kind}"]
 
 
+def test_a_subscription_that_ends_while_it_is_held_is_a_failure() -> None:
+    assert city_run(replace(_CLEAN, ended=2)).failures == ["2 subscriptions ended while somebody held them"]
+
+
 def test_other_failures() -> None:
     """So does a record that was not accepted, and a channel that told nobody anything."""
     assert city_run(accepted=9).failures == ["9 of 10 records were accepted"]
