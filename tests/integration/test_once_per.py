@@ -21,7 +21,7 @@ def test_who_walks_in_is_notified_once_whatever_happens_in_between(serve: Serve)
             CREATE FEED reports INTO Reports FROM HTTP;
             CREATE FEED people INTO People FROM HTTP;
             CREATE CONTINUOUS CHANNEL Near (name STRING) ONCE PER (r.id) AS
-              SELECT r.id, p.x AS seen_from FROM Reports r JOIN People p ON p.name = :name
+              SELECT r.id, p.x AS seen_from, is_new(r) AS is_fresh FROM Reports r JOIN People p ON p.name = :name
               WHERE (is_new(r) OR is_new(p)) AND within(r.x, r.y, p.x, p.y, 100.0);
         """)
         assert live.channel("Near")["once"] == "ONCE PER (r.id)"
@@ -34,14 +34,14 @@ def test_who_walks_in_is_notified_once_whatever_happens_in_between(serve: Serve)
             live.publish("people", [{"name": "ann", "x": x, "y": 0.0}])
             wait_until(lambda: live.channel("Near")["window_lag_commits"] == 0, "the channel has run")
         (first,) = seat.take(1)
-        assert (first["subscription"], first["payload"]) == (ann, {"id": 1, "seen_from": 50.0})
+        assert (first["subscription"], first["payload"]) == (ann, {"id": 1, "seen_from": 50.0, "is_fresh": False})
         assert live.channel("Near")["known_rows"] == 3
         assert live.metric("tocsin_channel_known_rows_total", channel="Near") == 3
     with serve() as live:
         seat.client = live.client
         live.publish("people", [{"name": "ann", "x": 10.0, "y": 0.0}])
         live.publish("reports", [{"id": 2, "x": 0.0, "y": 0.0}])
-        assert [one["payload"]["id"] for one in seat.take(1)] == [2]
+        assert [one["payload"] for one in seat.take(1)] == [{"id": 2, "seen_from": 10.0, "is_fresh": True}]
         assert live.client.status()["results"]["keys"] == 2
         live.cluster.results.retain(live.cluster.clock.now_us() + 1, 0)
         assert live.cluster.results.table.count() == 0

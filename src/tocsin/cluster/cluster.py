@@ -154,6 +154,8 @@ class Cluster:
             self._take_up(channel)
         if self.catalogue.once():
             self.results.load_keys()
+        else:
+            self.results.keys.leave_unused(self.results.table.durable)
         # Commits that had not been run over when the last process ended.
         self.executor.run_continuous(self.catalogue.datasets)
         self.ingestion.start()

@@ -1,10 +1,10 @@
 -- reads EmergencyReports, UserLocations; runs over EmergencyReports, UserLocations
 SELECT c._subscription AS subscription,
-  to_json(named_struct('id', c.`id`, 'etype', c.`etype`, 'x', c.`x`, 'y', c.`y`, 'severity', c.`severity`, 'message', c.`message`, 'metres', c.`metres`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')) AS payload,
+  to_json(named_struct('id', c.`id`, 'etype', c.`etype`, 'x', c.`x`, 'y', c.`y`, 'severity', c.`severity`, 'message', c.`message`, 'metres', c.`metres`, 'is_fresh', c.`is_fresh`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')) AS payload,
   unhex(left(sha2(concat(string(c._subscription), ' ', to_json(named_struct('0', c.`id`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX'))), 256), 32)) AS key
 FROM (
 (SELECT /*+ BROADCAST(`_candidates`) */ `_s`.`_subscription` AS _subscription,
-  `_candidates`.`r.id` AS `id`, `_candidates`.`r.etype` AS `etype`, `_candidates`.`r.x` AS `x`, `_candidates`.`r.y` AS `y`, `_candidates`.`r.severity` AS `severity`, `_candidates`.`r.message` AS `message`, SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) AS `metres`
+  `_candidates`.`r.id` AS `id`, `_candidates`.`r.etype` AS `etype`, `_candidates`.`r.x` AS `x`, `_candidates`.`r.y` AS `y`, `_candidates`.`r.severity` AS `severity`, `_candidates`.`r.message` AS `message`, SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) AS `metres`, TRUE AS `is_fresh`
 FROM (
 SELECT /*+ BROADCAST(`r`) */ `r`.`x` AS `r.x`, `r`.`y` AS `r.y`, `u`.`x` AS `u.x`, `u`.`y` AS `u.y`, `u`.`user_id` AS `u.user_id`, `r`.`id` AS `r.id`, `r`.`etype` AS `r.etype`, `r`.`severity` AS `r.severity`, `r`.`message` AS `r.message`
 FROM (SELECT `r`.*, PMOD(PMOD(FLOOR(`r`.`x` / 256.0D), 2147483648) + _dx, 2147483648) * 2147483648 + PMOD(PMOD(FLOOR(`r`.`y` / 256.0D), 2147483648) + _dy, 2147483648) AS _cell FROM new_EmergencyReports AS `r` LATERAL VIEW explode(sequence(-2, 2)) _xs AS _dx LATERAL VIEW explode(sequence(-2, 2)) _ys AS _dy) AS `r`
@@ -15,10 +15,10 @@ JOIN subscriptions AS `_s`
   ON ABS(`_candidates`.`r.x` - `_candidates`.`u.x`) <= `_s`.`radius_m` AND ABS(`_candidates`.`r.y` - `_candidates`.`u.y`) <= `_s`.`radius_m` AND SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) <= `_s`.`radius_m` AND `_candidates`.`u.user_id` = `_s`.`user_id`)
 UNION ALL
 (SELECT /*+ BROADCAST(`u`) */ `_s`.`_subscription` AS _subscription,
-  `r`.`id` AS `id`, `r`.`etype` AS `etype`, `r`.`x` AS `x`, `r`.`y` AS `y`, `r`.`severity` AS `severity`, `r`.`message` AS `message`, SQRT(POWER(`r`.`x` - `u`.`x`, 2) + POWER(`r`.`y` - `u`.`y`, 2)) AS `metres`
+  `r`.`id` AS `id`, `r`.`etype` AS `etype`, `r`.`x` AS `x`, `r`.`y` AS `y`, `r`.`severity` AS `severity`, `r`.`message` AS `message`, SQRT(POWER(`r`.`x` - `u`.`x`, 2) + POWER(`r`.`y` - `u`.`y`, 2)) AS `metres`, `r`.`_is_new` AS `is_fresh`
 FROM (SELECT `u`.*, PMOD(PMOD(FLOOR(`u`.`x` / 256.0D), 2147483648) + _dx, 2147483648) * 2147483648 + PMOD(PMOD(FLOOR(`u`.`y` / 256.0D), 2147483648) + _dy, 2147483648) AS _cell FROM new_UserLocations AS `u` LATERAL VIEW explode(sequence(-2, 2)) _xs AS _dx LATERAL VIEW explode(sequence(-2, 2)) _ys AS _dy) AS `u`
 JOIN subscriptions AS `_s`
   ON `u`.`user_id` = `_s`.`user_id`
-JOIN full_EmergencyReports AS `r`
+JOIN full_marked_EmergencyReports AS `r`
   ON ABS(`r`.`x` - `u`.`x`) <= `_s`.`radius_m` AND ABS(`r`.`y` - `u`.`y`) <= `_s`.`radius_m` AND SQRT(POWER(`r`.`x` - `u`.`x`, 2) + POWER(`r`.`y` - `u`.`y`, 2)) <= `_s`.`radius_m` AND `u`.`_cell` = PMOD(FLOOR(`r`.`x` / 256.0D), 2147483648) * 2147483648 + PMOD(FLOOR(`r`.`y` / 256.0D), 2147483648))
 ) AS c

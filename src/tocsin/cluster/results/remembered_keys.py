@@ -59,9 +59,10 @@ _WORTH_A_REWRITE = 0.05
 
 
 class ReadKeys(Protocol):
-    """Reads the columns `KEYED` of results that have a key, of the results commits `(after, through]`."""
+    """Reads the columns `KEYED` of results that have a key, of the results commits `(after, through]`: in parts of
+    bounded size, each with the commit up to which it reaches."""
 
-    def __call__(self, after: int, through: int) -> pa.Table: ...
+    def __call__(self, after: int, through: int) -> Iterator[tuple[int, pa.Table]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,10 @@ class RememberedKeys:
         self._index: KeyIndex | None = None
         #: The results commit up to which the index has all keys.
         self._through = 0
-        #: The same for the table: it has them all, or there were none.
+        #: The same for the table: it has them all, or nobody needs them.
         self._stored_through = self.table.transaction(_THROUGH_APP) or 0
+        #: No channel has ONCE PER, so results have no keys that anybody will need.
+        self._is_unused = False
         #: Held by upkeep; taken before the other lock.
         self._upkeep = threading.Lock()
 
@@ -104,8 +107,15 @@ class RememberedKeys:
 
     # What is remembered
 
+    def leave_unused(self, through: int) -> None:
+        """No channel has ONCE PER. Until one has, nobody need look for keys in results, nor in those that are there, up
+        to the results commit `through`."""
+        self._is_unused = True
+        self._stored_through = max(self._stored_through, through)
+
     def load(self, through: int) -> None:
         """Bring the keys of all results up to the results commit `through` into memory, unless they are there."""
+        self._is_unused = False
         if self._index is None:
             # In this order: what is stored meanwhile is then read twice, which does no harm.
             self._through = self._stored_through
@@ -121,8 +131,9 @@ class RememberedKeys:
     def catch_up(self, through: int) -> None:
         """Learn of results whose commit seemed to fail, and has happened all the same."""
         if self._index is not None and through > self._through:
-            self._index.add(_run_of(self._read(self._through, through)))
-            self._through = through
+            for reached, rows in self._read(self._through, through):
+                self._index.add(self._mapped(_run_of(rows)))
+                self._through = reached
 
     def choose(self, output: pa.Table, now_us: int, within_us: int | None) -> tuple[pa.Table, KeyRun]:
         """The rows of a run that are results, and the run to `add` once they are committed."""
@@ -147,12 +158,15 @@ class RememberedKeys:
         with self._upkeep:
             if durable <= self._stored_through:
                 return
-            rows = self._read(self._stored_through, durable)
-            if rows.num_rows:
-                self.table.append(rows.select(SCHEMA.names).cast(SCHEMA), {_THROUGH_APP: durable})
-                self.table.sync()
-            # Without keys there is nothing to write: another process would read nothing again.
-            self._stored_through = durable
+            if self._is_unused:
+                self._stored_through = durable
+                return
+            for reached, rows in self._read(self._stored_through, durable):
+                # At the end also if there are none: else the next process would look for them again.
+                if rows.num_rows or reached == durable:
+                    self.table.append(rows.select(SCHEMA.names).cast(SCHEMA), {_THROUGH_APP: reached})
+                    self.table.sync()
+                    self._stored_through = reached
 
     def merge(self) -> None:
         """Merge large runs of the index; small ones are merged when they are added."""

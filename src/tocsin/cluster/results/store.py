@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,8 +57,11 @@ _WHOSE = ["subscription", "sequence"]
 _MAX_PULL_BYTES = 16 << 20
 #: Results per deletion; each deletion rewrites the files that hold them.
 _FORGOTTEN_AT_ONCE = 10_000
-#: How many numbers the first step of a long pull reads; doubled while steps bring little.
+#: How many numbers the first step of a long pull reads, and of a search for keys: a million results at most. It is
+#: doubled while steps bring little, for keys up to the second figure, since the next step may bring much.
 _FIRST_STRIDE = 64
+_LAST_KEYS_STRIDE = 1024
+_FEW_KEYS = 100_000
 
 #: How many keys `ONCE PER` remembers, unless a setting says otherwise.
 _MOST_KEYS = 100_000_000
@@ -288,8 +291,14 @@ class ResultStore:
         self.keys.add(runs, number)
         return number
 
-    def _read_keys(self, after: int, through: int) -> pa.Table:
-        return self.table.read(after, through, where=ds.field("key").is_valid(), columns=KEYED)
+    def _read_keys(self, after: int, through: int) -> Iterator[tuple[int, pa.Table]]:
+        stride = _FIRST_STRIDE
+        while after < through:
+            reached = min(self._gaps.beyond(after + stride), through)
+            rows = self.table.read(after, reached, where=ds.field("key").is_valid(), columns=KEYED)
+            yield reached, rows
+            after = reached
+            stride = min(2 * stride, _LAST_KEYS_STRIDE) if rows.num_rows < _FEW_KEYS else _FIRST_STRIDE
 
     def _read_kept(self) -> tuple[int, pa.Table]:
         earliest = self.earliest_sequence

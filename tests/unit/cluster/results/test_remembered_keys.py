@@ -142,6 +142,26 @@ def test_results_are_removed_only_after_their_keys_are_stored(tmp_path: Path, mo
     assert commit(opened(tmp_path), [(1, 7)]) == 0
 
 
+def test_while_no_channel_has_once_per_results_are_not_searched_for_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upkeep reads none of them; the first channel that has it is remembered all the same."""
+    store = opened(tmp_path)
+    plain = keyed((1, 1)).drop_columns(["key"])
+    store.commit([("P", plain)], {}, 10)
+    store.keys.leave_unused(store.table.durable)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.keys, "_read", lambda *_: pytest.fail("results were read"))
+        store.load_keys()
+        store.keys.leave_unused(store.table.durable)
+        for _ in range(2):
+            store.commit([("P", plain)], {}, 10)
+            store.keys.store(store.table.durable)
+    assert commit(store, [(1, 7)]) == 1
+    store.retain(100, 10**9)
+    assert commit(opened(tmp_path), [(1, 7)]) == 0
+
+
 def test_a_results_table_from_before_there_were_keys_gets_them(tmp_path: Path) -> None:
     """Its results stay as they are, and have none."""
     table = Table(tmp_path / "results", PULLED)
