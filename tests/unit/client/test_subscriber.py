@@ -243,6 +243,31 @@ async def test_unsubscribing(results: Results, broker: ScriptedBroker) -> None:
         assert await take(again, 1) == [3]
 
 
+async def test_unsubscribing_from_something_that_is_over_returns(results: Results, broker: ScriptedBroker) -> None:
+    """A program may do so in a `finally`, twice, or at the same time: nobody waits for a broker's second answer."""
+    async with Subscriber(broker=broker.url, token="t") as me, asyncio.timeout(10):
+        subscription = await me.subscribe("C")
+        await asyncio.gather(subscription.unsubscribe(), subscription.unsubscribe())
+        await subscription.unsubscribe()
+        dropped = await me.subscribe("D")
+        await broker.send(messages.Failed(2, "D", "2-200", 0, "channel D was dropped", "not_found"))
+        with pytest.raises(NotFound):
+            await anext(dropped)
+        await dropped.unsubscribe()
+    await dropped.unsubscribe()
+
+
+async def test_who_stops_waiting_for_the_broker_stops_nobody_else(results: Results, broker: ScriptedBroker) -> None:
+    """Two tasks leave the same subscription, and one of them is cancelled."""
+    async with Subscriber(broker=broker.url, token="t") as me, asyncio.timeout(10):
+        subscription = await me.subscribe("C")
+        impatient, patient = (asyncio.create_task(subscription.unsubscribe()) for _ in range(2))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await patient
+        assert impatient.cancelled()
+
+
 async def test_unsubscribing_while_away(results: Results, broker: ScriptedBroker) -> None:
     """A broker that kept what was unsubscribed from meanwhile is told."""
     async with Subscriber(broker=broker.url, token="t", device="phone") as me:

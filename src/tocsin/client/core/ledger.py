@@ -69,6 +69,8 @@ class Ledger:
     def unsubscribe(self, request: int, links: Sequence[Link]) -> None:
         held = self._end(request)
         if held is None:
+            if request not in self._leaving:  # It is over already, or was never taken.
+                self._out.append(ev.TellUnsubscribed(request))
             return
         self._leaving[request] = held.keys
         for link in links:

@@ -131,13 +131,10 @@ class Driver:
         self.subscriptions.pop(request, None)
         self.inbox.end_lane(request, drop=True)
         self._check_open()
-        future: asyncio.Future[None] = self._loop.create_future()
-        self._unsubscribing[request] = future
-        try:
-            self.tell(ev.UnsubscribeAsked(request))
-            await future
-        finally:
-            del self._unsubscribing[request]
+        # Several callers may wait for the same.
+        future = self._unsubscribing.setdefault(request, self._loop.create_future())
+        self.tell(ev.UnsubscribeAsked(request))
+        await asyncio.shield(future)
 
     def tell(self, event: ev.Event) -> None:
         """Tell the session, and carry out its instructions."""
@@ -227,7 +224,7 @@ class Driver:
                 if (asked := self._subscribing.get(request)) is not None and not asked.done():
                     asked.set_result(position)
             case ev.TellUnsubscribed():
-                if (leaving := self._unsubscribing.get(request)) is not None and not leaving.done():
+                if (leaving := self._unsubscribing.pop(request, None)) is not None and not leaving.done():
                     leaving.set_result(None)
             case ev.TellRefused(_, error):
                 if (asked := self._subscribing.get(request)) is not None and not asked.done():

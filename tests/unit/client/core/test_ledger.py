@@ -131,3 +131,11 @@ def test_what_was_left_before_its_answer_came_begins_anew_when_it_is_asked_for_a
     play.subscribed(2, 1)
     play.hear(2, messages.Unsubscribed(7, 1))
     assert play.subscribe(2) == [ev.Send(2, messages.Subscribe("C", {}, "", 2))]
+
+
+def test_leaving_what_is_not_held_is_confirmed_at_once() -> None:
+    """It is over already: no broker is asked, and nobody waits for an answer."""
+    play = play_at()
+    play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
+    assert play.tell(ev.UnsubscribeAsked(1)) == [ev.TellUnsubscribed(1)]
+    assert play.tell(ev.UnsubscribeAsked(99)) == [ev.TellUnsubscribed(99)]
