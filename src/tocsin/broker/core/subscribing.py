@@ -328,6 +328,7 @@ class Subscribing:
             session.frontends[backend.id] = frontend
             backend.frontends[session.subscriber] = frontend
             self._quotas.count_subscription(session.user, 1)
+            self._leave_former(frontend)
         else:
             self._deliveries.leave(frontend)
             frontend.sent = frontend.acked  # It gets all later results, whatever was sent before it asked again.
@@ -347,6 +348,17 @@ class Subscribing:
             self._moved_on[frontend] = None
         self._reports.changed(session)
         return frontend
+
+    def _leave_former(self, frontend: Frontend) -> None:
+        """Its channel was dropped and created anew, or granted anew, while the subscriber was away: what ended then has
+        the same key, and would be kept beside it for ever."""
+        former = [
+            one
+            for one in frontend.session.frontends.values()
+            if one.backend.has_ended and one.key == frontend.key and one is not frontend
+        ]
+        for one in former:
+            self.detach(one, 0.0)
 
     def _subscribed(self, frontend: Frontend, request: int) -> None:
         self._tell(frontend.session, describe(frontend, request))

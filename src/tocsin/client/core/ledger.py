@@ -58,7 +58,8 @@ class Ledger:
         elif link is not None and link.kept:
             same = [kept for kept in link.kept.values() if held.is_called(kept.channel, kept.parameters)]
             if same:
-                held.received = held.acked = messages.parse_position(same[0].position)
+                latest = max(same, key=lambda kept: kept.subscription)
+                held.received = held.acked = messages.parse_position(latest.position)
         if self._leaving:
             for request in [request for request, left in self._leaving.items() if not left.isdisjoint(held.keys)]:
                 self._left(request)
@@ -222,7 +223,11 @@ class Ledger:
             self._end(request)
             self._out.append(ev.TellRefused(request, _twice(held.channel)))
             return
-        link.kept.pop(message.subscription, None)
+        if link.kept.pop(message.subscription, None) is None and link.kept:
+            # What was kept has ended, and another one has its place.
+            former = [number for number, kept in link.kept.items() if held.is_called(kept.channel, kept.parameters)]
+            for number in former:
+                del link.kept[number]
         if not asked_after:
             # Asked for without a position. If the broker had it anyway, some results may have come, and been dropped,
             # before this answer; if there is a position by now, from the other link, that one counts.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import BackendsAcquired, BackendsReleased, Ticked, UnsubscribeAsked
+from tocsin.broker.core.events import BackendsAcquired, BackendsReleased, ConnectionLost, Ticked, UnsubscribeAsked
 from tocsin.broker.core.instructions import Acquire, Deliver, ForgetSubscription, Release, StoreSubscription
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
@@ -116,6 +116,22 @@ def test_a_dropped_channel_is_told_and_can_be_asked_for_anew() -> None:
     assert broker.wires() == {1: [b"9-130"]}
     broker.tell(UnsubscribeAsked(1, 9, 7, 0.0))
     assert broker.all_of(ForgetSubscription)
+
+
+def test_what_ended_while_its_subscriber_was_away_is_not_kept_beside_its_successor() -> None:
+    """Else every later `welcome` would name both, and the subscriber would be told of a gap each time it comes."""
+    broker = Broker()
+    broker.live("ann", "bob")
+    broker.tell(ConnectionLost(1, 1.0))
+    broker.end(7, 120)
+    broker.arrive(3, "ann")
+    assert [one.subscription for one in broker.messages(Welcome)[0].subscriptions] == [7]
+    broker.subscribe(3, "flood", position="7-100")
+    broker.acquired(flood=9)
+    assert [(one.subscription, one.recovered) for one in broker.messages(Subscribed)] == [(9, False)]
+    broker.tell(ConnectionLost(3, 2.0))
+    broker.arrive(4, "ann")
+    assert [one.subscription for one in broker.messages(Welcome)[0].subscriptions] == [9]
 
 
 def test_what_has_failed_at_the_cluster_is_refused_here() -> None:

@@ -139,3 +139,17 @@ def test_leaving_what_is_not_held_is_confirmed_at_once() -> None:
     play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
     assert play.tell(ev.UnsubscribeAsked(1)) == [ev.TellUnsubscribed(1)]
     assert play.tell(ev.UnsubscribeAsked(99)) == [ev.TellUnsubscribed(99)]
+
+
+def test_what_took_the_place_of_something_kept_has_no_gap_when_it_is_asked_for_again() -> None:
+    """What was kept has ended: that is told once. Its old position is of no use any more."""
+    play = Play(brokers=("http://b1",))
+    play.tell(ev.Started())
+    play.welcome(1, kept=[messages.Subscribed(5, "C", {}, "5-10"), messages.Subscribed(6, "C", {}, "6-12")])
+    asked = sent(play.tell(ev.SubscribeAsked(1, "C", {})))
+    assert asked == [messages.Subscribe("C", {}, "6-12", 1)]
+    told = play.hear(1, messages.Subscribed(7, "C", {}, "7-20", recovered=False, request=1))
+    assert [type(one) for one in told] == [ev.TellGap, ev.TellSubscribed]
+    play.tell(ev.UnsubscribeAsked(1))
+    play.hear(1, messages.Unsubscribed(7, 1))
+    assert sent(play.tell(ev.SubscribeAsked(2, "C", {}))) == [messages.Subscribe("C", {}, "", 2)]
