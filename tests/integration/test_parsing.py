@@ -42,6 +42,28 @@ def test_what_does_not_fit_keeps_its_bytes_and_its_place(spark: SparkSession) ->
     assert parsed.rejected.column("raw").to_pylist() == [line.decode() for line in lines[3:7]]
 
 
+def test_a_line_holds_one_record_and_nothing_else(spark: SparkSession) -> None:
+    """Spark would take the first of two records, and lose the second in silence; it takes single quotes, too."""
+    taken = ['{"id": "a"}', '{"id": "b"} \t\r', '{"id": "}{"}', '{"id": "c", "more": {"deep": {}}}', '{"id": "é}"}']
+    refused = [
+        '{"id": "d"}{"id": "e"}',
+        '{"id": "f"} {"id": "g"}',
+        '{"id": "h"},',
+        '{"id": "i"}]',
+        '{"id": "j"} more',
+        '{"id": "k"} // a remark',
+        '{"id": "l"}\0',
+        "{'id': 'm'}",
+    ]
+    frames = _frames(spark, [(7, "Readings", "\n".join(taken + refused).encode())])
+    table = parse_frames(frames, _READINGS, _MAX_RECORD_BYTES, ordered=True)
+    parsed = separate(table, _READINGS, {7: "meters"}, _MAX_RECORD_BYTES, now_us=0)
+    assert parsed.rows.column("id").to_pylist() == ["a", "b", "}{", "c", "é}"]
+    assert parsed.rejected.column("raw").to_pylist() == refused
+    follows = "text follows the record, from character 12 on; a line holds one record"
+    assert parsed.rejected.column("reason").to_pylist()[0] == follows
+
+
 def test_times_are_taken_in_listed_forms_only(spark: SparkSession) -> None:
     """Spark takes and refuses the same as the list says, to the microsecond, and each refusal says what is expected."""
     columns = (Column("at", ColumnType.TIMESTAMP), Column("day", ColumnType.DATE))

@@ -24,6 +24,7 @@ _JSON_OPTIONS = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": _CORRUPT,
     "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
     "encoding": "UTF-8",
 }
 
@@ -60,7 +61,15 @@ def _query(view: str, dataset: Dataset, max_record_bytes: int) -> str:
     """As text, which goes to the JVM in one call: if Python builds the same query column by column, that takes hundreds
     of calls and twice as long as running it."""
     options = ", ".join(f"'{name}', '{value}'" for name, value in _JSON_OPTIONS.items())
-    unfit = ["r IS NULL", f"r.{_CORRUPT} IS NOT NULL", f"octet_length(text) > {max_record_bytes}"]
+    # Spark reads the first value of a line and ignores the rest: a second record would be lost. As a value of an object
+    # it has to be alone. Only lines with something after their first bracket are read a second time for this.
+    alone = f"from_json(concat('{{\"r\":', text, '}}'), 'r STRING, `{_CORRUPT}` STRING', map({options}))"
+    unfit = [
+        "r IS NULL",
+        f"r.{_CORRUPT} IS NOT NULL",
+        f"octet_length(text) > {max_record_bytes}",
+        f"(locate('}}', text) < length(text) AND {alone}.{_CORRUPT} IS NOT NULL)",
+    ]
     times = {column.name: f"_time_{column.name}" for column in dataset.schema if is_time(column.type)}
     for column in dataset.schema:
         if column.name in times:

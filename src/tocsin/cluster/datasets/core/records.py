@@ -40,6 +40,8 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
     'n: expected a whole number of 32 bits, got "many"'
     >>> reason_for_rejection(schema, b'{"n": 1}', 1000)
     'id: missing; every record needs it'
+    >>> reason_for_rejection(schema, b'{"id": "a"}{"id": "b"}', 1000)
+    'text follows the record, from character 12 on; a line holds one record'
     """
     if len(raw) > max_record_bytes:
         return f"record of {len(raw)} bytes; at most {max_record_bytes} are allowed"
@@ -49,7 +51,9 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
         return f"not UTF-8 at byte {exc.start}"
     except RecursionError:
         return "not JSON: nested too deeply"
-    except ValueError as exc:
+    except json.JSONDecodeError as exc:
+        if exc.msg == "Extra data":
+            return f"text follows the record, from character {exc.pos + 1} on; a line holds one record"
         spelled = r"; \x… stands for a byte that isn't UTF-8" if rb"\x" in raw else ""
         return f"not JSON: {exc}{spelled}"
     if not isinstance(record, dict):
