@@ -79,6 +79,8 @@ class Town:
             RetentionClock(cluster._database, cluster.clock.monotonic_s()),
             ingested_position=lambda: self.position,
             run_over=lambda _dataset: 0,
+            once=cluster.catalogue.once,
+            ids_of=cluster.registry.ids_of,
             own_retentions=cluster.own_retentions,
         )
         make_folder(folder / "coordinator")
