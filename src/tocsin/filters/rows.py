@@ -1,0 +1,106 @@
+"""Rows: the values of a record as keys, in the order of the schema's columns; NULL is None (pure).
+
+A record is encoded once and matched against many filters. It has been accepted before: what does not fit its column
+is an error here, not a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from tocsin.errors import InvalidValue
+from tocsin.filters.domains import DOMAINS, Key, double_key, time_key
+from tocsin.filters.normal_form import Row
+from tocsin.model.schema import Column, ColumnType, Schema
+
+#: As Spark writes them in JSON.
+_NOT_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class RowEncoder:
+    """Makes rows of records of one schema: of decoded JSON, or with `datetime` and `date` for times.
+
+    >>> encode = RowEncoder(Schema((Column("symbol", ColumnType.STRING), Column("volume", ColumnType.BIGINT))))
+    >>> encode({"symbol": "YHOO", "volume": 5, "other": 1}), encode({})
+    (['YHOO', 5], [None, None])
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._columns = [(column.name, _KEYS[column.type], column) for column in schema]
+
+    def __call__(self, record: Mapping[str, Any]) -> Row:
+        """Raises InvalidValue if a value does not fit its column."""
+        row: list[Key | None] = []
+        for name, key_of, column in self._columns:
+            value = record.get(name)
+            if value is None:
+                row.append(None)
+                continue
+            try:
+                row.append(key_of(value))
+            except (KeyError, ValueError, TypeError, OverflowError):
+                raise InvalidValue(_misfit(column, value)) from None
+        return row
+
+
+def _misfit(column: Column, value: object) -> str:
+    shown = repr(value)
+    return f"{column.name}: expected {column.type}, got {shown if len(shown) <= 60 else shown[:60] + '…'}"
+
+
+def _string(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError
+    return value
+
+
+def _boolean(value: object) -> int:
+    if type(value) is not bool:
+        raise TypeError
+    return int(value)
+
+
+def _whole(type_: ColumnType) -> Callable[[object], int]:
+    first, end = DOMAINS[type_].first, DOMAINS[type_].end
+
+    def key(value: object) -> int:
+        if type(value) is not int or not first <= value < end:
+            raise TypeError
+        return value
+
+    return key
+
+
+def _double(value: object) -> int:
+    if type(value) is float:
+        return double_key(value)
+    if type(value) is int:
+        return double_key(float(value))
+    return double_key(_NOT_FINITE[str(value)])
+
+
+def _time(value: object) -> int:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise TypeError
+    return time_key(moment.astimezone(UTC))
+
+
+def _day(value: object) -> int:
+    day = date.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(day, date) or isinstance(day, datetime):
+        raise TypeError
+    return day.toordinal()
+
+
+_KEYS: Final[dict[ColumnType, Callable[[Any], Key]]] = {
+    ColumnType.STRING: _string,
+    ColumnType.BOOLEAN: _boolean,
+    ColumnType.INT: _whole(ColumnType.INT),
+    ColumnType.BIGINT: _whole(ColumnType.BIGINT),
+    ColumnType.DOUBLE: _double,
+    ColumnType.TIMESTAMP: _time,
+    ColumnType.DATE: _day,
+}

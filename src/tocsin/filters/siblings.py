@@ -1,0 +1,147 @@
+"""Siblings: the filters at one level of a covering set, searched by their outer bounds (pure).
+
+A filter covers another only if its outer bounds, column by column, lie around the other's. Of many siblings, numpy
+compares the bounds of all, and only those that pass are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.filters.covering import covers
+from tocsin.filters.domains import Key
+from tocsin.filters.filter import Filter
+from tocsin.filters.predicates import Constraint
+
+#: Below this, looking at each is faster than numpy's calls.
+_FEW: Final = 16
+#: So many bytes of a text are a number that DOUBLE holds exactly.
+_TEXT_BYTES: Final = 6
+
+Bounds = npt.NDArray[np.float64]
+
+
+class Node:
+    """A filter in the forest."""
+
+    __slots__ = ("at", "below", "bounds", "count", "filter", "siblings")
+
+    def __init__(self, of: Filter) -> None:
+        self.filter = of
+        #: How often it was added.
+        self.count = 1
+        self.bounds = outer_bounds(of)
+        self.siblings: Siblings | None = None
+        #: Where it stands among its siblings.
+        self.at = 0
+        self.below: Siblings | None = None
+
+    def own_below(self) -> Siblings:
+        if self.below is None:
+            self.below = Siblings()
+        return self.below
+
+
+class Siblings:
+    def __init__(self) -> None:
+        #: Whether no sibling covers another one.
+        self.is_antichain = True
+        self.nodes: list[Node] = []
+        #: A line for each bound, a column for each node; only if there are many.
+        self.table: Bounds | None = None
+        #: How many nodes have each bound.
+        self.bounded: npt.NDArray[np.int64] | int = 0
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def add(self, node: Node) -> None:
+        node.siblings, node.at = self, len(self.nodes)
+        self.nodes.append(node)
+        self.bounded = self.bounded + (node.bounds != -inf)
+        if len(self.nodes) <= _FEW:
+            return
+        if self.table is None or len(self.nodes) > self.table.shape[1]:
+            self.table = np.full((len(node.bounds), 2 * len(self.nodes)), -inf)
+            for one in self.nodes:
+                self.table[:, one.at] = one.bounds
+        else:
+            self.table[:, node.at] = node.bounds
+
+    def remove(self, node: Node) -> None:
+        """The last one takes its column."""
+        last = self.nodes.pop()
+        if last is not node:
+            self.nodes[node.at] = last
+            last.at = node.at
+            if self.table is not None:
+                self.table[:, last.at] = last.bounds
+        node.siblings = None
+        self.bounded = self.bounded - (node.bounds != -inf)
+        if len(self.nodes) <= _FEW:
+            self.table = None
+            self.is_antichain |= not self.nodes
+
+    def covering(self, node: Node) -> Node | None:
+        """One that covers the node."""
+        candidates = self.nodes
+        if self.table is not None:
+            lines = np.flatnonzero(self.bounded)
+            candidates = self._found(self.table[lines, : len(self.nodes)] <= node.bounds[lines, None])
+        return next((one for one in candidates if covers(one.filter, node.filter)), None)
+
+    def covered_by(self, node: Node) -> list[Node]:
+        """All that the node covers."""
+        candidates = self.nodes
+        if self.table is not None:
+            lines = np.flatnonzero(node.bounds != -inf)
+            candidates = self._found(self.table[lines, : len(self.nodes)] >= node.bounds[lines, None])
+        return [one for one in candidates if covers(node.filter, one.filter)]
+
+    def move_to(self, empty: Siblings) -> None:
+        empty.is_antichain, self.is_antichain = self.is_antichain, True
+        empty.nodes, self.nodes = self.nodes, []
+        empty.table, self.table = self.table, None
+        empty.bounded, self.bounded = self.bounded, 0
+        for node in empty.nodes:
+            node.siblings = empty
+
+    def _found(self, fits: npt.NDArray[np.bool_]) -> list[Node]:
+        return [self.nodes[at] for at in np.flatnonzero(fits.all(axis=0)).tolist()]
+
+
+def outer_bounds(of: Filter) -> Bounds:
+    """For each column the lowest key, and the highest with its sign changed: of what covers, none is above."""
+    count = len(of.columns.in_order)
+    bounds = np.full(2 * count, inf)
+    for alternative in of.alternatives:
+        mine = np.full(2 * count, -inf)
+        for column, constraint in alternative.constraints:
+            mine[column], mine[count + column] = _lowest(constraint), -_highest(constraint)
+        np.minimum(bounds, mine, out=bounds)
+    return bounds
+
+
+def _lowest(constraint: Constraint) -> float:
+    return -inf if constraint.null else _as_double(constraint.ranges[0])
+
+
+def _highest(constraint: Constraint) -> float:
+    return _as_double(constraint.ranges[-1]) if constraint.ranges else -inf
+
+
+def _as_double(key: Key) -> float:
+    """In the order of the keys; neighbours may become equal."""
+    if isinstance(key, int):
+        return float(key)
+    if isinstance(key, str):
+        return float(int.from_bytes(key.encode(errors="surrogatepass")[:_TEXT_BYTES].ljust(_TEXT_BYTES, b"\0"), "big"))
+    return inf
