@@ -90,6 +90,7 @@ bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench fanout --json
 	@$(BIN)/tocsin bench end-to-end --json
 	@$(BIN)/tocsin bench balance --json
+	@$(BIN)/tocsin bench filters --json
 
 .PHONY: dashboard
 dashboard: ## Build the dashboard's page anew: only after changing it (needs node 20 or later)

@@ -18,6 +18,7 @@ _PACKAGES = (
     "cluster",
     "coordinator",
     "dashboard",
+    "filters",
     "model",
     "protocol",
     "runtime",

@@ -92,18 +92,26 @@ class Bucket(Generic[Item]):
                 if not self._boxes[columns].items:
                     del self._boxes[columns]
 
-    def collect(self, row: Row, found: list[Item]) -> None:
-        """Add all items whose rest a row fulfils."""
-        if self._unchecked is not None:
-            found += self._unchecked.items
+    def collect(self, row: Row, found: list[Item]) -> list[Item]:
+        """What was found, and all items whose rest a row fulfils; in the same list, or in a new one.
+
+        Slices come first: the first one is the list that the others are added to, and is not copied twice.
+        """
         if self._sides:
             for (column, is_upper), side in self._sides.items():
                 if (key := row[column]) is not None:
                     at = bisect_right(side.bounds, key)
-                    found += side.items[at:] if is_upper else side.items[:at]
+                    items = side.items[at:] if is_upper else side.items[:at]
+                    if found:
+                        found += items
+                    else:
+                        found = items
+        if self._unchecked is not None:
+            found += self._unchecked.items
         if self._boxes:
             for boxes in self._boxes.values():
                 boxes.collect(row, found)
+        return found
 
 
 class _Unchecked(Generic[Item]):

@@ -29,10 +29,8 @@ class _Reason:
             case Leaf():
                 return self._of_leaf(node)
             case Some(nodes):
-                return next((found for child in nodes if (found := self.of(child))), None) or (
-                    "FALSE matches nothing",
-                    0,
-                )
+                reasons = [self.of(child) for child in nodes]
+                return next(iter(reasons), ("FALSE matches nothing", 0)) if all(reasons) else None
             case All(nodes):
                 for child in nodes:
                     if found := self.of(child):
@@ -43,7 +41,8 @@ class _Reason:
         if not leaf.constraint.is_empty:
             return None
         column = self._columns.in_order[leaf.column]
-        return f"{self._shown(leaf)} is true for no {column.type}", self._written[id(leaf)][0]
+        never = f"; {column.name} is never NULL" if not column.everything.null else ""
+        return f"{self._shown(leaf)} is true for no {column.type}{never}", self._written[id(leaf)][0]
 
     def _of_leaves(self, leaves: list[Leaf]) -> tuple[str, int] | None:
         for first, second in combinations(leaves, 2):

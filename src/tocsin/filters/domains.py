@@ -27,6 +27,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DOUBLE: Final = struct.Struct("<d")
 _BITS: Final = struct.Struct("<q")
+pack_double: Final = _DOUBLE.pack
+unpack_bits: Final = _BITS.unpack
+#: The bits of -0.0, as a signed number. Below zero the bits of doubles fall where the values rise.
+NEGATIVE_ZERO: Final = -(1 << 63)
 _INFINITY: Final = 0x7FF << 52
 _NAN: Final = _INFINITY + 1
 _LAST_CHARACTER: Final = 0x10FFFF
@@ -128,8 +132,8 @@ def double_key(value: float) -> int:
     """
     if value != value:  # noqa: PLR0124 - how a NaN is known
         return _NAN
-    bits: int = _BITS.unpack(_DOUBLE.pack(value))[0]
-    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+    bits: int = unpack_bits(pack_double(value))[0]
+    return bits if bits >= 0 else NEGATIVE_ZERO - bits
 
 
 def time_key(value: datetime) -> int:

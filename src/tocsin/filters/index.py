@@ -83,13 +83,11 @@ class FilterIndex(Generic[Name]):
 
     def matching(self, row: Row) -> list[Name]:
         """The names of all filters that a row matches, each once, in no particular order."""
-        found: list[Name] = []
-        self._sure.collect(row, found)
-        if self._candidates:
-            candidates: list[_Candidate[Name]] = []
-            self._candidates.collect(row, candidates)
+        found = self._sure.found_by(row)
+        if self._candidates.is_used:
             # One that has several alternatives may be found several times.
-            found += [one.name for one in dict.fromkeys(candidates) if one.filter.matches(row)]
+            candidates = dict.fromkeys(self._candidates.found_by(row))
+            found += [one.name for one in candidates if one.filter.matches(row)]
         return found
 
     def _add_surely(self, name: Name, added: Filter) -> Posting | None:

@@ -268,16 +268,16 @@ class _Parser:
     def _number(self, column: FilterColumn, token: Token) -> int | Decimal | float:
         written = "".join(token.text.split())
         if "e" in written.lower():
-            value = float(written)
-            if not isfinite(value):
+            double = float(written)
+            if not isfinite(double):
                 raise self._error(f"{written[:40]} is beyond all numbers; DOUBLE ends at 1.8e308", token.offset)
-            return value
+            return double
         whole, _, fraction = written.lstrip("+-").partition(".")
         if len(whole) + len(fraction) > _MAX_DIGITS:
             raise self._error(
                 f"a number may have {_MAX_DIGITS} digits at most; write large ones as 1.5e300", token.offset
             )
-        value = Decimal(written) if "." in written else int(written)
+        value: int | Decimal = Decimal(written) if "." in written else int(written)
         if column.type is not ColumnType.DOUBLE:
             if not _LONGS.first <= value <= _LONGS.end - 1:
                 raise self._error(f"{written} is beyond all whole numbers of 64 bits", token.offset)
@@ -309,8 +309,9 @@ class _Parser:
         if token.kind not in ("name", "quoted"):
             return self._error(f"expected a column; {_HOW}", token.offset)
         if token.kind == "name" and token.text.upper() in KEYWORDS:
-            quoted = f": write `{token.text}`" if name.lower() in self._columns.by_name else ""
-            return self._error(f"expected a column{quoted}; {_HOW}", token.offset)
+            if name.lower() in self._columns.by_name:
+                return self._error(f"{token.text} is a word of SQL: write `{token.text}` for the column", token.offset)
+            return self._error(f"expected a column; {_HOW}", token.offset)
         close = difflib.get_close_matches(name.lower(), self._columns.by_name, n=1)
         meant = f"; did you mean {self._columns.by_name[close[0]].name}?" if close else ""
         return self._error(f"no column {name[:64]}{meant or f'; there are {self._columns.names}'}", token.offset)

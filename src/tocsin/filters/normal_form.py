@@ -16,11 +16,11 @@ from typing import Final, TypeAlias
 from tocsin.filters.domains import Key
 from tocsin.filters.predicates import Constraint, Pattern
 
-#: As many as a person may list, such as a portfolio with a limit for each stock; what a machine multiplies is beyond it
-#: after six steps.
-MAX_ALTERNATIVES: Final = 64
-#: Before those are removed that others cover. Comparing each with each then takes a few milliseconds at most.
-_MAX_RAW: Final = 4 * MAX_ALTERNATIVES
+#: As many as a person may list, such as a portfolio with a limit for each stock. What a machine multiplies is beyond it
+#: after five steps, and has taken some ten milliseconds by then.
+MAX_ALTERNATIVES: Final = 32
+#: Before those are removed that others cover: each is compared with each.
+_MAX_RAW: Final = 2 * MAX_ALTERNATIVES
 
 Row: TypeAlias = Sequence[Key | None]
 
@@ -143,9 +143,10 @@ def normal_form(node: Node, is_everything: IsEverything) -> NormalForm:
         case Leaf(column, constraint):
             return NormalForm((Alternative(((column, constraint),)),), is_exact=True)
         case All(nodes):
+            factors = sorted((normal_form(child, is_everything) for child in nodes), key=_size)
             return reduce(
                 lambda one, other: _product(one, other, is_everything),
-                (normal_form(child, is_everything) for child in nodes),
+                factors,
                 NormalForm((Alternative(),), is_exact=True),
             )
         case Some(nodes):
@@ -165,8 +166,10 @@ def hull(alternatives: Sequence[Alternative], is_everything: IsEverything) -> Al
 
 
 def _product(one: NormalForm, other: NormalForm, is_everything: IsEverything) -> NormalForm:
-    if len(one.alternatives) * len(other.alternatives) > _MAX_RAW:
-        small, large = sorted((one, other), key=lambda form: len(form.alternatives))
+    # What is not exact any more does not become so again: it is only narrowed, in one alternative.
+    limit = _MAX_RAW if one.is_exact and other.is_exact else 1
+    while _size(one) * _size(other) > limit:
+        small, large = sorted((one, other), key=_size)
         one, other = small, NormalForm((hull(large.alternatives, is_everything),), is_exact=False)
     met = (first.meet(second) for first in one.alternatives for second in other.alternatives)
     return _bounded([both for both in met if both is not None], one.is_exact and other.is_exact, is_everything)
@@ -234,6 +237,10 @@ def _joined(leaves: Iterable[Leaf]) -> list[Leaf]:
         mine = joined.get(group)
         joined[group] = leaf.constraint if mine is None else mine.join(leaf.constraint)
     return [Leaf(column, constraint) for (column, _), constraint in joined.items()]
+
+
+def _size(form: NormalForm) -> int:
+    return len(form.alternatives)
 
 
 def _column(pair: tuple[int, Constraint]) -> int:

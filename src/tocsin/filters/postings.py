@@ -26,9 +26,8 @@ class Postings(Generic[Item]):
         self._points: dict[int, dict[Key | None, Bucket[Item]]] = {}
         self._others: dict[tuple[Access, int, int], dict[Key, Bucket[Item]]] = {}
         self._numbers = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._everywhere.size or self._points or self._others)
+        #: Whether there is any item.
+        self.is_used = False
 
     def cheapest_first(self, options: Sequence[AccessOption]) -> list[AccessOption | None]:
         """In the order of how many others a row meets there, as far as is known now; at last, None: it meets all."""
@@ -36,6 +35,7 @@ class Postings(Generic[Item]):
 
     def add(self, item: Item, keys: tuple[AccessKey, ...], rest: Rest) -> Posting:
         self._numbers += 1
+        self.is_used = True
         posting = Posting(self._numbers, keys, rest)
         for bucket in self._buckets_of(keys):
             bucket.add(posting.number, item, rest)
@@ -53,17 +53,19 @@ class Postings(Generic[Item]):
                     del self._points[key.column]
                 else:
                     del self._others[key[:3]]
+        self.is_used = bool(self._everywhere.size or self._points or self._others)
 
-    def collect(self, row: Row, found: list[Item]) -> None:
-        """Add all items that a row fulfils the conditions of, as far as they are known here."""
-        self._everywhere.collect(row, found)
+    def found_by(self, row: Row) -> list[Item]:
+        """All items that a row fulfils the conditions of, as far as they are known here."""
+        found = self._everywhere.collect(row, [])
         for column, table in self._points.items():
             if (bucket := table.get(row[column])) is not None:
-                bucket.collect(row, found)
+                found = bucket.collect(row, found)
         for (kind, column, size), table in self._others.items():
             if (key := row[column]) is not None:
                 for bucket in _buckets_at(kind, size, table, key):
-                    bucket.collect(row, found)
+                    found = bucket.collect(row, found)
+        return found
 
     def _cost(self, option: AccessOption) -> int:
         return sum(PENALTIES[key.kind] + 1 + self._size(key) for key in option.keys)

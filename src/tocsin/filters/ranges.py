@@ -52,11 +52,11 @@ def difference(one: Ranges, other: Ranges) -> Ranges:
 
 
 def is_subset(one: Ranges, other: Ranges) -> bool:
-    if one == other or not one:
-        return True
-    if len(other) == 2:
-        return bool(other[0] <= one[0] and one[-1] <= other[1])
-    return intersection(one, other) == one
+    for begin, end in pieces(one):
+        at = bisect_right(other, begin)
+        if at & 1 == 0 or other[at] < end:
+            return False
+    return True
 
 
 def pieces(ranges: Ranges) -> Iterator[tuple[Key, Key]]:

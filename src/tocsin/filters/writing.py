@@ -13,9 +13,12 @@ from tocsin.filters.normal_form import All, Alternative, Leaf, Node
 from tocsin.filters.predicates import Constraint, Pattern, prefix_of
 from tocsin.filters.ranges import Ranges, difference, is_point, pieces
 from tocsin.filters.words import KEYWORDS, MAX_VALUES_IN_LIST, quoted_pattern
+from tocsin.model.schema import ColumnType
 
 #: A range of so few keys is listed if other ranges stand beside it: `IN (1, 2, 3, 9)`.
 _LISTED_KEYS: Final = 16
+#: People count in these: their neighbours are as short as they are.
+_COUNTED: Final = (ColumnType.BOOLEAN, ColumnType.INT, ColumnType.BIGINT, ColumnType.DATE)
 
 
 class Level(IntEnum):
@@ -129,9 +132,12 @@ def _range(name: str, column: FilterColumn, begin: Key, end: Key, *, negated: bo
     low = None if begin == column.domain.first else _bound(column, ">=", begin, ">", before(begin))
     high = None if end == column.domain.end else _bound(column, "<", end, "<=", before(end))
     if low is not None and high is not None:
-        least, most = column.domain.literal(begin), _closed(column, end)
-        if least is not None and most is not None:
-            return Written(f"{name} {denied}BETWEEN {least} AND {most}")
+        if column.type in _COUNTED:
+            return Written(
+                f"{name} {denied}BETWEEN {column.domain.literal(begin)} AND {column.domain.literal(end - 1)}"
+            )
+        if low.startswith(">= ") and high.startswith("<= "):
+            return Written(f"{name} {denied}BETWEEN {low[3:]} AND {high[3:]}")
         both = Written(f"{name} {low} AND {name} {high}", Level.AND, predicates=2)
         return Written(f"NOT ({both.text})", predicates=2, depth=1) if negated else both
     return Written(f"{denied}{name} {low or high}")
@@ -140,17 +146,12 @@ def _range(name: str, column: FilterColumn, begin: Key, end: Key, *, negated: bo
 def _bound(column: FilterColumn, operator: str, key: Key, other_operator: str, other_key: Key | None) -> str:
     """The shorter of two ways to write a bound; zeros at the end don't count."""
     ways = [
-        (len(literal.rstrip("0")), f"{sign} {literal}")
+        (len(literal.rstrip("0") or "0"), f"{sign} {literal}")
         for sign, at in ((operator, key), (other_operator, other_key))
         if at is not None and (literal := column.domain.literal(at)) is not None
     ]
     # Bounds come from literals, so one of the ways is there.
     return min(ways, key=lambda way: way[0])[1]
-
-
-def _closed(column: FilterColumn, end: Key) -> str | None:
-    last = before(end)
-    return None if last is None else column.domain.literal(last)
 
 
 def _pattern(name: str, pattern: Pattern) -> Written:

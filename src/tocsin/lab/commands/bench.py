@@ -173,6 +173,23 @@ def rebalance(
     _print(run(seed, brokers, subscribers, topics, warm_s, watch_s), as_json)
 
 
+@app.command()
+def filters(
+    seed: Seed = 0,
+    records: Annotated[
+        int, typer.Option(help="Records of 400 bytes, matched against 1,000 to 100,000 filters.")
+    ] = 2000,
+    covered: Annotated[
+        int, typer.Option(help="Filters of the part about covering; comparing each with each.")
+    ] = 10_000,
+    as_json: AsJson = False,
+) -> None:
+    """Records matched against filters for each second of CPU, and covering; beside all predicates in numpy, and CEL."""
+    from tocsin.lab.benchmarks.filters import run
+
+    _print(run(seed, records, covered), as_json)
+
+
 def _print(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(report)
