@@ -56,7 +56,7 @@ class CoveringSet:
     >>> _ = some.add(parse("symbol = 'YHOO' AND volume > 5", schema))
     >>> change = some.add(parse("symbol = 'YHOO'", schema))
     >>> [one.text for one in change.entered], [one.text for one in change.left], [one.text for one in some]
-    (["symbol = 'YHOO'"], ["symbol = 'YHOO' AND volume > 5"], ["symbol = 'YHOO'"])
+    (["symbol = 'YHOO'"], ["symbol = 'YHOO' AND volume >= 6"], ["symbol = 'YHOO'"])
     """
 
     def __init__(self, schema: Schema) -> None:
