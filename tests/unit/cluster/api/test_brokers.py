@@ -29,7 +29,11 @@ def _begin(look: Callable[[int], Pulled], wait_s: float) -> tuple[CommitEvent, a
         registry=SimpleNamespace(check_registered=lambda _name: None),
         clock=SystemClock(),
         incarnations=SimpleNamespace(check=lambda *_: None),
-        results=SimpleNamespace(pull=lambda after, **_: look(after), committed=committed),
+        results=SimpleNamespace(
+            pull=lambda after, **_: look(after),
+            committed=committed,
+            retention=SimpleNamespace(check_holds=lambda *_: None),
+        ),
     )
     return committed, asyncio.create_task(pull("b", cluster, 0, 10, wait_s, "", 0))  # type: ignore[arg-type]
 
