@@ -81,7 +81,7 @@ class Town:
             run_over=lambda _dataset: 0,
             once=cluster.catalogue.once,
             ids_of=cluster.registry.ids_of,
-            own_retentions=cluster.own_retentions,
+            own_retentions=cluster.catalogue.own_retentions,
         )
         make_folder(folder / "coordinator")
         self.coordinator = Store(open_tables(folder / "coordinator" / "coordinator.sqlite"), SystemClock())

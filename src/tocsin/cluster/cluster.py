@@ -145,11 +145,12 @@ class Cluster:
             run_over=self.run_over,
             once=self.catalogue.once,
             ids_of=self.registry.ids_of,
-            own_retentions=self.own_retentions,
+            own_retentions=self.catalogue.own_retentions,
         )
         for name in self.registry.counts():
             if name.lower() not in self.catalogue.channels:
                 self.end_subscriptions(name)  # The last process ended while it dropped the channel.
+        self.tell_ending()  # The last process may have ended before it did this.
         for channel in self.catalogue.channels.values():
             self._take_up(channel)
         if self.catalogue.once():
@@ -211,7 +212,7 @@ class Cluster:
     def put_to_work(self, channel: Channel, compiled: CompiledChannel) -> None:
         """A channel was created: from now on it runs."""
         self.executor.begin_anew(channel, compiled)
-        self._put_on_schedule(channel)
+        self.put_on_schedule(channel)
 
     def retire(self, channel: Channel) -> int:
         """A channel was dropped: notify the brokers that hold its subscriptions; returns how many ended."""
@@ -233,6 +234,14 @@ class Cluster:
         # Last: if the process ends before this, the next one repeats it, and nobody is notified twice.
         self.registry.end_channel(channel)
         return count
+
+    def tell_ending(self) -> None:
+        """Notify the holders of subscriptions that have ended because their channel was replaced."""
+        while (found := self.registry.next_ending()) is not None:
+            channel, reason, ids = found
+            self.results.tell_ended(channel, ids, reason, self.clock.now_us())
+            # Last: if the process ends before this, the next one repeats it, and nobody is notified twice.
+            self.registry.notified(ids)
 
     def withdraw_subscriptions(self, name: str) -> Ended:
         """Stop running all subscriptions that have this text as a value."""
@@ -298,13 +307,7 @@ class Cluster:
         as they are. One transaction stores it: a process that dies after that leaves the rest to the next one."""
         self.catalogue.alter_channel(channel)
         self.executor.states[channel.name.lower()].channel = channel
-        if channel.period_s is not None:
-            self.repetitive.change(channel.name, channel.period_s)
-
-    def own_retentions(self) -> dict[str, float]:
-        """The channels that keep their results for a time of their own, and how long that is."""
-        channels = self.catalogue.channels.values()
-        return {one.name: one.retention_s for one in channels if one.retention_s is not None}
+        self.put_on_schedule(channel)
 
     def subscribe(
         self, broker: str, channel: str, wanted: Sequence[tuple[ParameterValue, ...]], permission: str = ""
@@ -418,12 +421,15 @@ class Cluster:
         # The last process may have ended before it did these.
         self._end_not_granted(state)
         self._tell_failed(channel.name)
-        self._put_on_schedule(channel)
+        self.put_on_schedule(channel)
 
-    def _put_on_schedule(self, channel: Channel) -> None:
+    def put_on_schedule(self, channel: Channel) -> None:
+        """Run a repetitive channel every period from now on. Other channels have no schedule."""
         if channel.kind is ChannelKind.REPETITIVE:
             assert channel.period_s is not None, "the parser gives every repetitive channel a period"
-            self.repetitive.add(channel.name, channel.period_s)
+            self.repetitive.put(channel.name, channel.period_s)
+        else:
+            self.repetitive.remove(channel.name)
 
 
 def _stop_serving(state: ChannelState, ids: Sequence[int]) -> None:

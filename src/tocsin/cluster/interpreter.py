@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.cluster.channels.compiler import statements as st
-from tocsin.cluster.channels.compiler.compile import compile_channel
+from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
+from tocsin.cluster.channels.compiler.fitting import carried_over
 from tocsin.cluster.channels.compiler.review import review_channel, review_query
 from tocsin.cluster.channels.compiler.scripts import read_script
 from tocsin.cluster.channels.spark_verdict import explain
@@ -29,6 +30,7 @@ from tocsin.cluster.feeds.core.bodies import DecodedBody
 from tocsin.cluster.feeds.dead_letters import rejections
 from tocsin.cluster.listings import Answer, describe, show
 from tocsin.cluster.queries import collect, select
+from tocsin.cluster.replacement import replace_channel
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, TocsinError, Unavailable
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.grants import Action, Grant, GranteeKind
@@ -230,11 +232,18 @@ def _create_feed(cluster: Cluster, statement: st.CreateFeed) -> Answer:
 
 def _create_channel(cluster: Cluster, statement: st.CreateChannel) -> Answer:
     channel = statement.channel
-    if channel.name.lower() in cluster.catalogue.channels:
-        raise AlreadyExists(f"channel {channel.name} exists already")
+    before = cluster.catalogue.channels.get(channel.name.lower())
+    if before is not None:
+        if not statement.or_replace:
+            raise AlreadyExists(f"channel {channel.name} exists already")
+        channel = carried_over(before, channel)
+        if _without_layout(before) == _without_layout(channel):
+            return Answer(f"channel {before.name} is defined so already: nothing to do")
     review_channel(channel, cluster.catalogue.datasets)
     compiled = compile_channel(channel, cluster.catalogue.datasets)
     explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
+    if before is not None:
+        return _replace_channel(cluster, channel, compiled)
     cluster.grants.forget(Action.SUBSCRIBE, channel.name)
     if cluster.settings.channels_open:
         cluster.grants.grant(Grant(Action.SUBSCRIBE, channel.name, GranteeKind.ALL))
@@ -245,6 +254,13 @@ def _create_channel(cluster: Cluster, statement: st.CreateChannel) -> Answer:
         cluster.retire(channel)
         raise
     return Answer(f"{channel.kind.lower()} channel {channel.name} created")
+
+
+def _replace_channel(cluster: Cluster, channel: Channel, compiled: CompiledChannel) -> Answer:
+    done = replace_channel(cluster, channel, compiled)
+    kept = f"{done.kept} subscription{' goes' if done.kept == 1 else 's go'} on"
+    paused = "; it stays paused" if cluster.catalogue.is_paused(channel.name) else ""
+    return Answer(f"{channel.kind.lower()} channel {channel.name} replaced; {kept}, {done.ended} ended{paused}")
 
 
 def _alter_channel(cluster: Cluster, statement: st.AlterChannel) -> Answer:

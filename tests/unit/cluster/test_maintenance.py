@@ -63,7 +63,7 @@ def test_a_clock_that_jumps_a_week_ahead_removes_nothing(tmp_path: Path) -> None
         run_over=lambda _dataset: stored.sequence,
         once=cluster.catalogue.once,
         ids_of=cluster.registry.ids_of,
-        own_retentions=cluster.own_retentions,
+        own_retentions=cluster.catalogue.own_retentions,
     )
 
     def kept() -> tuple[int, int]:

@@ -201,8 +201,9 @@ def held(
     """A broker's backend subscriptions, by id, a page at a time; operators may look too."""
     cluster.registry.check_registered(broker)
     position = cluster.results.last_sequence
-    page = cluster.registry.held_by(broker, after, limit)
-    channels = {channel.name: channel for channel in cluster.catalogue.channels.values()}
+    with cluster.subscription_lock:  # Values must go with the parameters of their channel, which may be replaced.
+        page = cluster.registry.held_by(broker, after, limit)
+        channels = {channel.name: channel for channel in cluster.catalogue.channels.values()}
     failures = {name: cluster.registry.failures(name) for name in {one.channel for one in page}}
     return reply(
         {

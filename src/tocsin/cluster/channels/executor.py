@@ -35,6 +35,7 @@ from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.cluster.metrics import Metrics
 from tocsin.cluster.results.store import Committed, ResultStore
+from tocsin.errors import Unavailable
 from tocsin.model.catalogue import Channel, ChannelKind
 from tocsin.runtime.clock import Clock
 
@@ -44,6 +45,8 @@ __all__ = ["ChannelExecutor", "ChannelState", "RunLimits", "Window"]
 
 #: How long ingestion, or a statement, waits for runs before it goes on without them.
 PATIENCE_S = 5.0
+#: How often, a second apart, a run is cancelled that another statement waits for.
+_CANCEL_ATTEMPTS = 20
 #: Channels that recover at the same time; others wait, because healthy channels need the cores.
 _RECOVERIES = 2
 #: After trouble that the channel did not cause, such as a full disk.
@@ -97,7 +100,7 @@ class ChannelExecutor:
         #: Runs channels again for which a run was requested while they ran.
         self._again = ThreadPoolExecutor(max_workers=1, thread_name_prefix="again")
         self._merging = SubscriptionMerging(
-            self.spark, self.clock, lambda: list(self.states.values()), self._between_runs
+            self.spark, self.clock, lambda: list(self.states.values()), self._before_the_next_run
         )
 
     def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
@@ -134,7 +137,35 @@ class ChannelExecutor:
             self._runs.cancel(state)
 
     @contextmanager
-    def _between_runs(self, state: ChannelState) -> Iterator[None]:
+    def between_runs(self, state: ChannelState) -> Iterator[None]:
+        """No run of the channel is under way within this block, and none begins. A run that takes long is cancelled,
+        and its window is run over again. Raises Unavailable if it does not end."""
+        was_paused, reason = state.is_paused, state.pause_reason
+        self.set_paused(state, True, reason)  # A recovery ends before its next part.
+        is_idle = False
+        try:
+            is_idle = state.lock.acquire(timeout=PATIENCE_S) or self._is_cancelled(state)
+            if not is_idle:
+                name = state.channel.name
+                raise Unavailable(f"a run of channel {name} does not end; nothing was changed", retry_after_s=10)
+            yield
+        finally:
+            if not was_paused:
+                self.set_paused(state, False)
+            if is_idle:
+                self._release(state)
+
+    def _is_cancelled(self, state: ChannelState) -> bool:
+        """Cancel the run under way, and take its lock; False if that takes too long. It may be between two jobs, so it
+        is cancelled again and again."""
+        for _ in range(_CANCEL_ATTEMPTS):
+            self._runs.cancel(state)
+            if state.lock.acquire(timeout=1.0):
+                return True
+        return False
+
+    @contextmanager
+    def _before_the_next_run(self, state: ChannelState) -> Iterator[None]:
         """Keeps runs of the channel from beginning. Raises TimeoutError if one is under way for long."""
         if not state.lock.acquire(timeout=PATIENCE_S):
             raise TimeoutError("a run takes long")

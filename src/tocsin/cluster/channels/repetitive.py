@@ -29,15 +29,10 @@ class RepetitiveRuns:
     def start(self) -> None:
         self._thread.start()
 
-    def add(self, channel: str, period_s: float) -> None:
+    def put(self, channel: str, period_s: float) -> None:
+        """The channel has this period from now on. A run under way ends as usual."""
         with self._changed:
-            self._schedule.add(channel, period_s, self._clock.monotonic_s())
-            self._changed.notify()
-
-    def change(self, channel: str, period_s: float) -> None:
-        """The channel has another period from now on. A run under way ends as usual."""
-        with self._changed:
-            self._schedule.change(channel, period_s, self._clock.monotonic_s())
+            self._schedule.put(channel, period_s, self._clock.monotonic_s())
             self._changed.notify()
 
     def remove(self, channel: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -145,12 +145,17 @@ class Catalogue:
         with self._changing() as connection:
             self.channels = _added(connection, _channels, self.channels, channel, _channel_row(channel))
 
-    def alter_channel(self, channel: Channel) -> None:
-        """Store a channel's new definition under its old name."""
+    def alter_channel(self, channel: Channel, also: Callable[[sa.Connection], None] = lambda _connection: None) -> None:
+        """Store a channel's new definition under its old name, and do `also` in the same transaction."""
         with self._changing() as connection:
             key = self.channel(channel.name).name.lower()
+            also(connection)
             connection.execute(_channels.update().where(_channels.c.key == key).values(**_channel_row(channel)))
             self.channels = {**self.channels, key: channel}
+
+    def own_retentions(self) -> dict[str, float]:
+        """The channels that keep their results for a time of their own, and how many seconds that is."""
+        return {one.name: one.retention_s for one in self.channels.values() if one.retention_s is not None}
 
     def drop_channel(self, name: str) -> Channel:
         with self._changing() as connection:

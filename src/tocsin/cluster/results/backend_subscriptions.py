@@ -7,7 +7,8 @@ releases it ends it. An id is used once and never again, so it can serve as the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -54,6 +55,14 @@ failure_table = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("failed_at_us", sa.BigInteger, nullable=False),
 )
+#: Subscriptions that have ended and whose holders may not have been notified yet.
+_ending = sa.Table(
+    "ending_subscription",
+    metadata,
+    sa.Column("subscription", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("channel", sa.String, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+)
 counter_table = sa.Table(
     "counter",
     metadata,
@@ -75,6 +84,7 @@ _READ_CHUNK = 200_000
 #: with it.
 ENDED_MARK = "#"
 _has_ended = subscription_table.c.channel.startswith(ENDED_MARK)
+_ended_channel = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
 
 #: Subscriptions that have ended, by channel.
 Ended = dict[str, list[int]]
@@ -179,10 +189,9 @@ class SubscriptionRegistry:
         """End all subscriptions of a channel that was dropped. Brokers keep their holds, so that they get the result
         that says so, but the subscriptions can't be found by the channel's name any more: a new channel may soon have
         it."""
-        ended = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
         of_channel = subscription_table.c.channel == channel
         with self._lock, self._engine.begin() as connection:
-            connection.execute(subscription_table.update().where(of_channel).values(channel=ended))
+            connection.execute(subscription_table.update().where(of_channel).values(channel=_ended_channel))
             connection.execute(failure_table.delete().where(failure_table.c.channel == channel))
 
     def naming(self, text: str) -> Ended:
@@ -199,12 +208,45 @@ class SubscriptionRegistry:
 
     def end(self, ids: Sequence[int]) -> None:
         """End these for good, as `end_channel` does, and forget their values."""
-        ended = ENDED_MARK + sa.cast(subscription_table.c.id, sa.String) + " " + subscription_table.c.channel
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(ids):
                 mine = subscription_table.c.id.in_(chunk)
-                connection.execute(subscription_table.update().where(mine).values(channel=ended, key=_key_of((), "")))
+                values = {"channel": _ended_channel, "key": _key_of((), "")}
+                connection.execute(subscription_table.update().where(mine).values(values))
                 connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+
+    @contextmanager
+    def ending(self, channel: str, ids: Sequence[int], reason: str) -> Iterator[Callable[[sa.Connection], None]]:
+        """A function that ends these subscriptions of a channel within a transaction of the caller, and notes that
+        their holders are to be notified."""
+
+        def end(connection: sa.Connection) -> None:
+            for chunk in in_chunks(ids):
+                mine = subscription_table.c.id.in_(chunk)
+                connection.execute(subscription_table.update().where(mine).values(channel=_ended_channel))
+                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+                _insert_many(connection, _ending, [(one, channel, reason) for one in chunk])
+
+        # Taken before the caller's transaction begins, as for all other changes.
+        with self._lock:
+            yield end
+
+    def next_ending(self) -> tuple[str, str, list[int]] | None:
+        """The channel, the reason and the ids of some subscriptions whose holders are to be notified; None if there are
+        none. The same ones until `notified` is called."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(sa.select(_ending).order_by(_ending.c.subscription).limit(_READ_CHUNK)).all()
+        if not rows:
+            return None
+        first = rows[0]
+        same = [row.subscription for row in rows if (row.channel, row.reason) == (first.channel, first.reason)]
+        return first.channel, first.reason, same
+
+    def notified(self, ids: Sequence[int]) -> None:
+        """The holders of these have been notified of the end."""
+        with self._lock, self._engine.begin() as connection:
+            for chunk in in_chunks(ids):
+                connection.execute(_ending.delete().where(_ending.c.subscription.in_(chunk)))
 
     def forget_ended(self, broker: str) -> None:
         """Release ended subscriptions for a broker that starts anew: it does not know them."""

@@ -149,3 +149,34 @@ def test_a_broker_is_found_by_its_key(registry: SubscriptionRegistry) -> None:
     assert "WHERE broker.name = " in statement
     with pytest.raises(NotRegistered, match="no broker called c"):
         registry.check_registered("c")
+
+
+def test_subscriptions_end_with_the_transaction_that_ends_them(tmp_path: Path) -> None:
+    """Those that end can't be found by their channel any more, so a new one with the same values is another one; that
+    their holders are to be notified is known until it is done, also to another process. If the transaction fails,
+    nothing has changed."""
+    engine = open_catalogue(tmp_path / "ending.sqlite")
+    registry = SubscriptionRegistry(engine)
+    registry.put_broker("b")
+    first, second = registry.subscribe("b", "C", [(1,), (2,)]).ids
+    registry.fail("C", {first: "no zone"}, 0)
+
+    def break_off() -> None:
+        with registry.ending("C", [first], "replaced") as end, engine.begin() as connection:
+            end(connection)
+            raise RuntimeError("full disk")
+
+    with pytest.raises(RuntimeError):
+        break_off()
+    assert registry.next_ending() is None
+    assert registry.failures("C") == {first: "no zone"}
+    with registry.ending("C", [first], "replaced") as end, engine.begin() as connection:
+        end(connection)
+    again = SubscriptionRegistry(open_catalogue(tmp_path / "ending.sqlite"))
+    assert again.next_ending() == again.next_ending() == ("C", "replaced", [first])
+    assert [one.id for chunk in again.of_channel("C") for one in chunk] == [second]
+    assert again.failures("C") == {}
+    assert again.subscribe("b", "C", [(1,)]).ids[0] not in (first, second)
+    assert again.held_among("b", [first]) == [first]
+    again.notified([first])
+    assert again.next_ending() is None

@@ -93,6 +93,7 @@ _FORMS = {
     "CREATE REPETITIVE": (
         "CREATE REPETITIVE CHANNEL name (parameter TYPE, user_id STRING IS USER, ...) PERIOD 10 SECONDS AS SELECT ..."
     ),
+    "CREATE OR": "CREATE OR REPLACE CONTINUOUS CHANNEL name (...) AS SELECT ..., or REPETITIVE with a PERIOD",
     "CREATE PUBLISHER": "CREATE PUBLISHER name",
     "ALTER CHANNEL": "ALTER CHANNEL name SET (period = '30 seconds', retention = '2 hours')",
     "ALTER": "ALTER DATASET name ADD COLUMN column TYPE",
@@ -136,7 +137,6 @@ _ON_WORDS = {
     ("CREATE", "TABLE"): f"{_DATASETS}: CREATE ACTIVE, KEYED or REFERENCE DATASET name (...)",
     ("CREATE", "DATASET"): "say which kind: CREATE ACTIVE, KEYED or REFERENCE DATASET name (...)",
     ("CREATE", "CHANNEL"): "say when it runs: CREATE CONTINUOUS CHANNEL, or CREATE REPETITIVE CHANNEL with a PERIOD",
-    ("CREATE", "OR"): "nothing is replaced in place: DROP it first, or write CREATE ... IF NOT EXISTS name",
     ("CREATE", "INDEX"): "datasets have no indexes; within() and equality joins are fast without",
     ("CREATE", "FUNCTION"): "queries call the functions listed in docs/reference/statements.md only",
     ("CREATE", "USER"): "users are registered with `tocsin users add`",

@@ -26,7 +26,7 @@ def check_values(channel: Channel, values: Mapping[str, object] | Sequence[objec
         raise InvalidValue(f"{channel.name}: parameter values must be an object or a list")
     else:
         if len(values) != len(declared):
-            raise InvalidValue(f"{channel.name} takes {_signature(channel)}: {len(declared)} values, not {len(values)}")
+            raise InvalidValue(f"{channel.name} takes {signature(channel)}: {len(declared)} values, not {len(values)}")
         given = list(values)
     return tuple(_check(channel, parameter, value) for parameter, value in zip(declared, given, strict=True))
 
@@ -55,16 +55,16 @@ def _by_name(channel: Channel, values: Mapping[str, object]) -> list[object]:
     for name in values:
         if name.lower() not in {parameter.name.lower() for parameter in channel.parameters}:
             close = did_you_mean(name, (parameter.name for parameter in channel.parameters))
-            raise InvalidValue(f"{channel.name} has no parameter {name!r}; it takes {_signature(channel)}{close}")
+            raise InvalidValue(f"{channel.name} has no parameter {name!r}; it takes {signature(channel)}{close}")
     if len(given) != len(values):
         raise InvalidValue(f"{channel.name}: a parameter is given twice")
     for parameter in channel.parameters:
         if parameter.name.lower() not in given:
-            raise InvalidValue(f"{channel.name}: {parameter.name} is missing; it takes {_signature(channel)}")
+            raise InvalidValue(f"{channel.name}: {parameter.name} is missing; it takes {signature(channel)}")
     return [given[parameter.name.lower()] for parameter in channel.parameters]
 
 
-def _signature(channel: Channel) -> str:
+def signature(channel: Channel) -> str:
     return ", ".join(map(str, channel.parameters)) or "no parameters"
 
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isnan, nan
 from pathlib import PurePath
 from sys import float_info
 
 from sqlglot.tokenizer_core import TokenType
 
 from tocsin.cluster.channels.compiler import statements
+from tocsin.cluster.channels.compiler.channel_options import (
+    MAX_PERIOD_S,
+    MIN_PERIOD_S,
+    OPTIONS,
+    UNITS,
+    UNITS_OF_PERIODS,
+)
 from tocsin.cluster.channels.compiler.dialect import ONCE_PER, keys_query, read_number
 from tocsin.cluster.channels.compiler.statements import FileFormat, Kind, Listing, LiteralValue, Statement
 from tocsin.cluster.channels.compiler.token_reader import TokenReader
@@ -32,21 +38,11 @@ from tocsin.model.catalogue import (
 from tocsin.model.grants import Action, Grant, GranteeKind
 from tocsin.model.schema import NUMBERS, Column, ColumnType, Schema
 
-MIN_PERIOD_S = 0.1
-MAX_PERIOD_S = 24 * 3600.0
 MIN_WITHIN_S = 1.0
 MAX_WITHIN_S = 366 * 24 * 3600.0
 #: The coordinator's limit.
 MAX_CLASS_LENGTH = 255
 
-_UNITS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60, "HOUR": 3600, "HOURS": 3600}
-_UNITS_TO_DAYS = {**_UNITS, "DAY": 86_400, "DAYS": 86_400}
-#: What ALTER CHANNEL can set: its limits in seconds, an example, and the limits in words. Retention is looked at every
-#: minute.
-_OPTIONS = {
-    "PERIOD": (MIN_PERIOD_S, MAX_PERIOD_S, "'30 seconds'", "0.1 seconds and 24 hours"),
-    "RETENTION": (60.0, 3_660 * 86_400.0, "'2 hours'", "1 minute and 3660 days"),
-}
 _EXTENSIONS = {
     ".csv": FileFormat.CSV,
     ".ndjson": FileFormat.NDJSON,
@@ -93,6 +89,13 @@ class StatementReader(TokenReader):
     # One method per statement
 
     def _create(self) -> Statement:
+        if self._skip("OR"):
+            self._word("REPLACE")
+            if self._next_is("ACTIVE", "KEYED", "REFERENCE", "FEED", "PUBLISHER", "DATASET"):
+                raise self._error(
+                    "only channels can be replaced: DROP it first, or write IF NOT EXISTS before the name"
+                )
+            return self._create_channel(self._choice(ChannelKind), or_replace=True)
         word = self._word("ACTIVE", "KEYED", "REFERENCE", "FEED", "REPETITIVE", "CONTINUOUS", "PUBLISHER")
         if word == "FEED":
             return self._create_feed()
@@ -172,8 +175,10 @@ class StatementReader(TokenReader):
         location = self._string("the folder") if origin is FeedSource.FOLDER else ""
         return statements.CreateFeed(Feed(name, dataset, origin, location), if_not_exists)
 
-    def _create_channel(self, kind: ChannelKind) -> Statement:
+    def _create_channel(self, kind: ChannelKind, *, or_replace: bool = False) -> Statement:
         self._word("CHANNEL")
+        if or_replace and self._next_is("IF"):
+            raise self._error("OR REPLACE and IF NOT EXISTS contradict each other: write one of them")
         if_not_exists = self._if_not_exists()
         name = self._name("channel")
         if self._next_is("AS", "PERIOD", "ONCE"):
@@ -199,7 +204,7 @@ class StatementReader(TokenReader):
             raise self._error("WITHIN belongs to ONCE PER: write ONCE PER (r.id) WITHIN 1 DAY")
         self._word("AS")
         channel = Channel(name, kind, tuple(parameters), self._rest(), period_s, once)
-        return statements.CreateChannel(channel, if_not_exists)
+        return statements.CreateChannel(channel, if_not_exists, or_replace)
 
     def _once_per(self) -> OncePer:
         self._word("ONCE")
@@ -219,7 +224,7 @@ class StatementReader(TokenReader):
 
     def _within_s(self) -> float:
         index = self.index
-        seconds = self._duration_s(_UNITS_TO_DAYS, "WITHIN 1 DAY")
+        seconds = self._duration_s(UNITS, "WITHIN 1 DAY")
         if not MIN_WITHIN_S <= seconds <= MAX_WITHIN_S:
             raise self._error("WITHIN must lie between 1 second and 366 days", index)
         return seconds
@@ -248,7 +253,7 @@ class StatementReader(TokenReader):
 
     def _period_s(self) -> float:
         index = self.index
-        seconds = self._duration_s(_UNITS, "PERIOD 10 SECONDS")
+        seconds = self._duration_s(UNITS_OF_PERIODS, "PERIOD 10 SECONDS")
         if not MIN_PERIOD_S <= seconds <= MAX_PERIOD_S:
             raise self._error("PERIOD must lie between 0.1 seconds and 24 hours", index)
         return seconds
@@ -291,7 +296,7 @@ class StatementReader(TokenReader):
         found: dict[str, float] = {}
         while True:
             index = self.index
-            option = self._word(*_OPTIONS)
+            option = self._word(*OPTIONS)
             if option in found:
                 raise self._error(f"{option.lower()} is given twice", index)
             self._sign("=")
@@ -306,22 +311,11 @@ class StatementReader(TokenReader):
         if option == "RETENTION" and self._skip("DEFAULT"):
             return 0.0
         index = self.index
-        minimum_s, maximum_s, example, limits = _OPTIONS[option]
-        token = self._take(f"a time in quotes, such as {example}")
-        number, _, unit = token.text.strip().partition(" ")
+        token = self._take(f"a time in quotes, such as {OPTIONS[option].example}")
         try:
-            count = float(read_number(number))
-        except ValueError:
-            count = nan
-        seconds = count * _UNITS_TO_DAYS.get(unit.strip().upper(), nan)
-        if token.token_type is not TokenType.STRING or isnan(seconds):
-            units = ", ".join(one.lower() for one in _UNITS_TO_DAYS if one.endswith("S"))
-            default = ", or DEFAULT" if option == "RETENTION" else ""
-            wanted = f"{option.lower()} needs a number and a unit in quotes, such as {example}{default}"
-            raise self._error(f"{wanted}; units are {units}", index)
-        if not minimum_s <= seconds <= maximum_s:
-            raise self._error(f"{option.lower()} must lie between {limits}", index)
-        return seconds
+            return OPTIONS[option].seconds(token.text if token.token_type is TokenType.STRING else "")
+        except ValueError as exc:
+            raise self._error(f"{option.lower()} {exc}", index) from None
 
     def _load(self) -> Statement:
         self._word("DATASET")

@@ -64,6 +64,7 @@ class CreateFeed:
 class CreateChannel:
     channel: Channel
     if_not_exists: bool = False
+    or_replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Schedule:
     """Times are seconds of any clock that only grows.
 
     >>> schedule = Schedule()
-    >>> schedule.add("C", period_s=10, now_s=0)
+    >>> schedule.put("C", period_s=10, now_s=0)
     >>> schedule.take_due(9.9), schedule.take_due(10)
     ([], ['C'])
     >>> schedule.finished("C", now_s=34), schedule.next_due_s()
@@ -31,12 +31,10 @@ class Schedule:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
-    def add(self, channel: str, period_s: float, now_s: float) -> None:
-        self._entries[channel] = _Entry(period_s, now_s + period_s)
-
-    def change(self, channel: str, period_s: float, now_s: float) -> None:
-        """The next run is due one new period after the last one was. If that is past, it is due at once."""
-        entry = self._entries[channel]
+    def put(self, channel: str, period_s: float, now_s: float) -> None:
+        """A new channel is due after one period. One that is there already is due one new period after its last run was
+        or, if that is past, at once."""
+        entry = self._entries.setdefault(channel, _Entry(period_s, now_s + period_s))
         if not entry.running:
             entry.due_s = max(now_s, entry.due_s + period_s - entry.period_s)
         entry.period_s = period_s

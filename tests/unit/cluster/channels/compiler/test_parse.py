@@ -96,6 +96,12 @@ BODY = "SELECT r.* /* ; */ FROM R r\n  WHERE is_new(r) AND r.e = ';' -- here; to
             AlterChannel("C", period_s=90.0, retention_s=7200.0),
         ),
         ("ALTER CHANNEL C SET (retention = '30 DAYS')", AlterChannel("C", retention_s=30 * 86_400.0)),
+        (
+            f"CREATE OR REPLACE CONTINUOUS CHANNEL C (p STRING) AS {BODY}",
+            CreateChannel(
+                Channel("C", ChannelKind.CONTINUOUS, (Parameter("p", ColumnType.STRING),), BODY), or_replace=True
+            ),
+        ),
         ("ALTER CHANNEL C SET (retention = DEFAULT)", AlterChannel("C", retention_s=0.0)),
         ("CREATE FEED f INTO D FROM HTTP", CreateFeed(Feed("f", "D", FeedSource.HTTP))),
         (
@@ -199,6 +205,10 @@ def test_an_empty_script_has_no_statements() -> None:
         ("CREATE CONTINUOUS CHANNEL C (p STRING, P INT) AS SELECT 1", "P INT", "the parameter P is given twice"),
         ("CREATE CONTINUOUS CHANNEL C () AS DROP TABLE x", "DROP", "a query is expected here"),
         ("ALTER DATASET D ADD COLUMN c INT NOT NULL", "c INT", "can't be NOT NULL"),
+        ("CREATE OR ALTER CHANNEL C () AS SELECT 1", "ALTER", "expected REPLACE"),
+        ("CREATE OR REPLACE CHANNEL C () AS SELECT 1", "CHANNEL", "expected one of REPETITIVE, CONTINUOUS"),
+        ("CREATE OR REPLACE FEED f INTO D FROM HTTP", "FEED", "only channels can be replaced"),
+        ("CREATE OR REPLACE CONTINUOUS CHANNEL IF NOT EXISTS C () AS SELECT 1", "IF", "contradict each other"),
         ("ALTER CHANNEL C", "C", "the statement ends too soon; expected SET"),
         ("ALTER CHANNEL C SET ()", ")", "expected one of PERIOD, RETENTION"),
         ("ALTER CHANNEL C SET (body = 'x')", "body", "expected one of PERIOD, RETENTION"),

@@ -11,7 +11,7 @@ from tocsin.cluster.channels.core.schedule import Schedule
 def test_a_run_that_outlasts_its_period_takes_the_place_of_those_it_delayed() -> None:
     """Periods that passed meanwhile are one run; the next is on the beat again."""
     schedule = Schedule()
-    schedule.add("C", period_s=10, now_s=0)
+    schedule.put("C", period_s=10, now_s=0)
     assert schedule.take_due(10) == ["C"]
     assert schedule.take_due(35) == []
     assert schedule.finished("C", 35) == 2
@@ -25,9 +25,9 @@ def test_a_run_that_outlasts_its_period_takes_the_place_of_those_it_delayed() ->
 def test_the_longest_overdue_comes_first_and_the_dropped_not_at_all() -> None:
     """Order is by due time; a channel removed while it runs is not brought back by its end."""
     schedule = Schedule()
-    schedule.add("Slow", 10, 0)
-    schedule.add("Quick", 1, 0)
-    schedule.add("Gone", 1, 0)
+    schedule.put("Slow", 10, 0)
+    schedule.put("Quick", 1, 0)
+    schedule.put("Gone", 1, 0)
     schedule.remove("Gone")
     assert schedule.take_due(20) == ["Quick", "Slow"]
     assert schedule.next_due_s() is None
@@ -41,14 +41,14 @@ def test_another_period_counts_from_the_last_run() -> None:
     """Neither a run in vain nor a run left out: a longer period delays the next run, a shorter one brings it forward,
     and one that has passed already is due at once, which is no overrun. A run under way ends first."""
     schedule = Schedule()
-    schedule.add("C", 10, 0)
-    schedule.change("C", 30, 4)
+    schedule.put("C", 10, 0)
+    schedule.put("C", 30, 4)
     assert schedule.next_due_s() == 30
-    schedule.change("C", 10, 5)
+    schedule.put("C", 10, 5)
     assert schedule.next_due_s() == 10
-    schedule.change("C", 2, 7)
+    schedule.put("C", 2, 7)
     assert schedule.take_due(7) == ["C"]
-    schedule.change("C", 5, 8)
+    schedule.put("C", 5, 8)
     assert schedule.take_due(20) == []
     assert schedule.finished("C", 9) == 0
     assert schedule.next_due_s() == 12
@@ -62,7 +62,7 @@ def test_it_never_stops_and_never_overlaps(periods: list[int], steps: list[tuple
     """Whatever the runs take: a channel is either running or due within one period, and never running twice."""
     schedule = Schedule()
     for number, period in enumerate(periods):
-        schedule.add(str(number), period, 0)
+        schedule.put(str(number), period, 0)
     now, running = 0, set[str]()
     for wait, which, finish in steps:
         now += wait

@@ -1,0 +1,87 @@
+"""CREATE OR REPLACE CHANNEL: another definition takes the place of a channel, and subscriptions that fit it go on.
+
+It happens between two runs, so each window is run by the old query or by the new one. Nothing is given up before the
+change is stored, and one transaction stores it, with the subscriptions that end. A process that dies before that leaves
+the old channel, and one that dies after it the new one. Whoever has not been notified by then is notified by the next.
+
+Datasets that both queries watch keep their bounds. Those that only the new one watches begin at their current commits;
+these bounds are set first, since the old query has no use for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.cluster.channels.compiler.compile import CompiledChannel
+from tocsin.cluster.channels.compiler.fitting import all_go_on, may_go_on, reason_for_end
+from tocsin.cluster.channels.state import ChannelState
+from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
+from tocsin.cluster.cluster import Cluster
+from tocsin.model.catalogue import Channel, ChannelKind
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """How many subscriptions go on, and how many have ended."""
+
+    kept: int
+    ended: int
+
+
+def replace_channel(cluster: Cluster, channel: Channel, compiled: CompiledChannel) -> Replaced:
+    """`channel` is as `carried_over` has made it. Raises Unavailable if a run under way does not end."""
+    state = cluster.executor.states[channel.name.lower()]
+    # Subscribing waits for this, and for no run.
+    with cluster.executor.between_runs(state), cluster.subscription_lock:
+        _begin_watching(cluster, state, compiled)
+        ends = _ending(cluster, state.channel, channel)
+        with cluster.registry.ending(channel.name, ends, reason_for_end(channel)) as end:
+            cluster.catalogue.alter_channel(channel, end)
+        _hand_over(cluster, state, channel, compiled, ends)
+        done = Replaced(len(state.subscriptions), len(ends))
+    cluster.put_on_schedule(channel)
+    if channel.kind is ChannelKind.CONTINUOUS:
+        cluster.repetitive.run_once(channel.name)
+    cluster.tell_ending()
+    return done
+
+
+def _begin_watching(cluster: Cluster, state: ChannelState, compiled: CompiledChannel) -> None:
+    """Datasets that only the new query watches begin at their current commits, even if the channel watched them once
+    and has old bounds there."""
+    name = state.channel.name
+    new = [one for one in compiled.windows if one not in state.compiled.windows]
+    if new:
+        cluster.results.set_bounds({(name, one): cluster.store[one].sequence for one in new})
+
+
+def _ending(cluster: Cluster, before: Channel, after: Channel) -> list[int]:
+    if all_go_on(before, after):
+        return []
+    chunks = cluster.registry.of_channel(before.name)
+    return [one.id for chunk in chunks for one in chunk if not may_go_on(before, after, one.values)]
+
+
+def _hand_over(
+    cluster: Cluster, state: ChannelState, channel: Channel, compiled: CompiledChannel, ends: list[int]
+) -> None:
+    """From now on runs are by the new query. If it needs the subscriptions in another form, they are read again."""
+    former = state.subscriptions
+    is_same_form = _form(state.channel, state.compiled) == _form(channel, compiled)
+    former.remove(one for one in ends if one not in state.failed)
+    state.failed.difference_update(ends)
+    if not is_same_form:
+        executor = cluster.executor
+        anew = ChannelSubscriptions(executor.spark, channel, executor.scratch, compiled.radius_parameters)
+        for chunk in cluster.registry.of_channel(channel.name):
+            anew.add([one for one in chunk if one.id not in state.failed])
+        state.subscriptions = anew
+        former.close()
+    state.channel, state.compiled = channel, compiled
+    # Whatever failed, it failed with the former query.
+    state.strikes.clear()
+    state.last_error = state.pause_reason
+
+
+def _form(channel: Channel, compiled: CompiledChannel) -> tuple[object, object]:
+    return [(one.name, one.type) for one in channel.parameters], compiled.radius_parameters
