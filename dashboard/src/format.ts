@@ -44,6 +44,16 @@ export function ratio(value: number | null | undefined, digits = 3): string {
   return value === null || value === undefined || !Number.isFinite(value) ? '–' : value.toFixed(digits)
 }
 
+/** The cov that a plan promised, and the one that was measured in the minute after it. */
+export function promiseOf(plan: { promised_cov: number | null; kept_cov: number | null }): string {
+  return plan.promised_cov === null ? '–' : `${ratio(plan.promised_cov, 2)}, ${plan.kept_cov === null ? 'not yet' : ratio(plan.kept_cov, 2)}`
+}
+
+/** The same over all plans. */
+export function promisesOf(kept: { plans: number; promised_cov: number | null; kept_cov: number | null }): string {
+  return kept.plans === 0 ? 'no plan yet' : `${plural(kept.plans, 'plan')}: cov ${ratio(kept.promised_cov, 2)} promised, ${ratio(kept.kept_cov, 2)} kept`
+}
+
 export function clock(at_s: number): string {
   return new Date(at_s * 1000).toLocaleTimeString('en-GB')
 }

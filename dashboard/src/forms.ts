@@ -21,7 +21,7 @@ export function settingsOf(draft: Record<string, string>): Record<string, unknow
   const changes: Record<string, unknown> = {}
   for (const [name, text] of Object.entries(draft)) {
     if (name === 'placement') continue
-    if (name === 'migration' || name === 'shuffle') changes[name] = text
+    if (name === 'migration' || name === 'shuffle' || name === 'rule') changes[name] = text
     else if (name === 'max_moves') changes[name] = numberOrNone(text)
     else changes[name] = asNumber(text)
   }

@@ -74,6 +74,14 @@ export interface BalancingSettings {
   rest_s: number
   idle_below: number
   max_moves: number | null
+  rule: string
+  least_worth: number
+}
+
+export interface PromiseKept {
+  plans: number
+  promised_cov: number | null
+  kept_cov: number | null
 }
 
 export interface Live {
@@ -83,6 +91,9 @@ export interface Live {
   balancing: BalancingSettings
   verdict: string
   under_way: number
+  chance_cov: number
+  promise_kept: PromiseKept
+  moves_per_person_hour: number
   runs: Run[]
   placement: string
   mass_outage: boolean
@@ -110,6 +121,8 @@ export interface Execution extends Run {
   begun_at_us: number
   changed_at_us: number
   expected: { before?: Balance; after?: Balance; lower_bound?: number }
+  promised_cov: number | null
+  kept_cov: number | null
 }
 
 export interface Step {

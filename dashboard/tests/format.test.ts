@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { bytes, clock, count, percent, perSecond, plural, ratio, seconds, shortBytes, when } from '../src/format'
+import { bytes, clock, count, percent, perSecond, plural, promiseOf, promisesOf, ratio, seconds, shortBytes, when } from '../src/format'
 
 describe('bytes', () => {
   test.each([
@@ -95,6 +95,19 @@ describe('other figures', () => {
   test.each(Object.entries({ bytes, seconds, ratio }))('%s shows a dash for a value that is not finite', (_, format) => {
     expect(format(NaN)).toBe('–')
     expect(format(Infinity)).toBe('–')
+  })
+})
+
+describe('promises', () => {
+  test('a plan shows what it promised and what was kept, as far as that is known', () => {
+    expect(promiseOf({ promised_cov: 0.123, kept_cov: 0.456 })).toBe('0.12, 0.46')
+    expect(promiseOf({ promised_cov: 0.123, kept_cov: null })).toBe('0.12, not yet')
+    expect(promiseOf({ promised_cov: null, kept_cov: null })).toBe('–')
+  })
+
+  test('all plans are summed up in one line', () => {
+    expect(promisesOf({ plans: 0, promised_cov: null, kept_cov: null })).toBe('no plan yet')
+    expect(promisesOf({ plans: 1, promised_cov: 0.1, kept_cov: 0.2 })).toBe('1 plan: cov 0.10 promised, 0.20 kept')
   })
 })
 

@@ -18,8 +18,8 @@ test('an empty limit is no limit', () => {
 })
 
 test('policies are sent as texts, thresholds as numbers, and an empty number of moves as none', () => {
-  const draft = { migration: 'ldm', shuffle: '', alpha: '0.25', max_moves: '', every_s: 'often' }
-  expect(settingsOf(draft)).toEqual({ migration: 'ldm', shuffle: '', alpha: 0.25, max_moves: null, every_s: 'often' })
+  const draft = { rule: 'plain', migration: 'ldm', shuffle: '', alpha: '0.25', max_moves: '', every_s: 'often' }
+  expect(settingsOf(draft)).toEqual({ rule: 'plain', migration: 'ldm', shuffle: '', alpha: 0.25, max_moves: null, every_s: 'often' })
 })
 
 test('the placement policy is not sent with the balancing settings', () => {

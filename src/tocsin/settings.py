@@ -189,6 +189,9 @@ class CoordinatorSettings(Settings):
     #: If more than this part of the brokers falls silent at once, the fault is more likely here than there: no
     #: subscriber is placed elsewhere.
     mass_outage: float = 0.5
+    #: Backend subscriptions' rates: lasting (what is to be expected of each in the next minutes) or window (what came
+    #: in the last window, as in the paper).
+    rates: str = "lasting"
     #: Backend subscriptions' rates are averaged over this time; best a multiple of all channels' periods.
     rates_window_s: float = 60
     #: For carrying out a plan: moves under way at once, and moves begun each second, from each broker and to each

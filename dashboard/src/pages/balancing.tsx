@@ -72,7 +72,7 @@ function RunPanel({ run }: { run: Run }) {
   )
 }
 
-type NumberName = 'alpha' | 'beta' | 'gamma' | 'theta' | 'every_s' | 'hits' | 'shuffle_hits' | 'settle_s' | 'rest_s' | 'evacuate_after_s' | 'idle_below'
+type NumberName = 'alpha' | 'beta' | 'gamma' | 'theta' | 'every_s' | 'hits' | 'shuffle_hits' | 'settle_s' | 'rest_s' | 'evacuate_after_s' | 'idle_below' | 'least_worth'
 
 const THRESHOLDS: [NumberName, string, string][] = [
   ['alpha', 'α', 'Migration is due when cov is above this'],
@@ -81,6 +81,7 @@ const THRESHOLDS: [NumberName, string, string][] = [
   ['theta', 'θ, bytes/s', 'Shuffle also needs a mean load above this'],
 ]
 const PACE: [NumberName, string, string][] = [
+  ['least_worth', 'Worth at least', 'By the rule worthwhile, a plan gains at least this many times what its moves cost'],
   ['every_s', 'Check every, s', 'Seconds between two checks of the loads'],
   ['hits', 'Checks before migration', 'Migration begins after this many checks in a row find it due'],
   ['shuffle_hits', 'Checks before shuffle', 'Shuffle begins after this many checks in a row find it due'],
@@ -160,7 +161,7 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
         {seen.verdict || 'not checked yet'}
         <span class="muted">
           {' '}
-          · cov {ratio(seen.overall.cov)} · mean {bytes(seen.overall.mean)}
+          · cov {ratio(seen.overall.cov)} · by chance {ratio(seen.chance_cov)} · mean {bytes(seen.overall.mean)}
         </span>
       </p>
       <form class="fields" onSubmit={save}>
@@ -181,6 +182,13 @@ function SettingsPanel({ seen, policies }: { seen: Live; policies: Policies | nu
         </label>
         {choice('migration', 'Migration')}
         {choice('shuffle', 'Shuffle')}
+        <label title="Whether a plan that is due must also be worth its moves, or not, as in the paper">
+          Rule
+          <select name="rule" disabled={isViewer} value={shown('rule')} onChange={type('rule')}>
+            <option value="worthwhile">worthwhile</option>
+            <option value="plain">plain</option>
+          </select>
+        </label>
         {THRESHOLDS.map(number)}
         <label title="A plan has at most this many moves; empty: no limit">
           Most moves

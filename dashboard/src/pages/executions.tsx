@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { get, wordsOf } from '../api'
 import { byName } from '../colours'
-import { bytes, count, ratio, when } from '../format'
+import { bytes, count, promiseOf, ratio, when } from '../format'
 import { executions } from '../store'
 import type { Execution, Step } from '../types'
 import { Badge, BrokerName, Empty, Panel } from '../ui/bits'
@@ -47,6 +47,9 @@ export function ExecutionsPanel() {
                 <th scope="col" class="number">
                   cov expected
                 </th>
+                <th scope="col" class="number" title="The cov to be expected after the plan, with what chance adds, and the one that brokers measured in the minute after it">
+                  Promised, kept
+                </th>
                 <th scope="col">Why</th>
                 <th scope="col">By</th>
                 <th scope="col">Moves</th>
@@ -87,6 +90,9 @@ function Rows(props: { execution: Execution; isOpen: boolean; steps: Step[]; onT
         <td data-label="cov expected" class="number">
           {before && after ? `${ratio(before.cov, 2)} → ${ratio(after.cov, 2)}` : '–'}
         </td>
+        <td data-label="Promised, kept" class="number">
+          {promiseOf(one)}
+        </td>
         <td data-label="Why">{one.reason}</td>
         <td data-label="By">{one.by}</td>
         <td class="actions">
@@ -97,7 +103,7 @@ function Rows(props: { execution: Execution; isOpen: boolean; steps: Step[]; onT
       </tr>
       {props.isOpen && (
         <tr class="steps">
-          <td colSpan={8}>
+          <td colSpan={9}>
             <ul>
               {[...props.steps]
                 .sort((a, b) => byName(a.subscriber, b.subscriber))

@@ -3,7 +3,7 @@ import { Chart } from '../charts/chart'
 import { type Line, linesOption, STAGES } from '../charts/lines'
 import { type Direction, inDirection, smooth, SMOOTH_S } from '../charts/series'
 import { byName, colourOf } from '../colours'
-import { bytes, count, percent, perSecond, plural, ratio, seconds, shortBytes, when } from '../format'
+import { bytes, count, percent, perSecond, plural, promisesOf, ratio, seconds, shortBytes, when } from '../format'
 import { RANGES, type Range } from '../history'
 import { link } from '../router'
 import { chooseRange, executions, history, live, range } from '../store'
@@ -71,6 +71,12 @@ function Tiles({ seen }: { seen: Live }) {
         note={`mean ${bytes(all.mean)}${all.mean ? ` · ${((all.max ?? 0) / all.mean).toFixed(2)} × mean` : ''}`}
       />
       <Tile name="Subscribers" value={count(all.subscribers)} note={`${count(connected)} connected`} />
+      <Tile
+        name="Moves per person, hour"
+        value={ratio(seen.moves_per_person_hour, 2)}
+        note={promisesOf(seen.promise_kept)}
+        title="Moves of plans over the last hour; and the mean cov that plans promised, beside the one that brokers measured in the minute after each"
+      />
       <Tile name="Notifications" value={perSecond(all.rate)} note="to live subscriptions" />
       <Tile
         name="Latency p50"

@@ -17,7 +17,7 @@ const optionOf = (chart: Partial<Parameters<typeof linesOption>[0]> = {}) =>
   linesOption({ lines: [LINE], format, ...chart }) as unknown as Option
 
 function execution(plan: string, begun_at_s: number, stage = 'migration'): Execution {
-  const figures = { moves: 4, done: 4, failed: 0, cancelled: 0, changed_at_us: 0, expected: {} }
+  const figures = { moves: 4, done: 4, failed: 0, cancelled: 0, changed_at_us: 0, expected: {}, promised_cov: null, kept_cov: null }
   return { plan, stage, state: 'done', policy: 'ldm', reason: 'cov 0.4', by: 'ada', begun_at_us: begun_at_s * 1e6, ...figures }
 }
 

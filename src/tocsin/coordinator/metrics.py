@@ -7,6 +7,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from tocsin.coordinator.load.promises import Kept
 from tocsin.protocol.coordination import BrokerState
 
 
@@ -38,10 +39,22 @@ class Metrics:
         self._cov = gauge("tocsin_coordinator_cov", "Standard deviation of the brokers' scores over their mean")
         self._max_score = gauge("tocsin_coordinator_max_score", "The highest score, in bytes per second")
 
+        self._chance_cov = gauge("tocsin_coordinator_chance_cov", "The cov that bursts alone make, whatever is planned")
+        self._promised_cov = gauge("tocsin_coordinator_promised_cov", "What the last plan promised")
+        self._kept_cov = gauge("tocsin_coordinator_kept_cov", "What was measured in the minute after the last plan")
+        self._move_rate = gauge("tocsin_coordinator_moves_per_person_hour", "Moves of plans, over the last hour")
+
     def balance(self, cov: float, max_score: float, under_way: int) -> None:
         self._cov.set(cov)
         self._max_score.set(max_score)
         self._under_way.set(under_way)
+
+    def outlook(self, chance_cov: float, moves_per_person_hour: float, kept: Kept | None) -> None:
+        self._chance_cov.set(chance_cov)
+        self._move_rate.set(moves_per_person_hour)
+        if kept is not None:
+            self._promised_cov.set(kept.promised_cov)
+            self._kept_cov.set(kept.kept_cov)
 
     def moved(self, outcome: str, took_s: float) -> None:
         self._moves.labels(outcome).inc()

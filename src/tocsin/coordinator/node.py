@@ -17,6 +17,7 @@ from tocsin.balancing.plugins import with_plugins
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.accounts.users import Users
 from tocsin.coordinator.forgetting import Acknowledgements, Forgotten
+from tocsin.coordinator.load.lasting_rates import LastingRates
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.load.stages import BalancingSettings
 from tocsin.coordinator.metrics import Metrics
@@ -48,6 +49,7 @@ _BALANCING = "balancing"
 _LOOKS = 10
 #: Rates are updated so many times in a window.
 _BUCKETS = 12
+_RATES: dict[str, type[Rates]] = {"lasting": LastingRates, "window": Rates}
 
 _Answer = TypeVar(
     "_Answer", ins.AnswerBroker, ins.AnswerHeartbeat, ins.AnswerClaim, ins.AnswerPlacement, ins.AnswerMoves
@@ -154,6 +156,8 @@ class CoordinatorNode:
         if self.settings.placement not in policies:
             known = ", ".join(sorted(policies))
             raise InvalidValue(f"setting placement: no policy called {self.settings.placement!r}; there are: {known}")
+        if self.settings.rates not in _RATES:
+            raise InvalidValue(f"setting rates: {self.settings.rates!r} is none; there are: {', '.join(_RATES)}")
         remembered = self._store.load()
         policy = remembered.policy or self.settings.placement
         if policy not in policies:
@@ -169,7 +173,7 @@ class CoordinatorNode:
             random.Random(),
             remembered.brokers,
             remembered.sessions,
-            Rates(window_s, window_s / _BUCKETS),
+            _RATES[self.settings.rates](window_s, window_s / _BUCKETS),
             Execution(
                 self.now_s(),
                 MoveLimits(self.settings.moves_in_flight, self.settings.moves_per_s),

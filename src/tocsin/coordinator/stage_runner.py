@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from tocsin.balancing.plugins import policy_named, with_plugins
+from tocsin.coordinator.load.promises import Promises
 from tocsin.coordinator.load.stages import BalancingSettings, Stage
 from tocsin.coordinator.moves.table import PlanRun
-from tocsin.coordinator.registry.events import Event, PlanBegun, PlanStopped
+from tocsin.coordinator.registry.events import Event, PlanBegun, PlanStopped, PromiseMeasured
 from tocsin.coordinator.registry.instructions import Instruction
 from tocsin.coordinator.registry.machine import CoordinatorState
 from tocsin.errors import InUse, NotFound
@@ -43,6 +44,8 @@ class Balancer:
     _settings: BalancingSettings
     #: What balancing does at the moment, or why it does nothing, for people.
     verdict: str = field(init=False, default="")
+    #: Whether plans kept what they promised, since the coordinator began.
+    promises: Promises = field(init=False, default_factory=Promises)
     _made_planning: Planning | None = field(init=False, default=None)
     _made_controller: StageController | None = field(init=False, default=None)
     _was_running: bool = field(init=False, default=False)
@@ -124,9 +127,12 @@ class Balancer:
         """Carry out a stage or an evacuation, if one is due."""
         now_s = self._clock.monotonic_s()
         is_running = bool(self._state.execution.runs)
-        if self._was_running and not is_running and self._made_controller is not None:
-            self._made_controller.ended(now_s)
+        if self._was_running and not is_running:
+            self.promises.ended(now_s, self._state.carried())
+            if self._made_controller is not None:
+                self._made_controller.ended(now_s)
         self._was_running = is_running
+        await self._measure_promises(now_s)
         leaving = self._state.leaving(now_s, self._settings.evacuate_after_s)
         if leaving and await self._evacuate(leaving):
             return
@@ -134,6 +140,12 @@ class Balancer:
         if stopped := self._state.stopped_evacuations:
             names = ", ".join(sorted(stopped))
             self.verdict = f"emptying {names} was stopped: drain it again to go on; {self.verdict}"
+
+    async def _measure_promises(self, now_s: float) -> None:
+        for kept in self.promises.look(now_s, self._state.carried()):
+            await self._happened(PromiseMeasured(kept.plan, kept.kept_cov))
+            if self._made_controller is not None:
+                self._made_controller.kept(now_s, kept)
 
     async def _even_out(self, now_s: float, *, is_running: bool) -> None:
         if is_running:
@@ -159,13 +171,16 @@ class Balancer:
         if verdict.stage is None:
             return
         view = self._state.assignment(controller.resting(now_s))
-        plan = await asyncio.to_thread(controller.plan, view, verdict)
+        decision = await asyncio.to_thread(controller.decide, now_s, view, verdict, self._state.outlook)
+        self.verdict = decision.reason
+        if (plan := decision.plan) is None:
+            return
         controller.begun(self._clock.monotonic_s(), plan)
         if faults := await asyncio.to_thread(verify, view, plan):
             self.verdict = f"policy {plan.policy} made a plan that can't be carried out: {faults[0]}"
             log.error("a plan was refused", policy=plan.policy, faults=faults[:5])
         elif plan.move_count:
-            await self._begin(_new_id(), plan, verdict.reason, AUTOMATIC)
+            await self._begin(_new_id(), plan, decision.reason, AUTOMATIC)
 
     async def _evacuate(self, leaving: frozenset[str]) -> bool:
         """Empty brokers that are leaving, dead or gone; returns whether there was anybody to move. An evacuation stops
@@ -206,9 +221,14 @@ class Balancer:
 
     async def _begin(self, plan_id: str, plan: Plan, reason: str, by: str) -> PlanRun:
         from tocsin.coordinator.load.plan import to_run
+        from tocsin.coordinator.load.worth import promise_of
 
-        run, moves = await asyncio.to_thread(to_run, plan, plan_id, reason, by)
+        promise = None if plan.stage is Stage.EVACUATION else promise_of(plan, plan_id, self._state.outlook.chance)
+        promised_cov = promise.promised_cov if promise else None
+        run, moves = await asyncio.to_thread(to_run, plan, plan_id, reason, by, promised_cov)
         await self._happened(PlanBegun(run, moves))
+        if promise:
+            self.promises.begun(promise)
         self._was_running = True
         return run
 

@@ -33,6 +33,12 @@ class BalancingBody(BaseModel):
     evacuate_after_s: float | None = Field(
         None, ge=0, le=1e6, description="A broker that has been dead for this long is evacuated"
     )
+    rule: Literal["worthwhile", "plain"] | None = Field(
+        None, description="Whether a plan that is due must be worth its moves, or not, as in the paper"
+    )
+    least_worth: float | None = Field(
+        None, ge=0, le=1e6, description="A worthwhile plan gains at least this many times what its moves cost"
+    )
     alpha: _Share | None = Field(None, description="Migration is due when cov is above this")
     beta: float | None = Field(None, ge=0, le=1e18, description="And the mean score above this, in bytes/s")
     gamma: _Share | None = Field(None, description="Shuffle is due when cov is above this")

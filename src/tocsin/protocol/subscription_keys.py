@@ -81,6 +81,15 @@ def key_fields(text: KeyText) -> tuple[str, dict[str, ParameterValue], str]:
     return channel, parameters, permission
 
 
+def channel_of(text: KeyText) -> str:
+    """The channel alone, without reading the rest. Names of channels have no quotes.
+
+    >>> channel_of(key_text("C", {"a": "b"}, ""))
+    'C'
+    """
+    return text.split('"', 2)[1]
+
+
 def _encode(value: object) -> str:
     return _encoder.encode(value).decode()
 

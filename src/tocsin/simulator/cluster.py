@@ -1,7 +1,8 @@
 """The simulated data cluster: the backend subscriptions, the brokers that hold them, and the results of each run.
 
-Every run finds one result for each backend subscription, as large as its rate says. All are counted, held or not. The
-counts of a subscription whose history has ended mean nothing: nobody can ask for earlier results.
+Every run finds one result for each backend subscription, as large as its rate says; or, in a living city, as large as
+the reports that it matches, and none if there are none. All are counted, held or not. The counts of a subscription
+whose history has ended mean nothing: nobody can ask for earlier results.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _PARAMETER = "value"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelRun:
-    """One result of each backend subscription from `first` up to, but not including, `last`, with their sizes."""
+    """One result of each backend subscription from `first` up to, but not including, `last`, with their sizes. A size
+    of 0 stands for no result."""
 
     first: int
     last: int
@@ -105,15 +107,24 @@ class Cluster:
         described, bounds = self._workload.channels[channel], self._workload.bounds
         first, last = int(bounds[channel]), int(bounds[channel + 1])
         part = slice(first, last)
-        sizes = self._workload.rates_bytes_per_s[part] * described.period_s
-        sizes = np.where(self._raised[part] > 0, sizes * self._factor, sizes)
-        if described.rate.noise:
-            sizes = sizes * np.maximum(0.0, 1 + described.rate.noise * self._noise[channel].normal(size=last - first))
-        sizes_bytes = np.maximum(np.rint(sizes).astype(np.int64), _LEAST_RESULT_BYTES)
-        self.counts[part] += 1
+        if described.reports is not None:
+            matched = self._workload.city.matched_bytes(described.reports, now_s - described.period_s, now_s)
+            sizes_bytes = np.where(matched > 0, np.maximum(matched, _LEAST_RESULT_BYTES), 0)
+        else:
+            sizes_bytes = self._sizes(channel, part)
+        self.counts[part] += sizes_bytes > 0
         self.bytes[part] += sizes_bytes
         self.in_bytes += np.where(is_up, self.held[:, part] @ sizes_bytes, 0)
         return ChannelRun(first, last, sizes_bytes)
+
+    def _sizes(self, channel: int, part: slice) -> NDArray[np.int64]:
+        described = self._workload.channels[channel]
+        assert described.rate is not None
+        sizes = self._workload.rates_bytes_per_s[part] * described.period_s
+        sizes = np.where(self._raised[part] > 0, sizes * self._factor, sizes)
+        if described.rate.noise:
+            sizes = sizes * np.maximum(0.0, 1 + described.rate.noise * self._noise[channel].normal(size=len(sizes)))
+        return np.maximum(np.rint(sizes).astype(np.int64), _LEAST_RESULT_BYTES)
 
     def _follow_rates(self, now_s: float) -> None:
         steps = self._workload.rate_steps

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.balancing.placement import PlacementPolicy
 from tocsin.broker.core.instructions import Report
 from tocsin.coordinator.load.controller import StageController
+from tocsin.coordinator.load.lasting_rates import LastingRates
 from tocsin.coordinator.load.plan import Plan, to_run
+from tocsin.coordinator.load.promises import Promises
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.load.stages import StageSettings
+from tocsin.coordinator.load.worth import promise_of
 from tocsin.coordinator.moves.execution import Execution, MoveLimits
 from tocsin.coordinator.moves.table import Step
 from tocsin.coordinator.registry.events import (
@@ -48,6 +52,7 @@ from tocsin.simulator.timeline import PlanRecord
 
 #: Rates are averaged over this many buckets.
 _BUCKETS = 12
+_RATES: Mapping[str, type[Rates]] = {"lasting": LastingRates, "window": Rates}
 _Answer = TypeVar("_Answer", AnswerClaim, AnswerHeartbeat, AnswerPlacement)
 
 
@@ -73,12 +78,18 @@ class Coordination:
             placements,
             balancing.placement,
             Dice(seed, "coordinator"),
-            rates=Rates(balancing.rates_window_s, self._bucket_s),
+            rates=_RATES[balancing.rates](balancing.rates_window_s, self._bucket_s),
             execution=Execution(0.0, MoveLimits(balancing.moves_in_flight, balancing.moves_per_s)),
         )
         self._controller = StageController(_settings(balancing), migrations(), shuffles())
         self._watch_every_s = min(network.heartbeat_every_s, network.dead_after_s / 4)
-        self.plans: list[PlanRecord] = []
+        self._promises = Promises()
+        self._plans: dict[str, PlanRecord] = {}
+        self._kept_cov: dict[str, float] = {}
+        #: Bytes in and out of each broker, since the beginning, in the order of their names.
+        self.counted: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]
+        self._reported: dict[str, tuple[float, int, int]] = {}
+        self._number_of = {name: number for number, name in enumerate(scenario.broker_names)}
         self.on_plan: Callable[[Plan], None] = lambda _: None
         self._was_running = False
         #: One object for each subscription: positions are all the same while deliveries are summed.
@@ -90,6 +101,11 @@ class Coordination:
         self._average()
         if self._balancing.migration or self._balancing.shuffle:
             self._kernel.at(max(self._balancing.begins_at_s, self._balancing.every_s), self._look)
+
+    @property
+    def plans(self) -> list[PlanRecord]:
+        """The oldest first."""
+        return [replace(record, kept_cov=self._kept_cov.get(plan)) for plan, record in self._plans.items()]
 
     def broker_reports(self) -> list[BrokerReport]:
         return self._state.brokers(self._kernel.now_s)
@@ -124,16 +140,28 @@ class Coordination:
             )
             for subscriber, (_, connected, session) in report.changed.items()
         )
-        traffic, ended, prepared = Traffic(connections), tuple(report.ended), tuple(report.prepared)
+        traffic = Traffic(connections, *self._traffic(broker))
+        ended, prepared = tuple(report.ended), tuple(report.prepared)
         event = HeartbeatReceived(self._kernel.now_s, broker, traffic, changed, ended, prepared=prepared)
         return self._ask(event, AnswerHeartbeat)
+
+    def _traffic(self, broker: str) -> tuple[float, float]:
+        """Bytes in and out per second since the broker's last report."""
+        now_s, number = self._kernel.now_s, self._number_of[broker]
+        counted = [int(one[number]) for one in self.counted()]
+        before_s, *before = self._reported.get(broker, (0.0, 0, 0))
+        self._reported[broker] = (now_s, counted[0], counted[1])
+        elapsed_s = now_s - before_s
+        if elapsed_s <= 0:
+            return 0.0, 0.0
+        return (counted[0] - before[0]) / elapsed_s, (counted[1] - before[1]) / elapsed_s
 
     # Rates
 
     def observe(self, run: ChannelRun) -> None:
         observe, keys = self._state.rates.observe, self._cluster.key_texts
         ids = self._cluster.ids[run.first : run.last]
-        held = np.flatnonzero(ids)
+        held = np.flatnonzero((ids > 0) & (run.sizes_bytes > 0))
         for backend, size_bytes in zip((run.first + held).tolist(), run.sizes_bytes[held].tolist(), strict=True):
             observe(keys[backend], size_bytes)
 
@@ -155,37 +183,44 @@ class Coordination:
         is_running = bool(self._state.execution.runs)
         if self._was_running and not is_running:
             self._controller.ended(now_s)
+            self._promises.ended(now_s, self._state.carried())
         self._was_running = is_running
+        for kept in self._promises.look(now_s, self._state.carried()):
+            self._controller.kept(now_s, kept)
+            self._kept_cov[kept.plan] = kept.kept_cov
         balance = self._state.balance()
         if not is_running and balance.loads and not self._state.unheard(now_s):
             verdict = self._controller.look(now_s, balance)
             if verdict.stage is not None:
                 view = self._state.assignment(self._controller.resting(now_s))
-                plan = self._controller.plan(view, verdict)
-                self._controller.begun(now_s, plan)
-                if plan.move_count:
-                    self._begin(plan, verdict.reason)
+                decision = self._controller.decide(now_s, view, verdict, self._state.outlook)
+                if (plan := decision.plan) is not None:
+                    self._controller.begun(now_s, plan)
+                    if plan.move_count:
+                        self._begin(plan, decision.reason)
         self._kernel.after(self._balancing.every_s, self._look)
 
     def _begin(self, plan: Plan, reason: str) -> None:
         """Make the coordinator's machine carry out a plan, with the answers to heartbeats."""
         self._tally.plans += 1
+        plan_id = f"plan-{self._tally.plans}"
+        promise = promise_of(plan, plan_id, self._state.outlook.chance)
         self.on_plan(plan)
-        self.plans.append(
-            PlanRecord(
-                self._kernel.now_s,
-                plan.stage.value,
-                plan.policy,
-                reason,
-                plan.move_count,
-                float(plan.before.cov),
-                float(plan.after.cov),
-                float(plan.before.max),
-                float(plan.after.max),
-                float(plan.gap),
-            )
+        self._promises.begun(promise)
+        self._plans[plan_id] = PlanRecord(
+            self._kernel.now_s,
+            plan.stage.value,
+            plan.policy,
+            reason,
+            plan.move_count,
+            float(plan.before.cov),
+            float(plan.after.cov),
+            float(plan.before.max),
+            float(plan.after.max),
+            float(plan.gap),
+            float(promise.promised_cov),
         )
-        self._happened(PlanBegun(*to_run(plan, f"plan-{self._tally.plans}", reason, "automatic")))
+        self._happened(PlanBegun(*to_run(plan, plan_id, reason, "automatic")))
         self._was_running = True
 
     # Parts

@@ -110,7 +110,7 @@ class SummedDeliveries:
 
     def run(self, run: ChannelRun) -> None:
         holders = self.holders[:, run.first : run.last]
-        self.counts += holders.sum(axis=1)
+        self.counts += holders @ (run.sizes_bytes > 0).astype(np.int64)
         self.bytes += holders @ run.sizes_bytes
 
 
@@ -154,6 +154,8 @@ class SingleDeliveries:
     def run(self, run: ChannelRun) -> None:
         found = []
         for backend, size_bytes in zip(range(run.first, run.last), run.sizes_bytes.tolist(), strict=True):
+            if not size_bytes:
+                continue
             self._cluster.sequence += 1
             if subscription := int(self._cluster.ids[backend]):
                 wire = f"{subscription}-{self._cluster.sequence} ".encode().ljust(size_bytes)

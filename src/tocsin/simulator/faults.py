@@ -21,6 +21,7 @@ def faults(scenario: Scenario, more_placements: Mapping[str, PlacementPolicy] | 
     """The location of each fault, and what is wrong there."""
     yield from _times(scenario)
     yield from _names(scenario)
+    yield from _living(scenario)
     yield from _subscribers(scenario)
     yield from _fluctuation(scenario)
     yield from _failures(scenario)
@@ -67,6 +68,32 @@ def _twice(kind: str, names: list[str]) -> Iterator[Fault]:
             return
 
 
+def _living(scenario: Scenario) -> Iterator[Fault]:
+    if scenario.subscribers.journeys is not None and not scenario.city.districts:
+        yield ("subscribers", "journeys"), "lead nowhere: the city needs districts"
+    if scenario.reports is not None and scenario.reports.size_bytes[0] > scenario.reports.size_bytes[1]:
+        yield ("reports", "size_bytes"), _reversed(*scenario.reports.size_bytes)
+    if isinstance(scenario.channels, ChannelLayout):
+        return
+    for number, channel in enumerate(scenario.channels):
+        matching, path = channel.reports, ("channels", number, "reports")
+        if (channel.rate is None) == (matching is None):
+            yield ("channels", number), "needs either rate or reports"
+        if matching is None:
+            continue
+        if scenario.reports is None:
+            yield path, "match nothing: the scenario has no [reports]"
+        if (matching.where == "anywhere") == bool(matching.radii_m):
+            yield (*path, "radii_m"), "go with where = 'location' or 'person', and only with them"
+        if matching.where == "location" and not scenario.city.districts:
+            yield (*path, "where"), "is no location: the city needs districts"
+        if matching.where == "person":
+            if scenario.subscribers.journeys is None:
+                yield (*path, "where"), "is nowhere: the subscribers need journeys"
+            if scenario.subscribers.channels is None:
+                yield ("subscribers", "channels"), "has to be given if subscriptions are a person's own"
+
+
 def _subscribers(scenario: Scenario) -> Iterator[Fault]:
     subscribers = scenario.subscribers
     channels = scenario.all_channels()
@@ -83,7 +110,7 @@ def _subscribers(scenario: Scenario) -> Iterator[Fault]:
         if subscribers.subscriptions[1] > backends:
             yield ("subscribers", "subscriptions"), f"is more than the {backends} that all channels have"
     else:
-        fewest = min((one.subscriptions for one in channels), default=0)
+        fewest = min((scenario.own_choices(one) or one.subscriptions for one in channels), default=0)
         if subscribers.channels[1] > len(channels):
             yield ("subscribers", "channels"), f"is more than there are, {len(channels)}"
         if subscribers.subscriptions[1] > fewest:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tocsin.balancing.evenness import cov_of
 from tocsin.simulator.timeline import PlanRecord, Run, Sample
 
 
@@ -46,6 +47,53 @@ def peak_max(run: Run) -> float:
 def later_total_bytes_per_s(run: Run) -> float:
     """The load of all brokers together: only sharing makes it smaller."""
     return _mean([sum(sample.loads_bytes_per_s) for sample in later_half(run)])
+
+
+def carried(run: Run, over_s: float = 60.0) -> list[tuple[float, list[float]]]:
+    """Counted: the bytes per second that each broker fetched and delivered in the time before each sample, for its
+    capacity. Unlike scores, they don't depend on how rates are estimated, so runs with different rates can be
+    compared."""
+    found = []
+    for last, sample in enumerate(run.samples):
+        part = [one for one in run.samples[: last + 1] if one.time_s > sample.time_s - over_s + 1e-9]
+        if sample.time_s < over_s:
+            continue
+        sums = [
+            sum(one.in_bytes[broker] + one.out_bytes[broker] for one in part) / over_s / capacity
+            for broker, capacity in enumerate(run.capacities)
+        ]
+        found.append((sample.time_s, sums))
+    return found
+
+
+def carried_cov(run: Run, since_s: float) -> float:
+    """How uneven what the brokers carried was, on average since then."""
+    return _mean([cov_of(scores) for time_s, scores in carried(run) if time_s >= since_s])
+
+
+def carried_max(run: Run, since_s: float) -> float:
+    """What the broker that carried most carried, on average since then."""
+    return _mean([max(scores) for time_s, scores in carried(run) if time_s >= since_s])
+
+
+def moves_per_person_hour(run: Run, since_s: float = 0.0) -> float:
+    """Plans' moves since then, for each hour that somebody was connected."""
+    before = max((one.migrations for one in run.samples if one.time_s <= since_s), default=0)
+    people = _mean([sum(one.subscribers) for one in run.samples if one.time_s > since_s])
+    person_hours = people * (run.duration_s - since_s) / 3600
+    return (run.totals.migrations - before) / person_hours if person_hours > 0 else 0.0
+
+
+def promise_kept(run: Run, since_s: float = 0.0) -> dict[str, int | float | None]:
+    """The means of the covs that plans promised, and of those that were counted in the minute after each."""
+    plans = [one for one in run.plans if one.time_s >= since_s and one.kept_cov is not None]
+    promised = [one.promised_cov for one in plans if one.promised_cov is not None]
+    kept = [one.kept_cov for one in plans if one.kept_cov is not None]
+    return {
+        "plans": len(plans),
+        "promised_cov": _mean(promised) if promised else None,
+        "kept_cov": _mean(kept) if kept else None,
+    }
 
 
 def shuffles(run: Run) -> list[PlanRecord]:
@@ -108,6 +156,8 @@ def _summary_of(name: str, run: Run) -> dict[str, Any]:
             "later_mean_score": later_mean(run),
             "migrations": totals.migrations,
             "plans": totals.plans,
+            "moves_per_person_hour": moves_per_person_hour(run),
+            "promise_kept": promise_kept(run),
         },
         "brokers": [
             {

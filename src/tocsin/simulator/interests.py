@@ -76,8 +76,11 @@ def areas(locations: Floats, size_m: Floats, count: int) -> Numbers:
     return area
 
 
-def draw_interests(subscribers: Subscribers, bounds: Wide, popularity: Popularity, seed: int) -> tuple[Wide, Numbers]:
-    """Offsets and holds: the subscriptions of each subscriber, none twice, in the order of their numbers."""
+def draw_interests(
+    subscribers: Subscribers, bounds: Wide, own: Wide, popularity: Popularity, seed: int
+) -> tuple[Wide, Numbers]:
+    """Offsets and holds: the subscriptions of each subscriber, none twice, in the order of their numbers. Where `own`
+    is not 0, each subscriber has so many of the channel's subscriptions to choose from, which are nobody else's."""
     chance = stream(seed, "interests")
     backends = int(bounds[-1])
     everybody = np.arange(subscribers.count, dtype=np.int64)
@@ -93,7 +96,7 @@ def draw_interests(subscribers: Subscribers, bounds: Wide, popularity: Popularit
             lambda who: chance.integers(channels, size=len(who)),
         )
         who, channel = chosen // channels, chosen % channels
-        sizes = np.diff(bounds)[channel]
+        sizes = np.where(own > 0, own, np.diff(bounds))[channel]
         within = _distinct(
             _counts(chance, subscribers.subscriptions, len(chosen)),
             int(sizes.max(initial=1)),
@@ -101,7 +104,8 @@ def draw_interests(subscribers: Subscribers, bounds: Wide, popularity: Popularit
             sizes,
         )
         choice, value = within // int(sizes.max(initial=1)), within % int(sizes.max(initial=1))
-        pairs = np.sort(who[choice] * backends + bounds[channel[choice]] + value)
+        firsts = bounds[channel] + own[channel] * who
+        pairs = np.sort(who[choice] * backends + firsts[choice] + value)
     offsets = np.searchsorted(pairs, np.append(everybody, subscribers.count) * backends).astype(np.int64)
     return offsets, (pairs % backends).astype(np.int32)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tocsin.coordinator.load.stages import Rule
 from tocsin.model.location import Location
 
 _Seconds = Annotated[float, Meta(ge=0)]
@@ -36,6 +37,9 @@ class City(_Section, frozen=True, kw_only=True):
 
     width_m: Annotated[float, Meta(gt=0)] = 20_000.0
     height_m: Annotated[float, Meta(gt=0)] = 20_000.0
+    districts: _Count = 0
+    """How many there are, at locations that the seed picks: people with journeys live, work and run errands there."""
+    district_spread_m: _Metres = 500.0
 
 
 class NetworkTiming(_Section, frozen=True, kw_only=True):
@@ -73,13 +77,38 @@ class Rate(_Section, frozen=True, kw_only=True):
     noise: _Share = 0.0
 
 
+class Reports(_Section, frozen=True, kw_only=True):
+    """What happens in a living city. Each type has a source that roams: on average, its next report is `roams_m` away
+    from its last. Reports come at random moments."""
+
+    per_s: _Positive
+    size_bytes: tuple[_Some, _Some] = (200, 700)
+    types: _Some = 8
+    roams_m: _Metres = 600.0
+
+
+class Matching(_Section, frozen=True, kw_only=True):
+    """The reports that subscriptions of a channel match: anywhere, near a district's centre, or near the subscriber.
+
+    There is a subscription for each person or district, radius and type, as far as the channel has them. Each report
+    that matches makes so many `results`.
+    """
+
+    where: Literal["anywhere", "location", "person"] = "anywhere"
+    radii_m: tuple[_Positive, ...] = ()
+    by_type: bool = False
+    results: _Some = 1
+
+
 class Channel(_Section, frozen=True, kw_only=True):
-    """`subscriptions`: how many parameter values there are to subscribe to."""
+    """`subscriptions`: how many parameter values there are to subscribe to. They have a `rate`, or bring the `reports`
+    that they match; then their number follows from that."""
 
     name: _Name
     period_s: _SomeSeconds
-    subscriptions: _Some
-    rate: Rate
+    subscriptions: _Some = 1
+    rate: Rate | None = None
+    reports: Matching | None = None
 
 
 class ChannelLayout(_Section, frozen=True, kw_only=True):
@@ -99,6 +128,16 @@ class Crowd(_Section, frozen=True, kw_only=True):
     share: _Share
 
 
+class Journeys(_Section, frozen=True, kw_only=True):
+    """Subscribers go from one of their addresses to the next, and stay at each for a while. Who works far from home
+    drives."""
+
+    stays_s: _SecondsRange = (60.0, 900.0)
+    walks_m_per_s: tuple[_Positive, _Positive] = (1.1, 1.8)
+    drives_m_per_s: tuple[_Positive, _Positive] = (6.0, 14.0)
+    walkable_m: _Metres = 1500.0
+
+
 class Subscribers(_Section, frozen=True, kw_only=True):
     """Each logs in at a moment within `login_s`, and makes all its subscriptions at a moment within `subscribe_s`.
 
@@ -109,6 +148,8 @@ class Subscribers(_Section, frozen=True, kw_only=True):
     count: _Some
     crowds: tuple[Crowd, ...] = ()
     speed_m_per_s: _NotNegative = 0.0
+    journeys: Journeys | None = None
+    """Instead of crowds and a speed."""
     login_s: _SecondsRange = (0.0, 0.0)
     subscribe_s: _SecondsRange = (0.0, 0.0)
     subscriptions: _CountRange
@@ -151,6 +192,9 @@ class Failure(_Section, frozen=True, kw_only=True):
 class Balancing(_Section, frozen=True, kw_only=True):
     """The stages: see `coordinator.load.controller`. A stage whose policy has no name is off."""
 
+    rule: Rule = Rule.WORTHWHILE
+    least_worth: _NotNegative = 5.0
+    rates: Literal["lasting", "window"] = "lasting"
     placement: str = "nearest"
     migration: str = "group"
     shuffle: str = "sharing"
@@ -179,6 +223,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     duration_s: _SomeSeconds
     sample_every_s: _SomeSeconds = 10.0
     city: City = City()
+    reports: Reports | None = None
     network: NetworkTiming = NetworkTiming()
     brokers: tuple[Broker, ...] | BrokerLayout
     channels: tuple[Channel, ...] | ChannelLayout
@@ -197,7 +242,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
         """In the order of their names."""
         channels = self.channels
         if not isinstance(channels, ChannelLayout):
-            return tuple(sorted(channels, key=lambda one: one.name))
+            return tuple(self._sized(one) for one in sorted(channels, key=lambda one: one.name))
         return tuple(
             Channel(
                 name=name,
@@ -207,6 +252,21 @@ class Scenario(_Section, frozen=True, kw_only=True):
             )
             for number, name in enumerate(_numbered("channel", channels.count))
         )
+
+    def own_choices(self, channel: Channel) -> int:
+        """How many of the channel's subscriptions are a subscriber's own; 0 if everybody may make all of them."""
+        if channel.reports is None or channel.reports.where != "person":
+            return 0
+        return self._sized(channel).subscriptions // self.subscribers.count
+
+    def _sized(self, channel: Channel) -> Channel:
+        matching = channel.reports
+        if matching is None:
+            return channel
+        wheres = {"anywhere": 1, "location": self.city.districts, "person": self.subscribers.count}[matching.where]
+        types = self.reports.types if matching.by_type and self.reports else 1
+        subscriptions = max(1, wheres * max(1, len(matching.radii_m)) * types)
+        return msgspec.structs.replace(channel, subscriptions=subscriptions)
 
 
 def _numbered(kind: str, count: int) -> tuple[str, ...]:

@@ -65,6 +65,10 @@ class PlanRecord:
     max_after: float
     gap: float
     """The highest score after the plan over the lower bound of all assignments."""
+    promised_cov: float | None = None
+    """The cov to be expected after the plan, with what chance adds to it."""
+    kept_cov: float | None = None
+    """Counted: the cov of what brokers carried in the minute after it; None if the run ended before."""
 
 
 @dataclass(frozen=True, slots=True)

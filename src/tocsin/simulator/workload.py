@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tocsin.simulator.chance import stream
 from tocsin.simulator.interests import Popularity, draw_interests
+from tocsin.simulator.living import LivingCity, draw_city, folded
 from tocsin.simulator.scenario import Broker, BrokerLayout, Channel, Crowd, Fluctuation, Rate, Scenario
 
 Floats = NDArray[np.float64]
@@ -70,6 +71,7 @@ class Workload:
     logouts: Moments
     subscribing: Moments
     changes: Changes
+    city: LivingCity
 
     @property
     def subscribers(self) -> int:
@@ -80,9 +82,12 @@ class Workload:
         return len(self.rates_bytes_per_s)
 
     def location(self, subscriber: int, now_s: float) -> tuple[float, float]:
-        """A subscriber's location: it walks straight on, and turns at the edges of the city."""
-        x, y = self.locations[subscriber] + self.velocities[subscriber] * now_s
-        return _folded(float(x), float(self.size_m[0])), _folded(float(y), float(self.size_m[1]))
+        """A subscriber's location: on its journeys; or it walks straight on, and turns at the edges of the city."""
+        if self.city.ways is not None:
+            x, y = self.city.ways.location(subscriber, now_s)
+        else:
+            x, y = folded(self.locations[subscriber] + self.velocities[subscriber] * now_s, self.size_m)
+        return float(x), float(y)
 
 
 def draw(scenario: Scenario, seed: int) -> Workload:
@@ -93,7 +98,8 @@ def draw(scenario: Scenario, seed: int) -> Workload:
     size_m = np.array([scenario.city.width_m, scenario.city.height_m])
     locations = _locations(subscribers.count, subscribers.crowds, size_m, seed)
     popularity = Popularity.of(subscribers, int(bounds[-1]), locations, size_m, seed)
-    offsets, holds = draw_interests(subscribers, bounds, popularity, seed)
+    own = np.array([scenario.own_choices(one) for one in channels], np.int64)
+    offsets, holds = draw_interests(subscribers, bounds, own, popularity, seed)
     logins, logouts = _coming_and_going(scenario, seed)
     return Workload(
         _brokers(scenario, seed),
@@ -113,6 +119,7 @@ def draw(scenario: Scenario, seed: int) -> Workload:
             np.arange(subscribers.count, dtype=np.int32),
         ),
         _changes(scenario, popularity, seed),
+        draw_city(scenario, size_m, seed),
     )
 
 
@@ -140,11 +147,14 @@ def _brokers(scenario: Scenario, seed: int) -> tuple[Broker, ...]:
 
 
 def _rates(channels: tuple[Channel, ...], seed: int) -> Floats:
+    """Without those of channels whose subscriptions match reports."""
     drawn = [_drawn(one.rate, one.subscriptions, stream(seed, f"rates of {one.name}")) for one in channels]
     return np.concatenate(drawn)
 
 
-def _drawn(rate: Rate, count: int, chance: np.random.Generator) -> Floats:
+def _drawn(rate: Rate | None, count: int, chance: np.random.Generator) -> Floats:
+    if rate is None:
+        return np.zeros(count)
     mean, std = rate.mean_bytes_per_s, rate.std_bytes_per_s
     if rate.shape == "lognormal":
         variance = np.log1p((std / mean) ** 2)
@@ -240,12 +250,3 @@ def _changes(scenario: Scenario, popularity: Popularity, seed: int) -> Changes:
     times_s = np.sort(chance.random(count) * scenario.duration_s)
     who = chance.integers(subscribers.count, size=count).astype(np.int32)
     return Changes(times_s, who, chance.random(count), popularity.choose(chance, who))
-
-
-def _folded(location: float, size: float) -> float:
-    """
-    >>> _folded(110.0, 100.0), _folded(-10.0, 100.0), _folded(250.0, 100.0)
-    (90.0, 10.0, 50.0)
-    """
-    within = location % (2 * size)
-    return within if within <= size else 2 * size - within

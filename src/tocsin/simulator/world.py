@@ -87,6 +87,7 @@ class World:
         single = self.deliveries if isinstance(self.deliveries, SingleDeliveries) else None
         known = {**placements(), **(more_placements or {})}
         self.coordination = Coordination(scenario, self.kernel, self.cluster, self.tally, seed, known)
+        self.coordination.counted = lambda: (self.cluster.in_bytes, self.deliveries.bytes)
         self.clients = Clients(
             self.kernel,
             scenario.network,

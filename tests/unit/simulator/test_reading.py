@@ -169,7 +169,7 @@ def test_single_values_can_be_set() -> None:
 
 def test_every_preset_can_be_loaded_by_its_name() -> None:
     found = presets()
-    assert set(found) == {"paper", "prototype", "zipf", "communities", "city-million"}
+    assert set(found) == {"paper", "prototype", "zipf", "communities", "city-million", "living-city"}
     for name, scenario in found.items():
         assert scenario.name == name
         assert scenario.title
@@ -194,5 +194,5 @@ def test_a_file_is_loaded_by_its_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["papr", "no/such.toml", "../presets/paper", ""])
 def test_a_scenario_that_is_not_there_is_told_with_those_that_are(name: str) -> None:
-    with pytest.raises(InvalidValue, match="there are: city-million, communities, paper, prototype, zipf"):
+    with pytest.raises(InvalidValue, match="there are: city-million, communities, living-city, paper, prototype, zipf"):
         load(name)

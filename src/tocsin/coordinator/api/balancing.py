@@ -14,6 +14,14 @@ from tocsin.runtime.http import ERRORS, reply
 router = APIRouter(prefix="/v1/balancing", responses=ERRORS, tags=["balancing"], dependencies=OPERATOR_ONLY)
 
 
+class PromiseKept(BaseModel):
+    """Of the last plans, up to a hundred, since the coordinator began."""
+
+    plans: int = Field(description="Plans that were carried out more than a minute ago")
+    promised_cov: float | None = Field(description="The mean of the covs that they promised; null without plans")
+    kept_cov: float | None = Field(description="The mean of the covs that were measured in the minute after each")
+
+
 class BalancingAnswer(BaseModel):
     settings: dict[str, Any] = Field(description="The settings, in the form that PUT /v1/balancing takes")
     verdict: str = Field(description="The plan under way, or the reason why there is none")
@@ -25,6 +33,9 @@ class BalancingAnswer(BaseModel):
     mean: float | None
     measured_cov: float | None = Field(description="The same over the bytes per second that brokers measured")
     under_way: int = Field(description="Moves that have begun and not ended")
+    chance_cov: float = Field(description="The cov that bursts alone make, whatever is planned; 0 until it is known")
+    promise_kept: PromiseKept
+    moves_per_person_hour: float = Field(description="Over the last hour, or since the coordinator began")
 
 
 @router.get("", response_model=BalancingAnswer)
@@ -54,4 +65,7 @@ def _described(node: Node) -> dict[str, Any]:
         "mean": balance.mean if is_there else None,
         "measured_cov": measured.cov if is_there else None,
         "under_way": node.state.execution.under_way,
+        "chance_cov": node.state.outlook.chance,
+        "promise_kept": node.balancer.promises.summary(),
+        "moves_per_person_hour": node.state.moves_per_person_hour(node.now_s()),
     }

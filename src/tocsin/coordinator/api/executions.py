@@ -34,6 +34,12 @@ class RunAnswer(BaseModel):
     begun_at_us: int
     changed_at_us: int
     expected: dict[str, Any] = Field(description="The plan's figures: balance before and after, lower bound")
+    promised_cov: float | None = Field(
+        description="The cov to be expected after it, with what chance adds; null for evacuations"
+    )
+    kept_cov: float | None = Field(
+        description="The cov of what brokers carried in the minute after it; null until that is over"
+    )
 
 
 class MoveStep(BaseModel):
@@ -107,10 +113,13 @@ async def audit(
 
 def _described(stored: StoredRun) -> dict[str, Any]:
     run = stored.run
+    figures = msgspec.json.decode(run.figures)
     names = ("plan", "state", "stage", "policy", "by", "reason", "moves", "done", "failed", "cancelled")
     return {
         **{name: getattr(run, name) for name in names},
         "begun_at_us": stored.begun_at_us,
         "changed_at_us": stored.changed_at_us,
-        "expected": msgspec.json.decode(run.figures),
+        "promised_cov": figures.pop("promised_cov", None),
+        "kept_cov": figures.pop("kept_cov", None),
+        "expected": figures,
     }

@@ -56,6 +56,12 @@ class Loads:
         carried = self._current(broker)
         return Load(carried.incoming, carried.outgoing) if carried else Load()
 
+    def forecast(self, broker: str) -> tuple[float, float] | None:
+        """The load that was expected for the last window with the broker's present subscribers, and the one that came;
+        None if nothing was expected."""
+        carried = self._carried.get(broker)
+        return self._rates.forecast(carried.held, carried.sent) if carried else (0.0, 0.0)
+
     def held(self, broker: str) -> Mapping[KeyText, int]:
         carried = self._carried.get(broker)
         return MappingProxyType(carried.held) if carried else _NOTHING

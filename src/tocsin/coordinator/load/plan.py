@@ -186,12 +186,14 @@ def _balance_faults(when: str, stated: Balance, loads: Floats) -> list[str]:
     ]
 
 
-def to_run(plan: Plan, plan_id: str, reason: str, by: str) -> tuple[PlanRun, list[MoveRecord]]:
-    """The plan as the execution takes it; none of its moves has begun."""
+def to_run(
+    plan: Plan, plan_id: str, reason: str, by: str, promised_cov: float | None = None
+) -> tuple[PlanRun, list[MoveRecord]]:
+    """The plan as the execution takes it; none of its moves has begun. An evacuation promises nothing."""
     moves = [
         MoveRecord(plan_id, number, move.subscriber, move.source, move.destination, move.load, move.reason)
         for number, move in enumerate(plan.moves())
     ]
     figures = {"before": plan.before.figures(), "after": plan.after.figures(), "lower_bound": plan.lower_bound}
-    text = msgspec.json.encode(figures).decode()
+    text = msgspec.json.encode({**figures, "promised_cov": promised_cov}).decode()
     return PlanRun(plan_id, str(plan.stage), plan.policy, reason, by, len(moves), text), moves

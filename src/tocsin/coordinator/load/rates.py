@@ -13,7 +13,7 @@ from tocsin.protocol.subscription_keys import KeyText
 
 _FIRST_ROOM = 1024
 #: Bytes per second, as long as nothing has come for anybody: little beside any real rate.
-_NOTHING_KNOWN = 1.0
+NOTHING_KNOWN = 1.0
 
 
 class Reporters:
@@ -53,6 +53,8 @@ class Rates:
     The mean fades within a window because most subscriptions of a city are quiet: if each of them kept it until its
     first result, together they would outweigh those that have results. The rate does not begin at 0 because then a
     newcomer would add nothing, and all newcomers of a window would be placed at the least loaded broker.
+
+    `lasting_rates.LastingRates` estimates what lasts of these averages.
     """
 
     def __init__(self, window_s: float = 60.0, bucket_s: float = 5.0) -> None:
@@ -71,12 +73,28 @@ class Rates:
         #: Without those whose rate is 0.
         self._rate_of: dict[KeyText, float] = {}
         self._bucket: int | None = None
-        self._estimate = _NOTHING_KNOWN
+        self._estimate = NOTHING_KNOWN
         self.version = 0
+        #: How many windows are over that were compared with what had been expected.
+        self.windows = 0
 
     def __len__(self) -> int:
         """How many subscriptions something came for."""
         return len(self._number_of)
+
+    @property
+    def window_s(self) -> float:
+        return self._buckets * self._bucket_s
+
+    @property
+    def horizon_s(self) -> float:
+        """The time that the rates are for. The next window need not be like the last one; nothing more is known."""
+        return self.window_s
+
+    def forecast(self, held: Mapping[KeyText, int], sent: Mapping[KeyText, int]) -> tuple[float, float] | None:  # noqa: ARG002
+        """What the last window was expected to bring a broker that fetches `held` and sends `sent`, and what it
+        brought; None from rates that expect nothing."""
+        return None
 
     def of(self, subscription: KeyText) -> float:
         return self._rate_of.get(subscription, 0.0)
@@ -107,9 +125,8 @@ class Rates:
         """No broker holds the subscription any more."""
         self._held -= 1
         self._young.pop(subscription, None)
-        if (number := self._number_of.pop(subscription, None)) is not None:
-            self._bytes[:, number] = self._pending[number] = 0
-            self._free.append(number)
+        if subscription in self._number_of:
+            self._release(subscription)
         if self._rate_of.pop(subscription, None) is not None:
             self.version += 1
 
@@ -117,9 +134,9 @@ class Rates:
         """Add the observations if a bucket is over; returns whether one is. Call it at least once per bucket."""
         bucket = int(now_s // self._bucket_s)
         if self._bucket is None:
-            self._bucket = bucket
-            self._young = dict.fromkeys(self._young, bucket)
-        passed = bucket - self._bucket
+            self._begin(bucket)
+        before = self._bucket or 0
+        passed = bucket - before
         if passed <= 0:
             return False
         # The observations are spread evenly over the buckets that are over; these replace the oldest.
@@ -127,18 +144,25 @@ class Rates:
             self._bytes[(bucket - step) % self._buckets] = self._pending / passed
         self._pending[:] = 0
         self._bucket = bucket
+        self._average(before, bucket)
+        self.version += 1
+        return True
+
+    def _begin(self, bucket: int) -> None:
+        self._bucket = bucket
+        self._young = dict.fromkeys(self._young, bucket)
+
+    def _average(self, before: int, bucket: int) -> None:  # noqa: ARG002 - lasting rates need to know
         known = np.fromiter(self._number_of.values(), np.int64, len(self._number_of))
-        rates = self._bytes.sum(axis=0)[known] / (self._buckets * self._bucket_s)
+        rates = self._bytes.sum(axis=0)[known] / self.window_s
         pairs = list(zip(self._number_of, rates.tolist(), strict=True))
         self._rate_of = {key: rate for key, rate in pairs if rate > 0}
         # A rate of 0 needs no room. A broker may also report a subscription that it holds no longer.
         for key, rate in pairs:
             if rate <= 0:
                 self._free.append(self._number_of.pop(key))
-        self._estimate = float(rates.sum()) / max(1, self._held, len(self._rate_of)) or _NOTHING_KNOWN
+        self._estimate = float(rates.sum()) / max(1, self._held, len(self._rate_of)) or NOTHING_KNOWN
         self._mix(bucket)
-        self.version += 1
-        return True
 
     def _mix(self, bucket: int) -> None:
         """Give those that are new their estimates."""
@@ -155,8 +179,18 @@ class Rates:
     def _take(self, subscription: KeyText) -> int:
         number = self._free.pop() if self._free else len(self._number_of)
         if number >= len(self._pending):
-            room = len(self._pending)
-            self._bytes = np.concatenate([self._bytes, np.zeros((self._buckets, room))], axis=1)
-            self._pending = np.concatenate([self._pending, np.zeros(room)])
+            self._make_room(2 * len(self._pending))
         self._number_of[subscription] = number
+        return number
+
+    def _make_room(self, room: int) -> None:
+        more = room - len(self._pending)
+        self._bytes = np.concatenate([self._bytes, np.zeros((self._buckets, more))], axis=1)
+        self._pending = np.concatenate([self._pending, np.zeros(more)])
+
+    def _release(self, subscription: KeyText) -> int:
+        """Returns the number that it had."""
+        number = self._number_of.pop(subscription)
+        self._bytes[:, number] = self._pending[number] = 0
+        self._free.append(number)
         return number

@@ -10,6 +10,13 @@ from typing import Any
 import msgspec
 
 
+class Rule(StrEnum):
+    """When a stage that is due begins: always, as in the paper; or only if its plan is worth its moves."""
+
+    PLAIN = "plain"
+    WORTHWHILE = "worthwhile"
+
+
 class Stage(StrEnum):
     """The stages, from the gentlest on; placement needs no plan. Evacuation is no part of balancing: it empties brokers
     that are leaving or dead."""
@@ -22,8 +29,11 @@ class Stage(StrEnum):
 @dataclass(frozen=True, slots=True)
 class StageSettings:
     """The papers' thresholds, and limits that keep the stages from doing too much. `beta` and `theta` are bytes per
-    second per unit of capacity. A stage whose policy is empty is off."""
+    second per unit of capacity. A stage whose policy is empty is off. By the rule `worthwhile`, a plan must gain
+    `least_worth` times what its moves cost."""
 
+    rule: Rule = Rule.WORTHWHILE
+    least_worth: float = 5.0
     alpha: float = 0.15
     beta: float = 0.0
     gamma: float = 0.5

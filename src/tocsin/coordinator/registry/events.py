@@ -147,6 +147,14 @@ class PlanStopped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PromiseMeasured(Event):
+    """A plan was carried out a minute ago; this cov was measured since."""
+
+    plan: str
+    kept_cov: float
+
+
+@dataclass(frozen=True, slots=True)
 class UserRemoved(Event):
     user: str
 

@@ -52,6 +52,14 @@ class StorePlanRun:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreKeptCov:
+    """The cov that was measured after a plan."""
+
+    plan: str
+    kept_cov: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoreMove:
     move: MoveRecord
 
@@ -152,6 +160,7 @@ Storing = (
     | StorePolicy
     | StoreStoppedEvacuations
     | StorePlanRun
+    | StoreKeptCov
     | StoreMove
     | Audit
 )

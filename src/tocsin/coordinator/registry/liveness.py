@@ -29,6 +29,8 @@ class KnownBroker:
     #: It was dead when the coordinator stopped, and has sent no heartbeat since.
     was_dead: bool = False
     died_s: float = float("-inf")
+    #: Bytes in and out since the coordinator began, as its heartbeats tell.
+    carried_bytes: float = 0.0
 
     @property
     def state(self) -> BrokerState:

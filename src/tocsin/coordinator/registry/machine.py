@@ -24,10 +24,12 @@ from tocsin.balancing.evenness import Balance
 from tocsin.balancing.placement import PlacementPolicy
 from tocsin.balancing.views import Load
 from tocsin.coordinator.load.deliveries import Deliveries, DeliveryCounts
+from tocsin.coordinator.load.move_rate import MoveRate
+from tocsin.coordinator.load.outlook import ForecastErrors, MoveTimes, Outlook
 from tocsin.coordinator.load.rates import Rates, Reporters
 from tocsin.coordinator.load.stages import Stage
 from tocsin.coordinator.load.stopped_evacuations import StoppedEvacuations
-from tocsin.coordinator.moves.execution import Execution, MoveLimits
+from tocsin.coordinator.moves.execution import Execution, MoveLimits, Progress
 from tocsin.coordinator.moves.table import MoveRecord, Step
 from tocsin.coordinator.registry import events as ev
 from tocsin.coordinator.registry import instructions as ins
@@ -100,6 +102,10 @@ class CoordinatorState:
         self._brokers = Brokers(brokers, now_s, self._liveness)
         self._story = Story()
         self._sessions = Sessions(self._brokers.names, sessions, self.rates, self._story)
+        self._forecast_errors = ForecastErrors()
+        self._compared_windows = 0
+        self._move_times = MoveTimes()
+        self._move_rate = MoveRate(now_s)
         self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
         self._newcomers = Newcomers(
             self._brokers, self._liveness, self._sessions, self.rates, self.execution, self._placements
@@ -116,6 +122,7 @@ class CoordinatorState:
             ev.PolicyChosen: self._policy_chosen,
             ev.PlanBegun: lambda event: self.execution.begin(event.run, event.moves),
             ev.PlanStopped: self._plan_stopped,
+            ev.PromiseMeasured: lambda event: [ins.StoreKeptCov(event.plan, event.kept_cov)],
             ev.UserRemoved: lambda event: [*self._sessions.end_all_of(event.user)],
             ev.PersonForgotten: lambda event: [
                 *self._sessions.forget(event.name),
@@ -153,6 +160,10 @@ class CoordinatorState:
         """The same as the brokers measure it: bytes in and out."""
         return self._balance(lambda one: one.traffic.bytes_in_per_s + one.traffic.bytes_out_per_s)
 
+    def carried(self) -> Balance:
+        """The same as bytes so far, to see what brokers carry over some time: its loads are sums that grow."""
+        return self._balance(lambda one: one.carried_bytes)
+
     def _balance(self, load_of: Callable[[KnownBroker], float]) -> Balance:
         present = self._brokers.present()
         return Balance.of(
@@ -161,6 +172,15 @@ class CoordinatorState:
             [one.record.capacity for one in present],
             [one.state is BrokerState.ACTIVE for one in present],
         )
+
+    @property
+    def outlook(self) -> Outlook:
+        """How far the loads of the next minutes can be known, and how long moves take."""
+        return Outlook(self._forecast_errors.chance, self.rates.horizon_s, self._move_times.mean_s)
+
+    def moves_per_person_hour(self, now_s: float) -> float:
+        """How often subscribers were moved by plans, over the last hour."""
+        return self._move_rate.per_person_hour(now_s, len(self._sessions))
 
     def deliveries(self, now_s: float, within_s: int) -> Deliveries:
         """How fast notifications were over the last seconds, over all brokers."""
@@ -305,6 +325,8 @@ class CoordinatorState:
                 *self._back(broker),
                 ins.Note("broker is back", {"broker": event.broker}),
             ]
+        carried_per_s = event.traffic.bytes_in_per_s + event.traffic.bytes_out_per_s
+        broker.carried_bytes += carried_per_s * max(0.0, event.now_s - broker.heard_s)
         broker.heard_s, broker.traffic = event.now_s, event.traffic
         counted = event.counted
         self._deliveries.observe(event.broker, event.now_s, counted.latencies, counted.cache_hits, counted.cache_misses)
@@ -315,13 +337,13 @@ class CoordinatorState:
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
         self._sessions.moved(event.locations)
         self.execution.prepared(event.broker, event.prepared)
-        progress = self.execution.advance(event.now_s, self, event.broker)
+        progress = self._progressed(event.now_s, self.execution.advance(event.now_s, self, event.broker))
         orders, next_in_s = ins.BrokerOrders(), self._limits.heartbeat_every_s
         if self.execution.is_busy(event.broker):
             orders = self._orders(self.execution.orders(event.broker, event.now_s))
             next_in_s = min(next_in_s, _BUSY_EVERY_S)
         answer = ins.AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
-        return [*done, *changes, *progress.instructions(), answer]
+        return [*done, *changes, *progress, answer]
 
     def _orders(self, moves: Mapping[Step, Sequence[MoveRecord]]) -> ins.BrokerOrders:
         preparing = [session for one in moves[Step.PREPARING] if (session := self._sessions.get(one.subscriber))]
@@ -347,11 +369,32 @@ class CoordinatorState:
         self._placements.release(now_s)
         if self.rates.advance(now_s):
             self._reporters.forget(now_s, _REPORTERS_KEPT_S)
+        if self.rates.windows > self._compared_windows:
+            self._compared_windows = self.rates.windows
+            self._compare_forecasts()
         done = self._liveness.look(list(self._brokers), now_s)
         for one in done:
             if isinstance(one, ins.StoreBroker):
                 self._story.note(one.broker.name, "dead")
-        return [*done, *self.execution.advance(now_s, self).instructions()]
+        return [*done, *self._progressed(now_s, self.execution.advance(now_s, self))]
+
+    def _compare_forecasts(self) -> None:
+        present = self._brokers.present()
+        pairs = [self._sessions.loads.forecast(one.record.name) for one in present]
+        scores = [
+            (pair[0] / one.record.capacity, pair[1] / one.record.capacity)
+            for one, pair in zip(present, pairs, strict=True)
+            if pair is not None
+        ]
+        self._forecast_errors.compare([before for before, _ in scores], [after for _, after in scores])
+
+    def _progressed(self, now_s: float, progress: Progress) -> list[ins.Instruction]:
+        done = progress.instructions()
+        for one in done:
+            if isinstance(one, ins.MoveEnded) and one.step == Step.DONE:
+                self._move_times.add(one.took_s)
+                self._move_rate.add(now_s)
+        return done
 
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
 

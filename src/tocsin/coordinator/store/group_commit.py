@@ -129,6 +129,8 @@ class GroupCommit:
                 return "stopped evacuations", ""
             case ins.StorePlanRun(run):
                 return "plan", run.plan
+            case ins.StoreKeptCov(plan):
+                return "kept cov", plan
             case ins.StoreMove(move):
                 return "move", f"{move.plan}/{move.number}"
             case ins.Audit():

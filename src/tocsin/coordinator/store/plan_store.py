@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -93,6 +93,7 @@ class PlanStore:
         connection: sa.Connection,
         runs: Sequence[PlanRun],
         moves: Sequence[MoveRecord],
+        kept_covs: Mapping[str, float],
         audits: Sequence[Audit],
         now_us: int,
     ) -> None:
@@ -104,6 +105,13 @@ class PlanStore:
                 tables.moves.delete().where(which), [{"key": one.plan, "at": one.number} for one in moves]
             )
             connection.execute(tables.moves.insert(), [{**asdict(one), "step": one.step.value} for one in moves])
+        for plan, kept_cov in kept_covs.items():
+            chosen = tables.plans.c.plan == plan
+            text = connection.execute(sa.select(tables.plans.c.figures).where(chosen)).scalar()
+            if text is not None:
+                figures = {**msgspec.json.decode(text), "kept_cov": kept_cov}
+                encoded = msgspec.json.encode(figures).decode()
+                connection.execute(tables.plans.update().where(chosen).values(figures=encoded))
         if audits:
             rows = [
                 {

@@ -115,6 +115,7 @@ class Store:
                 connection,
                 [one.run for one in by_kind.get(ins.StorePlanRun, ())],
                 [one.move for one in by_kind.get(ins.StoreMove, ())],
+                {one.plan: one.kept_cov for one in by_kind.get(ins.StoreKeptCov, ())},
                 by_kind.get(ins.Audit, []),
                 self._clock.now_us(),
             )

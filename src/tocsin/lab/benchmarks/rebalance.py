@@ -1,6 +1,7 @@
 """A crowd that nearest placement has left at a few brokers, and what balancing makes of it, as the brokers measure it.
 
-The baseline is the same network in the same run, before balancing is switched on.
+The baseline is the same network in the same run, before balancing is switched on. A living city follows, in the
+simulator, where the baseline is the paper's rule: see `living_city`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from typing import Any
 
 from tocsin.client import CoordinatorClient
+from tocsin.lab.benchmarks import living_city
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.measuring import bench_folder, machine, progress
 from tocsin.lab.benchmarks.migration import all_arrivals, check
@@ -89,6 +91,7 @@ def run(seed: int, brokers: int, subscribers: int, topics: int, warm_s: float, w
         "plans": plans,
         "notifications": len(arrivals),
         **history,
+        "living": living_city.run(),
     }
     if any(history.values()):
         raise RuntimeError(f"not every notification came once and in order: {report}")

@@ -165,9 +165,18 @@ def rebalance(
     watch_s: Annotated[
         float, typer.Option(help="Seconds after the load is even, in which no subscriber should move.")
     ] = 60.0,
+    only_living: Annotated[
+        bool, typer.Option("--only-living", help="Only the living city: no network is started.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """How balancing evens out a skewed crowd, measured; beside the same network before balancing is switched on."""
+    """How balancing evens out a skewed crowd, measured, beside the same network before balancing is switched on; then a
+    living city in the simulator, beside the paper's rule."""
+    if only_living:
+        from tocsin.lab.benchmarks import living_city
+
+        _print({"benchmark": "rebalance", "living": living_city.run()}, as_json)
+        return
     from tocsin.lab.benchmarks.rebalance import run
 
     _print(run(seed, brokers, subscribers, topics, warm_s, watch_s), as_json)

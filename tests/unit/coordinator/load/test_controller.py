@@ -12,8 +12,10 @@ from tocsin.balancing.migration import POLICIES as MIGRATIONS
 from tocsin.balancing.proposal import Goal, Proposal
 from tocsin.balancing.shuffle import POLICIES as SHUFFLES
 from tocsin.coordinator.load.controller import StageController, Verdict
+from tocsin.coordinator.load.outlook import Outlook
 from tocsin.coordinator.load.plan import verify
-from tocsin.coordinator.load.stages import Stage, StageSettings
+from tocsin.coordinator.load.promises import Kept
+from tocsin.coordinator.load.stages import Rule, Stage, StageSettings
 from tocsin.errors import InvalidValue
 from tocsin.testing.assignments import assignment
 
@@ -163,3 +165,89 @@ def test_unknown_policies_are_refused_by_name() -> None:
         controller(migration="lbm")
     with pytest.raises(InvalidValue, match="no shuffle policy called 'x'"):
         controller(shuffle="x")
+
+
+CERTAIN = Outlook()
+#: As uneven as the crowd is, chance makes it.
+NOISY = Outlook(chance=0.6)
+
+
+def test_the_plain_rule_begins_whatever_is_due() -> None:
+    one = controller(rule=Rule.PLAIN)
+    view = crowd(13, 10, 8)
+    decision = one.decide(0, view, one.look(0, UNEVEN), NOISY)
+    assert decision.plan is not None
+    assert decision.plan.move_count > 0
+
+
+def test_a_worthwhile_plan_begins_and_says_what_it_gains() -> None:
+    one = controller()
+    decision = one.decide(0, crowd(30, 5, 5), one.look(0, EXTREME), CERTAIN)
+    assert decision.plan is not None
+    assert "times what its moves cost" in decision.reason
+
+
+def test_noise_moves_nobody() -> None:
+    """If chance explains what is seen, no plan begins in a hundred looks, and the verdict says why."""
+    one = controller(settle_s=60)
+    for now_s in range(0, 500, 5):
+        verdict = one.look(now_s, UNEVEN)
+        if verdict.stage is not None:
+            verdict = Verdict(None, one.decide(now_s, crowd(13, 10, 8), verdict, NOISY).reason)
+        assert verdict.stage is None
+        assert "chance alone makes 0.600" in verdict.reason
+
+
+def test_a_lasting_imbalance_is_acted_on_after_the_usual_number_of_looks() -> None:
+    """Even if chance makes some of it: three looks, as without the rule."""
+    one = controller(StageSettings())
+    verdicts = [one.look(now_s, EXTREME) for now_s in (0, 5)]
+    assert [verdict.stage for verdict in verdicts] == [None, Stage.SHUFFLE]
+    assert one.decide(5, crowd(30, 5, 5), verdicts[1], Outlook(chance=0.2)).plan is not None
+    one = controller(StageSettings())
+    verdicts = [one.look(now_s, UNEVEN) for now_s in (0, 5, 10)]
+    assert verdicts[2].stage is Stage.MIGRATION
+    assert one.decide(10, crowd(39, 30, 24), verdicts[2], Outlook(chance=0.1)).plan is not None
+
+
+def test_a_plan_that_was_refused_is_made_again_only_after_a_while() -> None:
+    """Planning for a million subscribers takes long, and the figures are the same for now."""
+    one = controller(settle_s=60)
+    assert one.decide(0, crowd(13, 10, 8), one.look(0, UNEVEN), NOISY).plan is None
+    assert one.look(59, UNEVEN).stage is None
+    assert one.look(60, UNEVEN).stage is Stage.MIGRATION
+
+
+def test_the_better_of_shuffle_and_migration_is_taken() -> None:
+    """A few subscribers carry most: moving them gains as much as a shuffle of everybody, and costs less."""
+
+    def everybody(view: AssignmentView, _goal: Goal) -> Proposal:
+        return Proposal(((view.owners + 1) % len(view.brokers)).astype(view.owners.dtype), ("round and round",))
+
+    one = StageController(replace(AT_ONCE, shuffle="all", migration="ldm"), MIGRATIONS, {"all": everybody})
+    decision = one.decide(0, crowd(30, 5, 5), one.look(0, EXTREME), CERTAIN)
+    assert decision.plan is not None
+    assert decision.plan.stage is Stage.MIGRATION
+
+
+def test_an_idle_broker_is_filled_whatever_that_gains() -> None:
+    sizes = [40] * 60 + [0]
+    balance = Balance.of([f"b{at}" for at in range(61)], [float(size) for size in sizes], [1.0] * 61)
+    one = controller(idle_below=0.1)
+    assert one.decide(0, crowd(*sizes), one.look(0, balance), NOISY).plan is not None
+
+
+def test_plans_that_broke_their_promises_make_the_next_less_credible() -> None:
+    """Down to a half, and no further: otherwise no plan could show that plans are good again. Half of what was lost is
+    back after ten minutes."""
+    one = controller()
+    assert one.trust(0) == 1
+    for _ in range(20):
+        one.kept(0, Kept("plan", 0.1, 0.5, 0.0))
+    assert one.trust(0) == 0.5
+    one.kept(0, Kept("plan", 0.1, 0.1, None))
+    assert one.trust(0) == 0.5, "it says nothing"
+    assert one.trust(600) == 0.75
+    for _ in range(20):
+        one.kept(0, Kept("plan", 0.1, 0.1, 1.0))
+    assert one.trust(0) > 0.99

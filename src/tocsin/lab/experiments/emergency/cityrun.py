@@ -28,6 +28,7 @@ from tocsin.lab.experiments.emergency.tally import Audit, Hold, Tally, audit, pe
 from tocsin.lab.experiments.emergency.warming import warm_up
 from tocsin.lab.experiments.emergency.watching import Watch
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload
+from tocsin.simulator.figures import moves_per_person_hour, promise_kept
 from tocsin.simulator.timeline import Run, Totals
 from tocsin.testing.network import RunningNetwork
 
@@ -52,6 +53,8 @@ class Balancing:
     rest_s: float = 0.0
     #: A multiple of all periods, and long enough that single reports do not matter.
     rates_window_s: float = 120.0
+    rule: str = "worthwhile"
+    rates: str = "lasting"
 
     @property
     def is_on(self) -> bool:
@@ -101,6 +104,8 @@ class CityRun:
             "notifications": tally.notifications,
             "audit": self.audit.to_json(),
             "migrations": self.run.totals.migrations,
+            "moves_per_person_hour": moves_per_person_hour(self.run),
+            "promise_kept": promise_kept(self.run),
             "failed_moves": self.failed_moves,
             "overruns": self.overruns,
             "commit_to_received_s": percentiles_s(tally.deliveries_s),
@@ -142,6 +147,7 @@ class RunningCity:
     async def run(self, folder: Path, on_ready: Callable[[RunningNetwork], None] = lambda _: None) -> CityRun:
         settings = {
             "placement": self.balancing.placement,
+            "rates": self.balancing.rates,
             "rates_window_s": self.balancing.rates_window_s / self.speed_up,
         }
         async with running_city(folder, self.city, self.scenario.brokers, settings, self.say) as network:
@@ -227,7 +233,7 @@ class RunningCity:
         if not balancing.is_on:
             return
         await self._until(balancing.begins_at_s)
-        names = ("migration", "shuffle", "alpha", "gamma", "hits", "shuffle_hits")
+        names = ("rule", "migration", "shuffle", "alpha", "gamma", "hits", "shuffle_hits")
         times = {name: getattr(balancing, name) / self.speed_up for name in ("every_s", "settle_s", "rest_s")}
         changes = {**{name: getattr(balancing, name) for name in names}, **times, "automatic": True, "by": "experiment"}
 

@@ -36,6 +36,7 @@ from tocsin.lab.experiments.emergency.scenario import CityScenario, draw_interac
 from tocsin.lab.experiments.emergency.tally import percentiles_s
 from tocsin.lab.experiments.emergency.workload import EmergencyWorkload, Record
 from tocsin.runtime.files import raise_open_files
+from tocsin.simulator.timeline import PlanRecord
 from tocsin.testing.network import RunningNetwork
 
 #: More lines than this a second scroll by unread.
@@ -202,6 +203,12 @@ def in_words(payload: Record) -> str:
     return f"{message}{metres}{shelter}"
 
 
+def _kept(plan: PlanRecord) -> str:
+    if plan.promised_cov is None or plan.kept_cov is None:
+        return ""
+    return f", {plan.promised_cov:.2f} with bursts, {plan.kept_cov:.2f} measured in the minute after"
+
+
 def show_summary(found: CityRun, console: Console) -> None:
     tally, run = found.tally, found.run
     table = Table("channel", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -223,7 +230,7 @@ def show_summary(found: CityRun, console: Console) -> None:
     for plan in run.plans:
         console.print(
             f"  {plan.stage} by {plan.policy}: {plan.moves} people moved, cov {plan.cov_before:.2f} →"
-            f" {plan.cov_after:.2f} expected [dim]({escape(plan.reason)})[/]"
+            f" {plan.cov_after:.2f} expected{_kept(plan)} [dim]({escape(plan.reason)})[/]"
         )
     audit = found.audit
     console.print(

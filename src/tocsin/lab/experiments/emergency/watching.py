@@ -104,4 +104,6 @@ def _plan(run: dict[str, Any], time_s: float, speed_up: float) -> PlanRecord:
         before["max"] / speed_up,
         after["max"] / speed_up,
         after["max"] / bound if bound else 1.0,
+        run["promised_cov"],
+        run["kept_cov"],
     )

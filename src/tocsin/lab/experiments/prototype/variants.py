@@ -24,4 +24,5 @@ VARIANTS: Mapping[str, Variant] = MappingProxyType({variant.name: variant for va
 
 
 def balancing_of(variant: Variant) -> Balancing:
-    return Balancing(variant.placement, variant.migration, variant.shuffle, alpha=_ALPHA)
+    """The rule is the paper's."""
+    return Balancing(variant.placement, variant.migration, variant.shuffle, alpha=_ALPHA, rule="plain", rates="window")
