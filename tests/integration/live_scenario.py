@@ -90,6 +90,7 @@ class _Live:
     async def run(self) -> LiveRun:
         balancing = self._scenario.balancing
         settings = {"placement": balancing.placement, "rates_window_s": balancing.rates_window_s}
+        settings |= {"rates": balancing.rates}
         settings |= {"heartbeat_every_s": self._scenario.network.heartbeat_every_s}
         with ExitStack() as stack:
             network = stack.enter_context(

@@ -101,6 +101,7 @@ def test_counted_bytes_come_to_the_modelled_load() -> None:
 def test_moves_take_everybody_where_the_plan_said_and_lose_nothing() -> None:
     scenario = small(
         balancing__shuffle="gsh",
+        balancing__rule="plain",
         balancing__begins_at_s="100",
         balancing__shuffle_hits="1",
         balancing__settle_s="1000",
