@@ -15,11 +15,13 @@ from statistics import fmean
 #: By how much a window's weight falls with each later one: about five windows count. While a city wakes up, chance
 #: falls quickly.
 _REMEMBERED = 0.8
+#: Plans are made for at least this long: windows may be short because channels' periods are, but moves cost as much.
+LEAST_HORIZON_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """`chance` is the cov that bursts alone make; `horizon_s` the time that rates are estimated for; `move_s` how long
+    """`chance` is the cov that bursts alone make; `horizon_s` the time that a plan is for; `move_s` how long
     a move takes."""
 
     chance: float = 0.0

@@ -25,7 +25,7 @@ from tocsin.balancing.placement import PlacementPolicy
 from tocsin.balancing.views import Load
 from tocsin.coordinator.load.deliveries import Deliveries, DeliveryCounts
 from tocsin.coordinator.load.move_rate import MoveRate
-from tocsin.coordinator.load.outlook import ForecastErrors, MoveTimes, Outlook
+from tocsin.coordinator.load.outlook import LEAST_HORIZON_S, ForecastErrors, MoveTimes, Outlook
 from tocsin.coordinator.load.rates import Rates, Reporters
 from tocsin.coordinator.load.stages import Stage
 from tocsin.coordinator.load.stopped_evacuations import StoppedEvacuations
@@ -176,7 +176,8 @@ class CoordinatorState:
     @property
     def outlook(self) -> Outlook:
         """How far the loads of the next minutes can be known, and how long moves take."""
-        return Outlook(self._forecast_errors.chance, self.rates.horizon_s, self._move_times.mean_s)
+        horizon_s = max(LEAST_HORIZON_S, self.rates.horizon_s)
+        return Outlook(self._forecast_errors.chance, horizon_s, self._move_times.mean_s)
 
     def moves_per_person_hour(self, now_s: float) -> float:
         """How often subscribers were moved by plans, over the last hour."""
