@@ -50,9 +50,10 @@ def filter_of(node: Node, columns: FilterColumns) -> Filter | str | None:
     if not form.alternatives:
         return None
     if form.is_exact:
-        written = write_alternatives(form.alternatives, columns)
+        in_order = sorted(form.alternatives, key=lambda one: write_alternatives((one,), columns).text)
+        written = write_alternatives(in_order, columns)
         if not _fault(written):
-            return Filter(written.text, columns, form.alternatives)
+            return Filter(written.text, columns, tuple(in_order))
     written = write_node(tree, columns)
     return _fault(written) or Filter(written.text, columns, form.alternatives, tree)
 

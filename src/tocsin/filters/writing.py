@@ -56,7 +56,7 @@ def write_alternatives(alternatives: Sequence[Alternative], columns: FilterColum
         _joined([_constraint(columns.in_order[at], constraint) for at, constraint in one.constraints], Level.AND)
         for one in alternatives
     ]
-    return _joined(sorted(written, key=lambda one: one.text), Level.OR)
+    return _joined(written, Level.OR)
 
 
 def _joined(written: Sequence[Written], level: Level) -> Written:

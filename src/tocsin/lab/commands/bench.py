@@ -188,15 +188,16 @@ def filters(
     records: Annotated[
         int, typer.Option(help="Records of 400 bytes, matched against 1,000 to 100,000 filters.")
     ] = 2000,
-    covered: Annotated[
-        int, typer.Option(help="Filters of the part about covering; comparing each with each.")
-    ] = 10_000,
+    covered: Annotated[int, typer.Option(help="Filters of the part about covering.")] = 10_000,
+    compared: Annotated[
+        int, typer.Option(help="So many of these are compared each with each; all take minutes.")
+    ] = 2000,
     as_json: AsJson = False,
 ) -> None:
     """Records matched against filters for each second of CPU, and covering; beside all predicates in numpy, and CEL."""
     from tocsin.lab.benchmarks.filters import run
 
-    _print(run(seed, records, covered), as_json)
+    _print(run(seed, records, covered, compared), as_json)
 
 
 def _print(report: dict[str, Any], as_json: bool) -> None:
