@@ -1,7 +1,7 @@
 -- reads EmergencyReports, UserLocations; runs over EmergencyReports, UserLocations
 SELECT c._subscription AS subscription,
   to_json(named_struct('id', c.`id`, 'etype', c.`etype`, 'x', c.`x`, 'y', c.`y`, 'severity', c.`severity`, 'message', c.`message`, 'metres', c.`metres`, 'is_fresh', c.`is_fresh`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')) AS payload,
-  unhex(left(sha2(concat(string(c._subscription), ' ', to_json(named_struct('0', c.`id`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX'))), 256), 32)) AS key
+  if(octet_length(to_json(named_struct('0', c.`id`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX'))) > 200, sha2(to_json(named_struct('0', c.`id`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')), 256), to_json(named_struct('0', c.`id`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX'))) AS key
 FROM (
 (SELECT /*+ BROADCAST(`_candidates`) */ `_s`.`_subscription` AS _subscription,
   `_candidates`.`r.id` AS `id`, `_candidates`.`r.etype` AS `etype`, `_candidates`.`r.x` AS `x`, `_candidates`.`r.y` AS `y`, `_candidates`.`r.severity` AS `severity`, `_candidates`.`r.message` AS `message`, SQRT(POWER(`_candidates`.`r.x` - `_candidates`.`u.x`, 2) + POWER(`_candidates`.`r.y` - `_candidates`.`u.y`, 2)) AS `metres`, TRUE AS `is_fresh`

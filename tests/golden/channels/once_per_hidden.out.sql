@@ -1,7 +1,7 @@
 -- reads EmergencyReports; runs over EmergencyReports
 SELECT c._subscription AS subscription,
   to_json(named_struct('message', c.`message`, 'etype', c.`etype`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')) AS payload,
-  unhex(left(sha2(concat(string(c._subscription), ' ', to_json(named_struct('0', c.`_key0`, '1', if(c.`_key1` = 0, 0D, c.`_key1`), '2', c.`_key2`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX'))), 256), 32)) AS key
+  if(octet_length(to_json(named_struct('0', c.`_key0`, '1', if(c.`_key1` = 0, 0D, c.`_key1`), '2', c.`_key2`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX'))) > 200, sha2(to_json(named_struct('0', c.`_key0`, '1', if(c.`_key1` = 0, 0D, c.`_key1`), '2', c.`_key2`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX')), 256), to_json(named_struct('0', c.`_key0`, '1', if(c.`_key1` = 0, 0D, c.`_key1`), '2', c.`_key2`), map('ignoreNullFields', 'false', 'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX'))) AS key
 FROM (
 SELECT _subscription, `message`, `etype`, `_key0`, `_key1`, `_key2`
 FROM (

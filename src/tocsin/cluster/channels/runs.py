@@ -33,7 +33,7 @@ from tocsin.model.schema import SEQUENCE_COLUMN
 
 #: The rows of a run; those of a channel with ONCE PER have a key too.
 OUTPUT = pa.schema([("subscription", pa.int64()), ("payload", pa.string())])
-KEYED_OUTPUT = OUTPUT.append(pa.field("key", pa.binary()))
+KEYED_OUTPUT = OUTPUT.append(pa.field("key", pa.string()))
 
 _TOO_MUCH = "more results than one run may hand over at once"
 #: Texts of Spark's errors for a run that is too large, rather than wrong.

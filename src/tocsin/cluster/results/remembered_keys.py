@@ -12,6 +12,7 @@ are forgotten. `sweep` does that.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,6 +39,7 @@ from tocsin.cluster.results.core.result_keys import (
     Numbers,
     halves_of,
     merged,
+    spread,
 )
 from tocsin.errors import ClusterFailure
 
@@ -136,12 +138,21 @@ class RememberedKeys:
                 self._through = reached
 
     def choose(self, output: pa.Table, now_us: int, within_us: int | None) -> tuple[pa.Table, KeyRun]:
-        """The rows of a run that are results, and the run to `add` once they are committed."""
+        """The rows of a run that are results, with digests in place of the texts of their keys; and the run to `add`
+        once they are committed."""
         assert self._index is not None, "load comes first"
-        keys = output.column("key").combine_chunks()
+        # Mostly one record has results for many subscriptions, so there are few different texts.
+        texts = output.column("key").cast(pa.binary()).combine_chunks().dictionary_encode()
+        if texts.null_count:
+            raise ClusterFailure("a row of a channel with ONCE PER has no key")
+        digests = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in texts.dictionary.to_pylist()]
+        at = texts.indices.to_numpy()
+        first, second = halves_of(b"".join(digests))
         subscriptions = output.column("subscription").to_numpy()
-        chosen = self._index.choose(*_halves(keys), subscriptions, now_us, within_us)
-        return output.filter(pa.array(chosen.is_result)), chosen.run
+        chosen = self._index.choose(spread(first[at], subscriptions), second[at], subscriptions, now_us, within_us)
+        keys = pa.array(digests, pa.binary()).take(texts.indices)
+        rows = output.set_column(output.schema.get_field_index("key"), "key", keys)
+        return rows.filter(pa.array(chosen.is_result)), chosen.run
 
     def add(self, runs: Iterable[KeyRun], number: int) -> None:
         """The results with these keys were committed, up to the results commit `number`."""
@@ -280,7 +291,9 @@ def _whose(rows: pa.Table) -> tuple[Numbers, Numbers]:
 
 def _run_of(rows: pa.Table) -> KeyRun:
     """A run of keys from a table, in whatever order they are there."""
-    return merged([KeyRun(*_halves(rows.column("key").combine_chunks()), *_whose(rows))])
+    first, second = _halves(rows.column("key").combine_chunks())
+    subscriptions, result_us = _whose(rows)
+    return merged([KeyRun(spread(first, subscriptions), second, subscriptions, result_us)])
 
 
 def _halves(keys: pa.Array) -> tuple[Halves, Halves]:

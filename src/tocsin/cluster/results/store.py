@@ -46,7 +46,7 @@ SCHEMA = pa.schema(
         ("channel", pa.string()),
         ("payload", pa.string()),
         ("committed_at", pa.timestamp("us", tz="UTC")),
-        #: A digest of the subscription and the values of ONCE PER; null for results that have no key.
+        #: A digest of the values of ONCE PER; null for results that have no key.
         ("key", pa.binary()),
     ]
 )

@@ -27,7 +27,7 @@ from tocsin.model.catalogue import Channel, ChannelKind, Dataset
 @dataclass(frozen=True, slots=True)
 class CompiledChannel:
     """A channel's query. It gives `subscription` BIGINT, `payload` STRING (JSON, NULLs included) and, with ONCE PER,
-    `key` BINARY."""
+    `key` STRING."""
 
     parts: tuple[Part, ...]
     columns: tuple[Output, ...]

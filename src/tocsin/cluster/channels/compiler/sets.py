@@ -32,12 +32,13 @@ from tocsin.cluster.channels.compiler.joins import SUBSCRIBED, SUBSCRIPTION, Fro
 from tocsin.cluster.channels.compiler.near import spell_out
 from tocsin.cluster.channels.compiler.scopes import Output
 from tocsin.cluster.channels.compiler.template import Broadcast, mark
-from tocsin.cluster.results.core.result_keys import KEY_BYTES
 from tocsin.model.catalogue import Dataset
 from tocsin.model.schema import ColumnType
 
 _ROWS = "_rows"
 _RANK = "_rank"
+#: Keys are sent beside results, so they should not be long; hashing all of them would take longer than sending these.
+_LONG_KEY_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +180,10 @@ def payload_query(rows: str, names: list[str], keys: Sequence[Output] = ()) -> s
 
 
 def _key_sql(keys: Sequence[Output]) -> str:
-    """A digest of the subscription and the keys. Equal digests must mean equal keys, whatever publishers send: nobody
-    can find two texts with the same 128 bits of SHA-256 one of which is another publisher's. JSON keeps the values
-    apart, and NULL from all others."""
+    """The keys as a text: equal keys have the same, different keys have different ones, whatever publishers send. JSON
+    keeps the values apart, and NULL from all others. Of a long text it is the SHA-256, which is no JSON object."""
     text = _json_sql((str(number), _canonical(key)) for number, key in enumerate(keys))
-    return f"unhex(left(sha2(concat(string(c.{SUBSCRIPTION}), ' ', {text}), 256), {2 * KEY_BYTES}))"
+    return f"if(octet_length({text}) > {_LONG_KEY_BYTES}, sha2({text}, 256), {text})"
 
 
 def _canonical(key: Output) -> str:

@@ -1,8 +1,8 @@
 """Result keys that `ONCE PER` remembers: which rows of a run are results, and which keys were results already (pure).
 
-A key is a digest of 16 bytes, made of the subscription and the values of `ONCE PER`. Remembered keys lie in sorted
-runs, as in a log-structured merge: each commit adds a small run, and small runs are merged into larger ones. A look-up
-goes through all runs with all keys of a commit at once.
+A key is a subscription and a digest of 16 bytes, made of the values of `ONCE PER`. Remembered keys lie in sorted runs,
+as in a log-structured merge: each commit adds a small run, and small runs are merged into larger ones. A look-up goes
+through all runs with all keys of a commit at once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ LARGE_RUN = 1 << 21
 #: A run is merged with all smaller ones if together they have at least half as many keys.
 _RATIO = 2
 
+#: Spreads subscriptions, whose ids follow each other, over all numbers: 2**64 over the golden ratio.
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _NEVER = np.iinfo(np.int64).min
 
 Numbers = npt.NDArray[np.int64]
@@ -34,7 +36,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyRun:
-    """Keys as two numbers each, in ascending order, without repetition; whose they are, and when each was a result."""
+    """Keys in ascending order, without repetition, and when each was a result. A key is three numbers: `spread` of the
+    digest's first half, its second half, and the subscription."""
 
     first: Halves
     second: Halves
@@ -58,6 +61,13 @@ class Chosen:
 
     is_result: Mask
     run: KeyRun
+
+
+def spread(first: Halves, subscriptions: Numbers) -> Halves:
+    """Numbers to sort by that differ, even if all subscriptions have the same digest. With the subscription, each tells
+    the half that it was made of."""
+    found: Halves = first + subscriptions.astype(np.uint64) * _ODD
+    return found
 
 
 def halves_of(keys: bytes | memoryview) -> tuple[Halves, Halves]:
@@ -85,12 +95,12 @@ class KeyIndex:
     ) -> Chosen:
         """The rows whose key was no result before, or not within the last `within_us`. Of rows with equal keys it is
         the first."""
-        order = _order(first, second)
-        a, b = first[order], second[order]
+        order = _order(first, second, subscriptions)
+        a, b, whose = first[order], second[order], subscriptions[order]
         is_first = np.ones(len(a), bool)
-        is_first[1:] = ~_repeats(a, b)
-        order, a, b = order[is_first], a[is_first], b[is_first]
-        known_us = self._result_us(a, b)
+        is_first[1:] = ~_repeats(a, b, whose)
+        order, a, b, whose = order[is_first], a[is_first], b[is_first], whose[is_first]
+        known_us = self._result_us(a, b, whose)
         is_new = known_us == _NEVER
         if within_us is not None:
             # Not now_us - known_us, which could overflow.
@@ -99,21 +109,21 @@ class KeyIndex:
         is_result = np.zeros(len(first), bool)
         is_result[order] = True
         now = np.full(len(order), now_us, np.int64)
-        return Chosen(is_result, KeyRun(a[is_new], b[is_new], subscriptions[order], now))
+        return Chosen(is_result, KeyRun(a[is_new], b[is_new], whose[is_new], now))
 
-    def _result_us(self, first: Halves, second: Halves) -> Numbers:
+    def _result_us(self, first: Halves, second: Halves, subscriptions: Numbers) -> Numbers:
         """When each key was last a result. The keys are sorted, which makes looking up twice as fast."""
         found = np.full(len(first), _NEVER, np.int64)
         for run in self.runs:
             at = np.searchsorted(run.first, first)
             todo = np.arange(len(first))
-            # More than one step only for keys that differ in their second half alone, which is next to impossible.
+            # More than one step only for different keys with the same first number, which are rare.
             while len(todo):
                 is_inside = at < len(run)
                 todo, at = todo[is_inside], at[is_inside]
                 is_same = run.first[at] == first[todo]
                 todo, at = todo[is_same], at[is_same]
-                is_hit = run.second[at] == second[todo]
+                is_hit = (run.second[at] == second[todo]) & (run.subscriptions[at] == subscriptions[todo])
                 hit = todo[is_hit]
                 found[hit] = np.maximum(found[hit], run.result_us[at[is_hit]])
                 todo, at = todo[~is_hit], at[~is_hit] + 1
@@ -150,25 +160,25 @@ def merged(runs: Sequence[KeyRun]) -> KeyRun:
     """One run of the keys of all; the last time counts at which a key was a result."""
     columns = zip(*(run.columns for run in runs), strict=True)
     first, second, subscriptions, result_us = (np.concatenate(column) for column in columns)
-    order = _order(first, second, result_us)
-    first, second = first[order], second[order]
-    is_last = np.ones(len(first), bool)
-    is_last[:-1] = ~_repeats(first, second)
-    order = order[is_last]
-    return KeyRun(first[is_last], second[is_last], subscriptions[order], result_us[order])
+    order = _order(first, second, subscriptions, result_us)
+    run = KeyRun(first[order], second[order], subscriptions[order], result_us[order])
+    is_last = np.ones(len(run), bool)
+    is_last[:-1] = ~_repeats(run.first, run.second, run.subscriptions)
+    return run if is_last.all() else run.where(is_last)
 
 
-def _order(first: Halves, second: Halves, *then: Numbers) -> npt.NDArray[np.intp]:
+def _order(first: Halves, second: Halves, subscriptions: Numbers, *then: Numbers) -> npt.NDArray[np.intp]:
     """The order by all columns; equal rows stay in order. Sorting by one column is several times as fast, and is enough
     unless some of its numbers are equal."""
     order = np.argsort(first, kind="stable")
     by_first = first[order]
     if (by_first[1:] != by_first[:-1]).all():
         return order
-    return np.lexsort((*reversed(then), second, first))
+    return np.lexsort((*reversed(then), subscriptions, second, first))
 
 
-def _repeats(first: Halves, second: Halves) -> Mask:
+def _repeats(first: Halves, second: Halves, subscriptions: Numbers) -> Mask:
     """For all sorted keys but the first: whether each is equal to the one before it."""
     is_repeat: Mask = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
+    is_repeat &= subscriptions[1:] == subscriptions[:-1]
     return is_repeat
