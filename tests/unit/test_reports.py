@@ -16,7 +16,7 @@ _REPORTS = ROOT / "docs" / "reports"
 _KEPT = sorted(one.name for one in _REPORTS.iterdir() if one.is_dir())
 _YOUTHS = {"city-million": million.YOUTH, "debs19": debs19.YOUTH, "prototype": prototype.YOUTH}
 #: Reports that take hours and a quiet machine: they may be old, if readers are told.
-_MAY_BE_OLD = {"debs19", "prototype"}
+_MAY_BE_OLD = {"prototype"}
 _OLD = "This report was made by an earlier revision"
 
 

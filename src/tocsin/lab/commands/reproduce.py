@@ -40,6 +40,10 @@ def debs19(
     kept: Annotated[
         Path | None, typer.Option("--runs", help="Folder that keeps simulations: an interrupted evaluation goes on.")
     ] = None,
+    confirm: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing but the probe of the report in this folder: would it be made again?"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Multistage load balancing (DEBS '19): placement, migration and shuffle, under the paper's settings. A claim that
@@ -51,6 +55,16 @@ def debs19(
     from tocsin.lab.experiments.report import tally
     from tocsin.simulator.outputs import prepared_folder
 
+    if confirm is not None:
+        try:
+            is_young = YOUTH.confirm(confirm / "claims.json")
+        except (OSError, ValueError) as exc:
+            fail(f"{confirm / 'claims.json'} can't be read: {exc}")
+            return
+        if not is_young:
+            fail(f"the report in {confirm} is old: its probe comes out otherwise")
+        out.print(f"The report in {confirm} would be made again.", markup=False, soft_wrap=True)
+        return
     started_at = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     plan = evaluation.Plan(range(seed, seed + (1 if quick else seeds)), quick)

@@ -79,3 +79,18 @@ def test_what_goes_wrong_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(evaluation, "run_jobs", refused)
     assert CliRunner().invoke(app, ["reproduce", "debs19"]).exit_code == 1
+
+
+def test_a_report_can_be_confirmed(tmp_path: Path) -> None:
+    """Without running anything but its probe; a report that would come out otherwise is refused."""
+    arguments = ["reproduce", "debs19", "--seeds", "1", "--out", str(tmp_path)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    confirm = ["reproduce", "debs19", "--confirm", str(tmp_path)]
+    assert "would be made again" in CliRunner().invoke(app, confirm).stdout
+    claims = json.loads((tmp_path / "claims.json").read_text())
+    assert claims["made_by"]["confirmed"] == claims["made_by"]["fingerprint"]
+    (tmp_path / "claims.json").write_text(json.dumps({**claims, "made_by": {}}))
+    refused = CliRunner().invoke(app, confirm)
+    assert refused.exit_code == 1
+    assert "is old" in refused.stderr
+    assert CliRunner().invoke(app, ["reproduce", "debs19", "--confirm", str(tmp_path / "none")]).exit_code == 1

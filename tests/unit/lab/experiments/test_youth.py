@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tocsin.lab.experiments.youth import Youth, code_of, fingerprint
@@ -46,3 +49,16 @@ def test_a_report_without_a_probe_or_a_mark_is_old_after_any_change() -> None:
     assert Youth(_PACKAGES).is_young(made)
     assert not Youth(("model",)).is_young(made)
     assert not Youth(_PACKAGES).is_young({})
+
+
+def test_a_confirmed_report_needs_its_probe_no_more(tmp_path: Path) -> None:
+    """The code has changed and the figures have not: that is written down, and nothing else changes."""
+    file = tmp_path / "claims.json"
+    made = Youth(_PACKAGES, lambda: {"run": {"cov": 0.1}}).mark()
+    file.write_text(json.dumps({"claims": [1], "made_by": made}))
+    assert not Youth(("model",), lambda: {"run": {"cov": 0.2}}).confirm(file)
+    assert json.loads(file.read_text())["made_by"] == made
+    assert Youth(("model",), lambda: {"run": {"cov": 0.1}}).confirm(file)
+    document = json.loads(file.read_text())
+    assert document == {"claims": [1], "made_by": {**made, "confirmed": fingerprint(("model",))}}
+    assert Youth(("model",), lambda: pytest.fail("nobody needs the probe")).is_young(document["made_by"])
