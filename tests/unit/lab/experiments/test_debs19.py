@@ -361,6 +361,7 @@ def test_the_report_is_the_same_for_the_same_findings(tmp_path: Path) -> None:
         assert f"## Figure {number}:" in markdown
     for name in names[3:]:
         assert f"]({name})" in markdown
+    assert len(set(names)) == len(names), "each picture has a file of its own"
     for one in swept:
         assert f"## Experiment: {one.sweep.id}" in markdown
         assert one.sweep.question in markdown

@@ -62,8 +62,8 @@ def _loads(number: str, when: str, placement: str, policies: Sequence[str], runs
     if picked is None:
         return None
     pictures = {
-        f"figure-{number}-{number}": loads_picture(f"({number}) {_SHORT[placement]}, {name}", run)
-        for number, (name, run) in enumerate(picked.items(), 1)
+        f"figure-{number}-{nth}": loads_picture(f"({nth}) {_SHORT[placement]}, {name}", run)
+        for nth, (name, run) in enumerate(picked.items(), 1)
     }
     return PaperFigure(number, f"Load of each broker: {when}", pictures)
 
@@ -79,8 +79,8 @@ def _bars(number: str, when: str, placement: str, policies: Sequence[str], runs:
         "migrations": {name: {"": float(run.totals.migrations)} for name, run in picked.items()},
     }
     pictures = {
-        f"figure-{number}-{number}": bars_picture(f"({number}) {label.split(',')[0]}", groups, label)
-        for number, (label, groups) in enumerate(values.items(), 1)
+        f"figure-{number}-{nth}": bars_picture(f"({nth}) {label.split(',')[0]}", groups, label)
+        for nth, (label, groups) in enumerate(values.items(), 1)
     }
     return PaperFigure(number, f"Maximal load, cov and migrations: {when}", pictures)
 
