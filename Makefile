@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.tocsin-setup
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
+# Tests wait for disks and for each other's processes half of the time, so three keep two cores busy.
+PROCESSES := 3
+
 # The fast part needs no Spark: pure code, golden files and properties.
 FAST_TESTS := $(wildcard tests/unit tests/golden tests/property)
 
@@ -34,13 +37,11 @@ demo: setup ## Run the living city and show it in a browser; CI=1: it ends by it
 	@$(BIN)/tocsin demo $(if $(CI),--ci)
 
 .PHONY: test
-test: setup ## Run every Python test, fastest first: two at a time, then the tests that need the machine for themselves
-	@echo "1 of 3: tests without Spark, in two processes"
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not serial and not chaos"
-	@echo "2 of 3: tests with Spark, in two processes that have a session each"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "spark and not serial and not chaos"
-	@echo "3 of 3: tests that need the machine for themselves, one after the other"
-	@$(BIN)/python -m pytest -m "serial and not chaos"
+test: setup ## Run every Python test: first those without Spark, then those with Spark and of whole systems
+	@echo "1 of 2: tests without Spark"
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -p no:schemathesis -m "not spark and not system and not chaos"
+	@echo "2 of 2: tests with Spark, in processes that have a session each, and tests of whole systems, the longest first"
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "(spark or system) and not chaos"
 
 .PHONY: test-unit
 test-unit: setup ## Run the pure tests only (seconds, no Spark)

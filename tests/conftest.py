@@ -19,7 +19,8 @@ from worlds.validated import validate_machines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Fastest first: a mistake in pure code is known within seconds, before Spark has started.
+#: Fastest first: a mistake in pure code is known within seconds, before Spark has started. Whole systems come before
+#: single tests with Spark: the longest files are begun first, so that processes end at about the same time.
 _ORDER = ("unit", "golden", "property", "integration", "e2e")
 _TESTS = Path(__file__).parent
 
@@ -52,8 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Spark and what needs the machine, and put the fast tests first; within a folder, those without
-    Spark first."""
+    """Mark what needs Spark and what starts a system, and put the fast tests first."""
 
     def folder(item: pytest.Item) -> str:
         return item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
@@ -62,11 +62,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if folder(item) == "e2e":
-            item.add_marker(pytest.mark.serial)
+            item.add_marker(pytest.mark.system)
 
-    def rank(item: pytest.Item) -> tuple[int, bool]:
+    def rank(item: pytest.Item) -> tuple[bool, bool, int]:
+        is_system, has_spark = (item.get_closest_marker(one) is not None for one in ("system", "spark"))
         at = _ORDER.index(folder(item)) if folder(item) in _ORDER else len(_ORDER)
-        return (at, item.get_closest_marker("spark") is not None)
+        return (is_system or has_spark, not is_system, -at if is_system else at)
 
     items.sort(key=rank)  # stable: files and tests keep their order otherwise
 

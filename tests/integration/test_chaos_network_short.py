@@ -19,7 +19,7 @@ SCALE = Scale(subscribers=40, processes=1, publish_every_s=0.1, act_every_s=5.0,
 
 
 @pytest.mark.spark
-@pytest.mark.serial
+@pytest.mark.system
 def test_four_kills_keep_no_notification_from_anybody() -> None:
     """A broker away for long, the coordinator, another broker and the cluster are killed; every notification counts."""
     report = run("short", KILLS, SCALE)

@@ -17,7 +17,7 @@ KILLS = [
 
 
 @pytest.mark.spark
-@pytest.mark.serial
+@pytest.mark.system
 def test_three_kills_lose_and_double_nothing() -> None:
     """Killed after a commit, while starting, and by the loss of its Java process; every record and result counts."""
     report = run("short", KILLS)

@@ -24,7 +24,7 @@ from tocsin.client import ClusterClient, CoordinatorClient
 from tocsin.runtime.processes import ServerProcess
 from tocsin.testing.network import ClusterProcess, running_broker, running_cluster, running_coordinator
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.system
 
 _NAME = "zoe.okonkwo"
 _PASSWORD = "correct horse battery"

@@ -25,7 +25,7 @@ from tocsin.client import ClusterClient
 from tocsin.testing.network import running_network
 
 # The README's statements need a system of their own, and the environment is made once for all tests here.
-pytestmark = [pytest.mark.shell, pytest.mark.serial]
+pytestmark = [pytest.mark.shell, pytest.mark.system]
 
 #: 22 packages of 20 MB when this was written, compiled files not counted. A new version of one may be a little larger;
 #: a new dependency has to be looked at.
