@@ -124,9 +124,11 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
         ],
         "primary_key": ["who", "floor"],
     } in found["datasets"]
-    every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "once": None, "is_paused": False}
+    every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "retention_s": None}
     assert {
         **every,
+        "once": None,
+        "is_paused": False,
         "parameters": [
             {"name": "who", "type": "STRING", "maximum": None, "filled_by": None},
             {"name": "floor", "type": "INT", "maximum": None, "filled_by": None},
@@ -137,6 +139,7 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
         "name": "OpAny",
         "kind": "CONTINUOUS",
         "period_s": None,
+        "retention_s": None,
         "once": None,
         "is_paused": True,
         "parameters": [],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,9 +40,11 @@ class ChannelCosts:
             self._charge(state, Cost(results=rows.num_rows, result_bytes=size_bytes))
 
     def so_far(self, state: ChannelState) -> tuple[Cost, Cost]:
-        """Since the process began, and in the last hour."""
+        """Since the process began, and in the last hour, to the millisecond."""
         with self._lock:
-            return state.costs.total, state.costs.last_hour(self._clock.monotonic_s())
+            costs = (state.costs.total, state.costs.last_hour(self._clock.monotonic_s()))
+        total, last_hour = (replace(one, spark_s=round(one.spark_s, 3)) for one in costs)
+        return total, last_hour
 
     def forget(self, state: ChannelState) -> None:
         """The channel was dropped: its series disappear. A cancelled run that ends later must not bring them back."""
