@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
@@ -14,8 +15,8 @@ from tocsin.model.schema import Column, ColumnType, Schema
 from unit.filters.quotes import QUOTES, filter_of
 
 
-def texts(some: object) -> list[str]:
-    return sorted(one.text for one in some)  # type: ignore[attr-defined]
+def texts(some: Iterable[Filter]) -> list[str]:
+    return sorted(one.text for one in some)
 
 
 def test_a_wider_filter_takes_the_place_of_those_it_covers() -> None:
