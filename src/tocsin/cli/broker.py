@@ -9,6 +9,7 @@ import typer
 
 from tocsin.cli.terminal import fail
 from tocsin.errors import TocsinError
+from tocsin.runtime.folders import refuse_locked
 from tocsin.settings import BrokerSettings
 
 
@@ -37,7 +38,6 @@ def run_broker(
     On SIGTERM or Ctrl-C it moves its subscribers to other brokers, then ends. After a crash, start it again: that
     is the whole recovery.
     """
-    from tocsin.broker.shell.server import serve
     from tocsin.runtime.logs import configure_logging
 
     overrides = {
@@ -56,6 +56,9 @@ def run_broker(
     try:
         settings = BrokerSettings.load(config, overrides=overrides)
         configure_logging(settings.log_level)
+        refuse_locked(settings.data_dir, "the broker's data folder")
+        from tocsin.broker.shell.server import serve
+
         serve(settings)
     except TocsinError as exc:
         fail(str(exc))

@@ -9,6 +9,7 @@ import typer
 
 from tocsin.cli.terminal import fail
 from tocsin.errors import TocsinError
+from tocsin.runtime.folders import refuse_locked
 from tocsin.settings import ClusterSettings
 
 
@@ -27,8 +28,6 @@ def run_cluster(
 
     Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: that is the whole recovery.
     """
-    # Spark and related packages take a second to import; other commands should not wait for them.
-    from tocsin.cluster.server import serve
     from tocsin.runtime.logs import configure_logging
 
     overrides = {
@@ -42,6 +41,10 @@ def run_cluster(
     try:
         settings = ClusterSettings.load(config, overrides=overrides)
         configure_logging(settings.log_level)
+        refuse_locked(settings.data_dir / "landing", "the landing log")
+        # Spark and related packages take a second to import; whoever is refused should not wait for them.
+        from tocsin.cluster.server import serve
+
         serve(settings)
     except TocsinError as exc:
         fail(str(exc))

@@ -9,6 +9,7 @@ import typer
 
 from tocsin.cli.terminal import fail
 from tocsin.errors import TocsinError
+from tocsin.runtime.folders import refuse_locked
 from tocsin.settings import CoordinatorSettings
 
 
@@ -32,8 +33,6 @@ def run_coordinator(
 
     Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: it remembers everything.
     """
-    from tocsin.coordinator.server import serve
-    from tocsin.dashboard.mount import dashboard
     from tocsin.runtime.logs import configure_logging
 
     overrides = {
@@ -47,6 +46,10 @@ def run_coordinator(
     try:
         settings = CoordinatorSettings.load(config, overrides=overrides)
         configure_logging(settings.log_level)
+        refuse_locked(settings.data_dir, "the coordinator's data folder")
+        from tocsin.coordinator.server import serve
+        from tocsin.dashboard.mount import dashboard
+
         serve(settings, [dashboard])
     except TocsinError as exc:
         fail(str(exc))

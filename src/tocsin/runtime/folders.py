@@ -61,7 +61,7 @@ def lock_folder(folder: Path, title: str) -> int:
         except BlockingIOError as exc:
             if time.monotonic() > deadline_s:
                 os.close(lock)
-                raise ClusterFailure(f"{title} {folder} is open in another process") from exc
+                raise _open_elsewhere(folder, title) from exc
             time.sleep(0.05)  # A released lock does not wake processes that try without waiting.
         else:
             return lock
@@ -94,6 +94,16 @@ def is_locked(folder: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def refuse_locked(folder: Path, title: str) -> None:
+    """Raise what `lock_folder` would raise, before a command imports what only the owner of the folder needs."""
+    if is_locked(folder):
+        raise _open_elsewhere(folder, title)
+
+
+def _open_elsewhere(folder: Path, title: str) -> ClusterFailure:
+    return ClusterFailure(f"{title} {folder} is open in another process")
 
 
 def _unusable(folder: Path, title: str, exc: OSError) -> InvalidValue:

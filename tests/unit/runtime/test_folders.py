@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.errors import ClusterFailure, InvalidValue
-from tocsin.runtime.folders import blaming_full_disk, check_usable, is_locked, locked_folder
+from tocsin.runtime.folders import blaming_full_disk, check_usable, is_locked, locked_folder, refuse_locked
 
 
 def test_a_folder_is_had_by_one_at_a_time(tmp_path: Path) -> None:
@@ -32,6 +32,16 @@ def test_whether_it_is_had_can_be_asked_and_changes_nothing(tmp_path: Path) -> N
     assert not is_locked(folder)
     with locked_folder(folder, "the data folder"):
         pass
+
+
+def test_who_would_be_refused_can_be_refused_early(tmp_path: Path) -> None:
+    """In the words of the lock itself; a folder that is free, or not there, is neither refused nor made."""
+    folder = tmp_path / "data"
+    refuse_locked(folder, "the data folder")
+    assert not folder.exists()
+    refused = pytest.raises(ClusterFailure, match=f"the data folder {folder} is open in another process")
+    with locked_folder(folder, "the data folder"), refused:
+        refuse_locked(folder, "the data folder")
 
 
 @pytest.mark.parametrize("name", ["file", "file/below"])
