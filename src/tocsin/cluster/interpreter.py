@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tocsin.cluster.channels.compiler import statements as st
 from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
-from tocsin.cluster.channels.compiler.fitting import carried_over
+from tocsin.cluster.channels.compiler.fitting import carried_over, without_layout
 from tocsin.cluster.channels.compiler.review import review_channel, review_query
 from tocsin.cluster.channels.compiler.scripts import read_script
 from tocsin.cluster.channels.spark_verdict import explain
@@ -88,7 +88,7 @@ def _difference(cluster: Cluster, statement: st.Statement) -> str:
                 dataset.schema.primary_key,
             )
         case st.CreateChannel(channel):
-            is_same = _without_layout(catalogue.channel(channel.name)) == _without_layout(channel)
+            is_same = without_layout(catalogue.channel(channel.name)) == without_layout(channel)
         case st.AlterDatasetAddColumn(dataset=name, column=column):
             is_same = catalogue.dataset(name).schema.find(column.name) == column
         case _:
@@ -237,7 +237,7 @@ def _create_channel(cluster: Cluster, statement: st.CreateChannel) -> Answer:
         if not statement.or_replace:
             raise AlreadyExists(f"channel {channel.name} exists already")
         channel = carried_over(before, channel)
-        if _without_layout(before) == _without_layout(channel):
+        if without_layout(before) == without_layout(channel):
             return Answer(f"channel {before.name} is defined so already: nothing to do")
     review_channel(channel, cluster.catalogue.datasets)
     compiled = compile_channel(channel, cluster.catalogue.datasets)
@@ -388,13 +388,6 @@ _OTHERS: Mapping[type[st.Statement], _Handler] = {
     st.PauseChannel: _pause,
     st.ResumeChannel: _resume,
 }
-
-
-def _without_layout(channel: Channel) -> Channel:
-    """CREATE says nothing of retention."""
-    once = None if channel.once is None else replace(channel.once, keys=" ".join(channel.once.keys.split()))
-    body = " ".join(channel.body.split())
-    return replace(channel, name=channel.name.lower(), body=body, once=once, retention_s=None)
 
 
 def _refuse_repeated_keys(schema: Schema, rows: pa.Table, path: Path) -> None:

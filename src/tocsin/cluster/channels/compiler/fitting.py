@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tocsin.cluster.channels.compiler.dialect import Source, tokenize
 from tocsin.cluster.channels.compiler.parameters import check_values, signature
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import Channel, FilledBy, ParameterValue
@@ -31,6 +32,21 @@ def carried_over(before: Channel, after: Channel) -> Channel:
         by_name = {one.name.lower(): one for one in parameters}
         parameters = tuple(by_name[one.name.lower()] for one in before.parameters)
     return replace(after, name=before.name, parameters=parameters, retention_s=before.retention_s)
+
+
+def without_layout(channel: Channel) -> Channel:
+    """Equal for definitions that differ in white space between words only: white space inside of strings counts, and so
+    does the end of a comment. CREATE says nothing of retention.
+
+    >>> from tocsin.model.catalogue import ChannelKind
+    >>> one = Channel("Fires", ChannelKind.CONTINUOUS, (), "SELECT  'a b'")
+    >>> without_layout(one) == without_layout(replace(one, body="SELECT 'a b'"))
+    True
+    >>> without_layout(one) == without_layout(replace(one, body="SELECT 'a  b'"))
+    False
+    """
+    once = None if channel.once is None else replace(channel.once, keys=_words(channel.once.keys))
+    return replace(channel, name=channel.name.lower(), body=_words(channel.body), once=once, retention_s=None)
 
 
 def have_same_parameters(before: Channel, after: Channel) -> bool:
@@ -64,3 +80,7 @@ def reason_for_end(channel: Channel) -> str:
 
 def _kinds(channel: Channel) -> dict[str, tuple[ColumnType, FilledBy | None]]:
     return {one.name.lower(): (one.type, one.filled_by) for one in channel.parameters}
+
+
+def _words(sql: str) -> str:
+    return repr([(str(one.token_type), one.text, one.comments) for one in tokenize(Source(sql))])

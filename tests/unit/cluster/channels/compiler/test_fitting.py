@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tocsin.cluster.channels.compiler.fitting import all_go_on, carried_over, may_go_on, reason_for_end
-from tocsin.model.catalogue import Channel, ChannelKind, FilledBy, Parameter
+from tocsin.cluster.channels.compiler.fitting import (
+    all_go_on,
+    carried_over,
+    may_go_on,
+    reason_for_end,
+    without_layout,
+)
+from tocsin.model.catalogue import Channel, ChannelKind, FilledBy, OncePer, Parameter
 from tocsin.model.schema import ColumnType
 
 _TYPE = Parameter("etype", ColumnType.STRING)
@@ -64,3 +70,32 @@ def test_a_lower_limit_ends_those_who_are_beyond_it() -> None:
     found = after(_TYPE, replace(_RADIUS, maximum=None))
     assert all_go_on(_BEFORE, found)
     assert may_go_on(_BEFORE, found, _VALUES)
+
+
+_QUERY = "SELECT r.id FROM Reports r WHERE r.etype = 'a b' -- said so\n AND r.id > 1"
+
+
+def test_white_space_between_words_makes_no_other_definition() -> None:
+    """Nor does the case of the channel's name; retention is no part of a definition."""
+    one = replace(_BEFORE, body=_QUERY, once=OncePer("r.id,  r.etype"))
+    other = replace(one, name="NEAR", body=_QUERY.replace(" WHERE", "\n\t WHERE"), once=OncePer("r.id, r.etype"))
+    assert without_layout(one) == without_layout(replace(other, retention_s=None))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(_QUERY.replace("'a b'", "'a  b'"), id="white space in a string"),
+        pytest.param(_QUERY.replace("\n", ""), id="a condition that became part of a comment"),
+        pytest.param(_QUERY.replace("r.id >", "`r.id` >"), id="a quoted name"),
+    ],
+)
+def test_what_gives_other_results_is_another_definition(body: str) -> None:
+    """Otherwise CREATE OR REPLACE would answer that there is nothing to do, and the old query would go on."""
+    one = replace(_BEFORE, body=_QUERY)
+    assert without_layout(one) != without_layout(replace(one, body=body))
+
+
+def test_white_space_in_a_string_of_the_keys_makes_another_definition() -> None:
+    one, other = (replace(_BEFORE, once=OncePer(f"concat(r.id, '{blanks}')")) for blanks in (" ", "  "))
+    assert without_layout(one) != without_layout(other)
