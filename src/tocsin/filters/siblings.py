@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.filters.covering import covers
-from tocsin.filters.domains import Key
+from tocsin.filters.domains import Domain, Key
 from tocsin.filters.filter import Filter
 from tocsin.filters.predicates import Constraint
 
@@ -125,17 +125,23 @@ def outer_bounds(of: Filter) -> Bounds:
     for alternative in of.alternatives:
         mine = np.full(2 * count, -inf)
         for column, constraint in alternative.constraints:
-            mine[column], mine[count + column] = _lowest(constraint), -_highest(constraint)
+            domain = of.columns.in_order[column].domain
+            mine[column], mine[count + column] = _lowest(constraint, domain), -_highest(constraint, domain)
         np.minimum(bounds, mine, out=bounds)
     return bounds
 
 
-def _lowest(constraint: Constraint) -> float:
-    return -inf if constraint.null else _as_double(constraint.ranges[0])
+def _lowest(constraint: Constraint, domain: Domain) -> float:
+    # A range from the first key on is as wide as no condition: alternatives may be so together.
+    if constraint.null or constraint.ranges[0] == domain.first:
+        return -inf
+    return _as_double(constraint.ranges[0])
 
 
-def _highest(constraint: Constraint) -> float:
-    return _as_double(constraint.ranges[-1]) if constraint.ranges else -inf
+def _highest(constraint: Constraint, domain: Domain) -> float:
+    if not constraint.ranges:
+        return -inf
+    return inf if constraint.ranges[-1] == domain.end else _as_double(constraint.ranges[-1])
 
 
 def _as_double(key: Key) -> float:

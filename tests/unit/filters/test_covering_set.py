@@ -108,3 +108,23 @@ def test_it_is_what_comparing_each_with_each_gives() -> None:
             assert texts(some) == sorted(upstream) == texts(widest)
     assert not len(some)
     assert not some.filter_count
+
+
+@pytest.mark.parametrize("others", [3, 40])
+def test_alternatives_that_leave_nothing_out_of_a_column_cover_what_does_not_speak_of_it(others: int) -> None:
+    """Among few others and among many, which are searched by their bounds."""
+    wide = filter_of("close > 3 AND volume IS NULL OR close > 2 AND volume < 5 OR close > 1 AND volume >= 5")
+    text = filter_of("close > 2 AND symbol < 'M' OR close > 1 AND symbol >= 'M'")
+    narrow = filter_of("close > 4")
+    for covering in (wide, text):
+        assert covers(covering, narrow)
+        some = CoveringSet(QUOTES)
+        for number in range(others):
+            some.add(filter_of(f"`user` = {number}"))
+        some.add(covering)
+        assert some.add(narrow) == CoveringChange()
+        some = CoveringSet(QUOTES)
+        for number in range(others):
+            some.add(filter_of(f"`user` = {number}"))
+        some.add(narrow)
+        assert some.add(covering).left == (narrow,)
