@@ -34,6 +34,8 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(_TESTS.parent / ".numba_cache" / f"
 for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
 
+os.environ.update(QUICK_JAVA)
+
 # Servers that run inside a test's process log to standard error, as real ones do: a command's output is its own.
 structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
@@ -86,7 +88,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from tocsin.cluster.engine import start_spark
     from tocsin.settings import ClusterSettings
 
-    settings = ClusterSettings(spark_driver_memory="2g", **QUICK_JAVA)
+    settings = ClusterSettings(spark_driver_memory="2g")
     session = start_spark(settings, tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
