@@ -14,6 +14,8 @@ from tocsin.coordinator.registry.machine import CoordinatorState
 #: from then on, up to so many events are drawn to pass between two looks.
 _EACH_OF_FIRST = 200
 _MOST_BETWEEN = 40
+#: A machine that has handled thousands of events is large: up to this part of them may pass before the next look.
+_PART_BETWEEN = 50
 
 
 class _Looks:
@@ -34,7 +36,7 @@ class _Looks:
             self._next += 1
         else:
             self._chance = self._chance or Random(0)
-            self._next += self._chance.randint(1, _MOST_BETWEEN)
+            self._next += self._chance.randint(1, max(_MOST_BETWEEN, self._handled // _PART_BETWEEN))
         return True
 
 
