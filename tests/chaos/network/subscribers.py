@@ -26,6 +26,7 @@ from chaos.network.recording import Recorder
 from chaos.network.workload import last_of, one_hold, permission_of, user_name
 from tocsin.client import NotConnected, Subscriber, Subscription
 from tocsin.errors import HistoryGone, TocsinError
+from tocsin.model.position import Position
 
 #: Longer than anything that is killed stays away: giving up would unsubscribe.
 _PATIENCE_S = 600.0
@@ -60,6 +61,8 @@ class Hold:
     topic: str
     #: The coordinator knows of it.
     is_reported: bool = False
+    #: Where it began.
+    first_position: str = ""
     #: Of what was handed out last.
     position: str = ""
     subscription: Subscription | None = None
@@ -237,6 +240,7 @@ class Device:
             position=hold.subscription.position,
             brought=bool(position),
         )
+        hold.first_position = hold.first_position or hold.subscription.position
         hold.position = hold.position or hold.subscription.position
         self._consumers[hold] = asyncio.create_task(self._consume(hold, hold.subscription))
 
@@ -325,19 +329,35 @@ def _check(task: asyncio.Task[None]) -> None:
 
 
 async def _ask(world: World) -> None:
-    """Mark what the coordinator knows of: as many subscriptions as somebody holds, at the broker it is at."""
+    """Mark the subscriptions that the coordinator knows of, at the broker that their subscriber is at.
+
+    Their number alone does not tell: a subscription that was given up while the coordinator was away may still count.
+    """
     async with httpx.AsyncClient(base_url=world.config.coordinator, trust_env=False) as http:
         while True:
             await asyncio.sleep(_ASK_EVERY_S)
-            held = {one.name: (one, one.broker, list(one.holds)) for one in world.devices if one.broker}
             with contextlib.suppress(httpx.HTTPError, KeyError, ValueError):
                 answer = await http.get("/v1/subscribers", params={"limit": 10_000})
-                for listed in answer.json()["subscribers"]:
-                    device, broker, holds = held.get(listed["subscriber"], (None, "", []))
-                    is_known = listed["broker"] == broker and listed["subscriptions"] == len(holds)
-                    if device is not None and is_known and device.holds == holds and device.broker == broker:
-                        for hold in holds:
-                            hold.is_reported = hold.is_reported or hold.subscription is not None
+                brokers = {one["subscriber"]: one["broker"] for one in answer.json()["subscribers"]}
+                for device in world.devices:
+                    broker, holds = device.broker, [one for one in device.holds if not one.is_reported]
+                    if holds and broker and brokers.get(device.name) == broker:
+                        session = (await http.get(f"/v1/subscribers/{device.name}")).json()
+                        if device.broker == broker:
+                            _mark_reported(holds, session["subscriptions"])
+
+
+def _mark_reported(holds: list[Hold], listed: list[dict[str, Any]]) -> None:
+    known = {(one["channel"], one["parameters"]["topic"]): _sequence(one["position"]) for one in listed}
+    for hold in holds:
+        is_there = hold.first_position and (hold.channel, hold.topic) in known
+        # An earlier position is that of an earlier subscription to the same.
+        if is_there and known[hold.channel, hold.topic] >= _sequence(hold.first_position):
+            hold.is_reported = True
+
+
+def _sequence(position: str) -> int:
+    return Position.parse(position).sequence
 
 
 async def _tell(world: World) -> None:
