@@ -11,7 +11,7 @@ import time
 import structlog
 
 from disk.cuts import cut_power
-from disk.flips import flip_bits
+from disk.flips import finds, flip_bits
 from disk.planted import CUT_BUGS, FLIP_BUGS
 from disk.whole import cut_whole_cluster
 
@@ -61,13 +61,10 @@ def _is_found(name: str, seed: str, tries: int) -> bool:
     for number in range(tries):
         again = f"{seed}/{number}"
         if name in CUT_BUGS:
-            report = cut_power(again, 60, bug=name, stop_at_first=True)
-            if report.violations:
+            if cut_power(again, 60, bug=name, stop_at_first=True).violations:
                 return True
-        else:
-            with FLIP_BUGS[name].planted():
-                if flip_bits(again, 120, stop_at_first=True).violations:
-                    return True
+        elif finds(name, again, 120):
+            return True
     return False
 
 

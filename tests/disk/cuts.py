@@ -16,6 +16,8 @@ from disk.workload import Told, Town, violations
 from tocsin.errors import TocsinError
 
 _MOST_LISTED = 10
+#: A traceback with its error, of what a process that failed has said.
+_MOST_CHARACTERS = 4_000
 
 
 @dataclass(slots=True)
@@ -53,7 +55,17 @@ def cut_power(seed: str, cuts: int, *, steps: int = 400, bug: str = "", stop_at_
             str(steps),
             *([bug] if bug else []),
         ]
-        subprocess.run(command, check=True, env=environment(library, root, log), stderr=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            check=False,
+            env=environment(library, root, log),
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        if done.returncode:
+            said = done.stderr[-_MOST_CHARACTERS:]
+            raise RuntimeError(f"{' '.join(command[1:])} ended with {done.returncode} and said at last:\n{said}")
         return _cut_everywhere(folder, seed, cuts, stop_at_first=stop_at_first)
 
 

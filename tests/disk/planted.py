@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,27 +14,11 @@ class Bug:
     name: str
     what: str
     plant: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Unlooked:
-    """A check that is not made, in this process."""
-
-    name: str
-    what: str
-    owner: str
-    check: str
-    instead: Callable[..., Any]
-
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        owner = pkgutil.resolve_name(self.owner)
-        real = getattr(owner, self.check)
-        substitute(owner, self.check, self.instead)
-        try:
-            yield
-        finally:
-            setattr(owner, self.check, real)
+    #: What is damaged to find it, for bugs that flipped bits find.
+    damaged: tuple[str, ...] = ()
+    #: Whether the run before must end by a kill, or must not: only a killed one leaves write-ahead logs, which have
+    #: checksums of their own and hide rows of the databases. None: either.
+    is_killed: bool | None = None
 
 
 def _landing_without_sync() -> None:
@@ -99,10 +81,12 @@ def _catalogue_without_sync() -> None:
     from tocsin.cluster import database
     from tocsin.runtime import schema
 
-    def careless(*arguments: Any, **options: Any) -> Any:
+    open_database, open_engine = database.open_database, schema.open_engine
+
+    def careless_engine(*arguments: Any, **options: Any) -> Any:
         import sqlalchemy as sa
 
-        engine = schema.open_engine(*arguments, **options)
+        engine = open_engine(*arguments, **options)
 
         @sa.event.listens_for(engine, "connect")
         def _tune(connection: Any, _record: Any) -> None:
@@ -110,7 +94,37 @@ def _catalogue_without_sync() -> None:
 
         return engine
 
-    substitute(database, "open_engine", careless)
+    def careless(*arguments: Any, **options: Any) -> Any:
+        # The coordinator's database is opened by the same function, and stays as it is.
+        substitute(schema, "open_engine", careless_engine)
+        try:
+            return open_database(*arguments, **options)
+        finally:
+            substitute(schema, "open_engine", open_engine)
+
+    substitute(database, "open_database", careless)
+
+
+def _data_files_unchecked() -> None:
+    """Data files are checked twice: as a whole before they are first read, and page by page."""
+    from pyarrow.dataset import ParquetFileFormat
+
+    from tocsin.cluster.datasets import delta, table_files
+
+    substitute(table_files, "_is_as_written", lambda _path, _check: True)
+    substitute(delta, "CHECKED_PARQUET", ParquetFileFormat())
+
+
+def _rows_unchecked() -> None:
+    from tocsin.runtime import digests
+
+    substitute(digests, "_checksum", lambda *_values: 0)
+
+
+def _changes_uncounted() -> None:
+    from tocsin.runtime.digests import NotedChanges
+
+    substitute(NotedChanges, "check", lambda self, connection: None)
 
 
 def _all(*bugs: Bug) -> dict[str, Bug]:
@@ -134,29 +148,16 @@ CUT_BUGS = _all(
         _catalogue_without_sync,
     ),
 )
-FLIP_BUGS = {
-    bug.name: bug
-    for bug in (
-        Unlooked(
-            "unlooked-checksum",
-            "data files are read unchecked",
-            "tocsin.cluster.datasets.table_files",
-            "_is_as_written",
-            lambda _path, _check: True,
-        ),
-        Unlooked(
-            "unlooked-rows",
-            "rows of databases are read unchecked",
-            "tocsin.runtime.digests",
-            "_checksum",
-            lambda *_values: 0,
-        ),
-        Unlooked(
-            "unlooked-changes",
-            "nobody notices that a write-ahead log has lost its end",
-            "tocsin.runtime.digests.NotedChanges",
-            "check",
-            lambda self, connection: None,
-        ),
-    )
-}
+_TABLES = ("results", "rows")
+_DATABASES = ("cluster's database", "coordinator's database")
+FLIP_BUGS = _all(
+    Bug("unlooked-checksum", "data files are read unchecked", _data_files_unchecked, _TABLES),
+    Bug("unlooked-rows", "rows of databases are read unchecked", _rows_unchecked, _DATABASES, is_killed=False),
+    Bug(
+        "unlooked-changes",
+        "nobody notices that a write-ahead log has lost its end",
+        _changes_uncounted,
+        _DATABASES,
+        is_killed=True,
+    ),
+)

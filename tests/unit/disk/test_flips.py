@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from disk.flips import flip_bits
+from disk.flips import finds, flip_bits
+from disk.planted import FLIP_BUGS
 
 
 @pytest.mark.shell
@@ -13,3 +14,10 @@ def test_a_damaged_file_is_detected_or_repaired() -> None:
     report = flip_bits("suite", 6, steps=60)
     assert report.violations == []
     assert report.flips == 6
+
+
+@pytest.mark.shell
+@pytest.mark.parametrize("bug", FLIP_BUGS)
+def test_a_check_that_is_not_made_is_found(bug: str) -> None:
+    """Whatever else is checked does not hide it."""
+    assert finds(bug, "suite", 120)
