@@ -9,7 +9,8 @@
 A thread of its own runs the event loop; calls wait for it. One thread at a time may iterate.
 
 Ctrl-C may interrupt a call anywhere. So the calling thread takes no lock, which the interrupt could leave locked, and
-owns nothing of asyncio: to free a task runs the code of weak references, in which Python drops the interrupt.
+owns nothing of asyncio: to free a task runs the code of weak references, in which Python drops the interrupt. Nor does
+it wait for long at a time: an interrupt that comes just before a wait begins does not end that wait.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from itertools import count
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
@@ -28,6 +29,9 @@ from tocsin.client.subscriber import Subscriber
 from tocsin.client.subscriptions import Subscription
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
+
+#: The longest single wait of the calling thread, and so the longest delay of an interrupt.
+_WAIT_S = 1.0
 
 T = TypeVar("T")
 #: Begins the work. It is called on the loop's thread, so that work which never begins is no forgotten coroutine.
@@ -118,7 +122,7 @@ class SyncSubscriber:
         outcomes: SimpleQueue[_Outcome[T]] = SimpleQueue()
         try:
             self._loop.call_soon_threadsafe(self._begin, number, call, outcomes)
-            result, error = outcomes.get()
+            result, error = _first(outcomes)
         except BaseException:
             self._loop.call_soon_threadsafe(self._cancel, number)
             raise
@@ -147,6 +151,14 @@ class SyncSubscriber:
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+
+def _first(outcomes: SimpleQueue[_Outcome[T]]) -> _Outcome[T]:
+    while True:
+        try:
+            return outcomes.get(timeout=_WAIT_S)
+        except Empty:
+            continue
 
 
 class SyncSubscription:

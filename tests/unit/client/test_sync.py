@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -152,3 +156,21 @@ def _program(background: Background, step: int, caught: list[bool]) -> None:
         caught.append(False)
     except KeyboardInterrupt:
         caught.append(True)
+
+
+def test_an_interrupt_that_does_not_wake_the_waiting_thread_ends_the_call() -> None:
+    """As when it comes just before the wait begins. Another thread takes the signal here, so that the wait goes on."""
+    me = SyncSubscriber()
+    me._thread.start()
+    interrupting = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    interrupting.start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    begun_s = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            me.run(partial(asyncio.sleep, 10))
+        assert time.monotonic() - begun_s < 5
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        interrupting.join()
+        me._stop()
