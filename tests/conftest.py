@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -35,6 +36,10 @@ for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
 
 os.environ.update(QUICK_JAVA)
+
+# A shell's background jobs ignore Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Servers that run inside a test's process log to standard error, as real ones do: a command's output is its own.
 structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))

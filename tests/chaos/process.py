@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import psutil
 
+from own_modules import knowing_tests
 from tocsin.client import ClusterClient, ServerError
 from tocsin.runtime.ports import free_port
 from tocsin.runtime.processes import start_server
 
-TESTS = Path(__file__).resolve().parents[1]
 #: What `tocsin cluster` exits with when it can't go on; whoever runs it starts it again.
 EXIT_FAILED = 70
 READY_WITHIN_S = 120.0
@@ -56,8 +56,7 @@ class Misbehaved(Exception):
 def environment() -> dict[str, str]:
     """Of a child: nothing of whoever runs this, and where the tests are."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
-    path = os.pathsep.join(filter(None, (str(TESTS), inherited.get("PYTHONPATH"))))
-    return inherited | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
+    return knowing_tests(inherited) | {"PYTHONWARNINGS": "ignore"}
 
 
 class ClusterProcess:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import re
 import shutil
@@ -27,6 +28,7 @@ from deltalake import DeltaTable
 from disk.planted import FLIP_BUGS
 from disk.recording import Witness
 from disk.workload import Day, Town
+from own_modules import knowing_tests
 from tocsin.cluster.datasets.delta import live_files
 from tocsin.errors import TocsinError
 
@@ -220,7 +222,9 @@ def _are_older(found: dict[str, Any], expected: dict[str, Any]) -> bool:
 def finds(bug: str, seed: str, flips: int) -> bool:
     """Whether so much damage shows a planted bug. It happens in another process, which unchecked files may end."""
     command = [sys.executable, "-m", "disk.flips", seed, str(flips), bug]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, errors="replace", env=knowing_tests(os.environ)
+    )
     if done.returncode > 0:
         raise RuntimeError(
             f"{' '.join(command[1:])} ended with {done.returncode} and said at last:\n{done.stderr[-4000:]}"

@@ -17,10 +17,11 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
+from own_modules import knowing_tests
+
 _HEAD: Final = struct.Struct("<IIQQIIQ")
 _MAGIC: Final = 0x4B534944
 _SECTOR: Final = 512
-_TESTS: Final = Path(__file__).resolve().parents[1]
 
 
 class Op(IntEnum):
@@ -57,9 +58,8 @@ def build_recorder(folder: Path) -> Path:
 
 def environment(library: Path, root: Path, log: Path) -> dict[str, str]:
     """For a process whose changes below `root` are to be recorded."""
-    path = os.pathsep.join(filter(None, (str(_TESTS), os.environ.get("PYTHONPATH"))))
     recorder = {"LD_PRELOAD": str(library), "DISK_ROOT": str(root), "DISK_LOG": str(log)}
-    return {**os.environ, **recorder, "PYTHONPATH": path}
+    return knowing_tests(os.environ) | recorder
 
 
 class Witness:

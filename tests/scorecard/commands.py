@@ -6,21 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[1]
+from own_modules import knowing_tests
 
 
 def run_json(module: str, *options: str) -> list[dict[str, Any]]:
     """The JSON objects that `python -m module` prints; what it says to standard error is passed on."""
-    path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-m", module, *options],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": path},
+        env=knowing_tests(os.environ),
     )
     found = read_objects(done.stdout)
     if not found:

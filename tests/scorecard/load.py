@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from scorecard.commands import TESTS
+from own_modules import knowing_tests
 from scorecard.crowd import Connect, Crowd
 from tocsin.lab.benchmarks.load_wire import Seat
 from tocsin.lab.benchmarks.network import place, running_benchmark
@@ -82,8 +82,7 @@ class Loaded:
 def loaded(subscribers: int, deliveries_per_s: int, brokers: int = 2, topics: int = 100) -> Iterator[Loaded]:
     """Everybody is subscribed, and records come."""
     raise_open_files()
-    path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
-    os.environ["PYTHONPATH"] = path  # For the crowd, which is a module of the tests.
+    os.environ.update(knowing_tests(os.environ))  # For the crowd, which is a module of the tests.
     topics = min(topics, subscribers)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-scorecard-")))
