@@ -69,6 +69,17 @@ audit: setup ## Look up advisories for all locked packages, have bandit look at 
 		&& PYTHONPATH=tests $(BIN)/python -m audit \
 		|| { test -x $(AUDIT)/bin/pip-audit && exit 1 || echo "skipped  audit: its tools can't be installed; no registry answers"; }
 
+# Helm comes as source from Go's registry. The version is the one that the chart was tried with.
+CHARTS := .venv-charts
+HELM := helm.sh/helm/v3/cmd/helm@v3.22.0
+.PHONY: charts
+charts: setup ## Lint the Helm chart, render it with many values, and validate what comes out (needs helm, or go to install it)
+	@test -x $(CHARTS)/bin/python || $(PYTHON) -m venv $(CHARTS)
+	@$(CHARTS)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --require-hashes -r requirements-charts.lock || true
+	@if ! command -v helm > /dev/null && ! test -x $(CHARTS)/bin/helm && command -v go > /dev/null; then \
+		GOBIN="$(CURDIR)/$(CHARTS)/bin" go install $(HELM) || true; fi
+	@PYTHONPATH=tests $(BIN)/python -m charts
+
 .PHONY: disk
 disk: setup ## Cut the power and flip bits, hundreds of times; look for planted bugs (DISK=--help)
 	@PYTHONPATH=tests $(BIN)/python -m disk $(DISK)
@@ -115,9 +126,10 @@ lock: setup ## Pin the newest versions that pyproject.toml allows
 	@$(PIP) install --quiet uv
 	@$(LOCK) --group build -o requirements-build.lock
 	@$(LOCK) --group audit -o requirements-audit.lock
+	@$(LOCK) --group charts -o requirements-charts.lock
 	@$(LOCK) pyproject.toml --extra all --group dev -c requirements-build.lock -o requirements.lock
 
 .PHONY: clean
 clean: ## Remove .venv and everything that tools leave behind
-	@rm -rf $(VENV) $(AUDIT) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) $(AUDIT) $(CHARTS) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
