@@ -103,6 +103,11 @@ class BrokerSide:
             wire.die_at_broker()
         self.wires = {}
 
+    def kept_for(self, subscriber: str) -> list[SubscriptionKey]:
+        """What it keeps for a subscriber."""
+        kept = (one.subscriptions for one in self.state.kept() if one.subscriber == subscriber)
+        return [one.key.stored() for subscriptions in kept for one in subscriptions]
+
     def go_on(self) -> None:
         """One of its calls comes a step further."""
         if self.calls:

@@ -1,4 +1,5 @@
-"""What must not be in a finished history: results that were lost, doubled, out of order, or somebody else's."""
+"""What must not be in a finished history: results that were lost, doubled, out of order, or somebody else's, and
+subscriptions that are kept though their program has unsubscribed."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ class Kind(StrEnum):
     DOUBLED = "doubled"
     REORDERED = "reordered"
     MISDELIVERED = "misdelivered"
+    KEPT_FOR_NOTHING = "kept for nothing"
     HISTORY_GONE = "history gone"
     NEVER_CALM = "never calm"
     MISBEHAVED = "misbehaved"
@@ -30,6 +32,11 @@ def check(world: World, *, is_calm: bool) -> list[Violation]:
     if not is_calm:
         missing = [str(one) for one in world.missing()]
         found.append(Violation(Kind.NEVER_CALM, f"after all was up for long, last records are missing: {missing}"))
+    if is_calm:
+        found += [
+            Violation(Kind.KEPT_FOR_NOTHING, f"{tenure} is kept, though its program has unsubscribed from it")
+            for tenure in world.kept_for_nothing()
+        ]
     by_subscription: dict[int, list[tuple[int, int]]] = {}
     for one in world.cluster.results.all():
         by_subscription.setdefault(one.subscription, []).append((one.sequence, one.record))

@@ -211,6 +211,17 @@ def _forget_bound(substitute: Substitute) -> None:
     substitute(cluster_side.ClusterSide, "_bound", lambda self: self._ahead or self.results.bound // 2)
 
 
+def _forget_unsubscribing(substitute: Substitute) -> None:
+    from tocsin.client.core.ledger import Ledger
+
+    def once_confirmed(self: Any, kept: Any) -> int | None:
+        request = left_as(self, kept)
+        return None if request is None or self._left[request].is_confirmed else request
+
+    left_as = Ledger._left_as
+    substitute(Ledger, "_left_as", once_confirmed)
+
+
 _LOST = frozenset({Kind.LOST})
 _GONE = frozenset({Kind.LOST, Kind.HISTORY_GONE})
 
@@ -227,6 +238,12 @@ BUGS = {
         Bug("report-too-early", "what the former owner reported last is overwritten", _report_too_early, _GONE),
         Bug("claim-before-holding", "claims what it does not hold yet", _claim_before_holding, _GONE),
         Bug("keep-repeats", "the client drops no repeats", _keep_repeats, frozenset({Kind.DOUBLED})),
+        Bug(
+            "forget-unsubscribing",
+            "the client forgets what it has left once a broker confirms that",
+            _forget_unsubscribing,
+            frozenset({Kind.KEPT_FOR_NOTHING}),
+        ),
         Bug("ignore-permission", "permission classes share results", _ignore_permission, _LOST | {Kind.MISDELIVERED}),
         Bug("cursor-too-far", "the cluster's cursor passes what is not committed", _cursor_too_far, _LOST),
         Bug("forget-bound", "windows are run twice", _forget_bound, frozenset({Kind.DOUBLED})),

@@ -186,6 +186,31 @@ def cut_off_half_way(world: World, device: Device) -> Iterator[None]:
     yield
 
 
+def gives_up_while_the_coordinator_is_away(world: World, device: Device) -> Iterator[None]:
+    """It unsubscribes from something that the coordinator knows of, and the coordinator can't be told. Its broker
+    confirms that, and dies. The program goes on at another, which hears from the coordinator what there was."""
+    rng = world.rng
+    yield from _served(world, device, lambda _: True)
+    yield from _reported(world, device)
+    old = _where(world, device)
+    if old is None or device.program is None or not device.holds:
+        return
+    world.kill_coordinator()
+    given_up = rng.choice(device.holds)
+    device.program.unsubscribe(given_up)
+    for _ in range(2):
+        world.attend(device)
+    if rng.random() < 0.3:
+        _subscribe_to_more(device, [given_up.topic])
+    old.kill()
+    if rng.random() < 0.5:
+        yield
+    if rng.random() < 0.7:
+        world.start_coordinator()
+    yield from _served(world, device, lambda broker: broker is not old)
+    world.start_coordinator()
+
+
 PLOTS: tuple[Plot, ...] = (
     back_at_an_old_copy,
     back_at_an_old_copy,
@@ -195,6 +220,7 @@ PLOTS: tuple[Plot, ...] = (
     passes_by,
     claimed_late,
     cut_off_half_way,
+    gives_up_while_the_coordinator_is_away,
 )
 
 

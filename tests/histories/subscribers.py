@@ -149,6 +149,8 @@ class Program:
         self._to_ask = deque(device.holds)
         #: Those that it has been told `subscribed` of.
         self.subscribed: set[Tenure] = set()
+        #: Those that it has unsubscribed from.
+        self._given_up: list[Tenure] = []
         self.broker = ""
         self._opening: dict[int, str] = {}
         self.wires: dict[int, Wire] = {}
@@ -179,10 +181,17 @@ class Program:
             return
         self.device.holds.remove(tenure)
         tenure.has_left = True
+        self._given_up.append(tenure)
         request = next(one for one, held in self._tenures.items() if held is tenure)
         del self._tenures[request]
         self.inbox = deque(one for one in self.inbox if one.request != request)
         self.tell(ev.UnsubscribeAsked(request))
+
+    def kept_for_nothing(self) -> list[Tenure]:
+        """What it has unsubscribed from, and a broker where it is keeps all the same."""
+        holds = {one.key for one in self.device.holds}
+        kept = {key for wire in self.wires.values() for key in wire.broker.kept_for(self.device.name)} - holds
+        return [one for one in self._given_up if one.key in kept]
 
     def take(self) -> None:
         """The application is handed the next notification."""

@@ -252,15 +252,22 @@ class World:
         if not self._rounds_until(lambda: all(one.is_settled for one in self.devices)):
             return False
         self.last_records = {topic: self.cluster.publish(topic) for topic in (*TOPICS, *QUIET_TOPICS)}
-        return self._rounds_until(lambda: not self.missing())
+        if not self._rounds_until(lambda: not self.missing()):
+            return False
+        self._rounds_until(lambda: not self.kept_for_nothing(), at_most=_MAX_ROUNDS // 10)
+        return True
+
+    def kept_for_nothing(self) -> list[Tenure]:
+        """What programs that still run have unsubscribed from, and brokers keep."""
+        return [one for device in self.devices if device.program for one in device.program.kept_for_nothing()]
 
     def missing(self) -> list[Tenure]:
         """Those that lack their topic's last record."""
         tenures = [one for device in self.devices for one in device.holds]
         return [one for one in tenures if not one.has(self.last_records.get(one.topic, 0))]
 
-    def _rounds_until(self, condition: Callable[[], bool]) -> bool:
-        for _ in range(_MAX_ROUNDS):
+    def _rounds_until(self, condition: Callable[[], bool], at_most: int = _MAX_ROUNDS) -> bool:
+        for _ in range(at_most):
             self._round()
             if condition():
                 return True

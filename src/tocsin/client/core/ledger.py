@@ -8,6 +8,7 @@ and dropping repeats by position is enough to make one history out of several li
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.client_subscription import ClientSubscription
@@ -23,17 +24,38 @@ ACK_EVERY_S = 1.0
 MAX_ACKS_PER_MESSAGE = 1000
 #: Brokers refuse messages of more than 64 KiB: subscriptions that do not fit into `hello` are asked for after it.
 MAX_HELLO_BYTES = 40 << 10
+#: Remembered after a broker has confirmed that they are over: another broker may have an older copy of the session.
+MAX_LEFT = 100
+
+
+@dataclass(slots=True)
+class _Left:
+    """What the application has unsubscribed from. `position` is how far it was."""
+
+    keys: frozenset[SubscriptionKey]
+    position: Position | None
+    is_confirmed: bool = False
+
+    def is_as(self, kept: messages.Subscribed) -> bool:
+        """Whether `kept` can be an older copy of it. If it is further on, or goes on with a history of its own, another
+        program of this device has subscribed to it since."""
+        if not self.is_confirmed or self.position is None:
+            return True
+        position = messages.parse_position(kept.position)
+        if position.epoch != self.position.epoch:
+            return not kept.recovered
+        return position.sequence <= self.position.sequence
 
 
 class Ledger:
     """Writes messages to brokers into the links' outboxes, and instructions into `out`."""
 
-    __slots__ = ("_acked_s", "_held", "_leaving", "_out", "_unsent_acks", "ack_due_s")
+    __slots__ = ("_acked_s", "_held", "_left", "_out", "_unsent_acks", "ack_due_s")
 
     def __init__(self, out: list[ev.Instruction]) -> None:
         self._held: dict[int, ClientSubscription] = {}
-        #: Unsubscribed from and not confirmed; brokers must not keep them.
-        self._leaving: dict[int, frozenset[SubscriptionKey]] = {}
+        #: Unsubscribed from, by request, oldest first; brokers must not keep them.
+        self._left: dict[int, _Left] = {}
         self._unsent_acks: dict[int, None] = {}
         self._acked_s = -ACK_EVERY_S
         self.ack_due_s: float | None = None
@@ -60,9 +82,7 @@ class Ledger:
             if same:
                 latest = max(same, key=lambda kept: kept.subscription)
                 held.received = held.acked = messages.parse_position(latest.position)
-        if self._leaving:
-            for request in [request for request, left in self._leaving.items() if not left.isdisjoint(held.keys)]:
-                self._left(request)
+        self._hold_again(held)
         self._held[asked.request] = held
         if link is not None and link.state is LIVE:
             self._ask(link, held)
@@ -70,10 +90,10 @@ class Ledger:
     def unsubscribe(self, request: int, links: Sequence[Link]) -> None:
         held = self._end(request)
         if held is None:
-            if request not in self._leaving:  # It is over already, or was never taken.
+            if request not in self._left or self._left[request].is_confirmed:  # It is over already, or was never taken.
                 self._out.append(ev.TellUnsubscribed(request))
             return
-        self._leaving[request] = held.keys
+        self._left[request] = _Left(held.keys, held.received)
         for link in links:
             link.retry_s.pop(request, None)
             if (number := link.unbind(request)) is not None:
@@ -118,13 +138,10 @@ class Ledger:
 
     def welcomed(self, link: Link, kept: Sequence[messages.Subscribed]) -> None:
         """`kept` are the subscriptions that the broker has for this device."""
-        leaving = {key: request for request, keys in self._leaving.items() for key in keys}
         for one in kept:
             link.requests.setdefault(one.subscription, 0)
-            if leaving and (key := SubscriptionKey.folded(one.channel, one.parameters)) in leaving:
-                self._unsubscribe_from(link, one.subscription, leaving[key])
-            else:
-                link.kept[one.subscription] = one
+            link.kept[one.subscription] = one
+        self._leave_kept(link)
         self.ask_for_all(link)
 
     def ask_for_all(self, link: Link) -> None:
@@ -154,9 +171,9 @@ class Ledger:
         """Confirm unsubscriptions that no link is busy with. The first link is the current one."""
         if not links or links[0].state is not LIVE:
             return
-        for request in list(self._leaving):
+        for request in [request for request, left in self._left.items() if not left.is_confirmed]:
             if not any(request in link.asked or request in link.leaving for link in links):
-                self._left(request)
+                self._confirm(request)
 
     def kept(self, link: Link | None) -> list[messages.Subscribed]:
         """Subscriptions that the broker kept for this device and nobody has asked for."""
@@ -211,11 +228,14 @@ class Ledger:
         bound_to = link.requests.setdefault(message.subscription, 0)
         held = self._held.get(request)
         if held is None:
-            # The application left before the answer; unless the same goes on under another request.
-            if request in self._leaving and not bound_to:
-                self._unsubscribe_from(link, message.subscription, request)
+            # The application left before the answer, or the broker has just heard of an older copy of this session;
+            # unless the same goes on under another request.
+            left = request if request in self._left else self._left_as(message)
+            if left is not None and not bound_to:
+                self._unsubscribe_from(link, message.subscription, left)
             return
         held.answer(message.channel, message.parameters)
+        self._hold_again(held)
         if asked_after is None:
             return
         if bound_to not in (0, request):
@@ -244,10 +264,11 @@ class Ledger:
         if not held.is_announced:
             held.is_announced = True
             self._out.append(ev.TellSubscribed(request, position))
+            self._leave_kept(link)
 
     def unsubscribed(self, link: Link, request: int) -> None:
         link.leaving.pop(request, None)
-        self._left(request)
+        self._confirm(request)
 
     def refused(self, link: Link, error: messages.Error, retry_at_s: float) -> None:
         """This link refuses a subscription, until `retry_at_s` or for good."""
@@ -259,6 +280,7 @@ class Ledger:
         else:
             self._end(error.request)
             self._out.append(ev.TellRefused(error.request, error_of({"code": error.code, "message": error.message})))
+            self._leave_kept(link)
 
     def _end(self, request: int) -> ClientSubscription | None:
         """Hold it no longer; there is nothing of it to acknowledge either."""
@@ -275,9 +297,39 @@ class Ledger:
         link.kept.pop(number, None)
         link.outbox.append(messages.Unsubscribe(number, request))
 
-    def _left(self, request: int) -> None:
-        if self._leaving.pop(request, None) is not None:
-            self._out.append(ev.TellUnsubscribed(request))
+    def _confirm(self, request: int) -> None:
+        """It is over, as far as the application is concerned."""
+        left = self._left.get(request)
+        if left is None or left.is_confirmed:
+            return
+        left.is_confirmed = True
+        self._out.append(ev.TellUnsubscribed(request))
+        if len(self._left) > MAX_LEFT:
+            oldest = next(one for one, left in self._left.items() if left.is_confirmed)
+            del self._left[oldest]
+
+    def _hold_again(self, held: ClientSubscription) -> None:
+        """What was left may be held again, under another request."""
+        if self._left:
+            for request in [request for request, left in self._left.items() if not left.keys.isdisjoint(held.keys)]:
+                self._confirm(request)
+                self._left.pop(request, None)
+
+    def _leave_kept(self, link: Link) -> None:
+        if self._left:
+            for one in list(link.kept.values()):
+                if (request := self._left_as(one)) is not None:
+                    self._unsubscribe_from(link, one.subscription, request)
+
+    def _left_as(self, kept: messages.Subscribed) -> int | None:
+        """The request with which the application left what a broker keeps; None if it may be wanted."""
+        if not self._left:
+            return None
+        channel = kept.channel.lower()
+        if any(not one.is_announced and one.channel.lower() == channel for one in self._held.values()):
+            return None  # What has not been answered yet may be the same in other words: only the broker knows.
+        key = SubscriptionKey.folded(kept.channel, kept.parameters)
+        return next((one for one, left in self._left.items() if key in left.keys and left.is_as(kept)), None)
 
 
 def _subscribe_message(held: ClientSubscription) -> messages.Subscribe:

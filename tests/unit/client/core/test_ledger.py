@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tocsin.client.core import events as ev
-from tocsin.client.core.ledger import MAX_HELLO_BYTES
+from tocsin.client.core.ledger import MAX_HELLO_BYTES, MAX_LEFT
 from tocsin.errors import NotFound, NotGranted, SubscriptionFailed, TocsinError
 from tocsin.model.position import Position
 from tocsin.protocol import messages
@@ -47,6 +47,76 @@ def test_what_was_acknowledged_of_a_dropped_channel_holds_nothing_up() -> None:
     play.hear(1, messages.Failed(7, "C", "7-12", 0, "channel C was dropped", "not_found"))
     assert sent(play.after(10.0)) == []
     assert failure(play.tell(ev.CloseAsked())) is None
+
+
+def _kept(sequence: int = 10, number: int = 7, *, recovered: bool = True) -> messages.Subscribed:
+    return messages.Subscribed(number, "C", {}, f"{number}-{sequence}", recovered)
+
+
+def _left_and_lost() -> Play:
+    """It has unsubscribed from all it had, up to 7-12; the broker has confirmed that, and died."""
+    play = play_at(has_coordinator=False)
+    play.notified(1, 12)
+    play.tell(ev.UnsubscribeAsked(1))
+    (told,) = play.hear(1, messages.Unsubscribed(7, 1))
+    assert told == ev.TellUnsubscribed(1)
+    play.tell(ev.Closed(1, 1006))
+    play.after(1.0)
+    return play
+
+
+@pytest.mark.parametrize("copy", [_kept(), _kept(12), _kept(40, 8, recovered=False)])
+def test_what_was_given_up_is_given_up_again_where_an_older_copy_of_the_session_is_carried_on(
+    copy: messages.Subscribed,
+) -> None:
+    """Told with `welcome`, or later, once the broker has heard of it. It is not among what is kept for the program."""
+    play = _left_and_lost()
+    assert sent(play.welcome(2, "b2", [copy])) == [messages.Unsubscribe(copy.subscription, 1)]
+    assert play.session.kept() == []
+    later = _left_and_lost()
+    assert sent(later.welcome(2, "b2")) == []
+    assert sent(later.hear(2, copy)) == [messages.Unsubscribe(copy.subscription, 1)]
+
+
+@pytest.mark.parametrize("other", [_kept(13), _kept(3, 8)])
+def test_what_another_program_of_the_device_has_subscribed_to_since_is_kept(other: messages.Subscribed) -> None:
+    """It is further on, or its history began later."""
+    play = _left_and_lost()
+    assert sent(play.welcome(2, "b2", [other])) == []
+    assert play.session.kept() == [other]
+
+
+def test_what_is_held_again_is_not_given_up() -> None:
+    """Also if it is named in other words: until the broker has answered, nobody else knows that it is the same."""
+    play = _left_and_lost()
+    play.subscribe(2)
+    assert sent(play.welcome(2, "b2", [_kept()])) == []
+    worded = _left_and_lost()
+    worded.tell(ev.SubscribeAsked(2, "C", {"me": "ann"}))
+    assert sent(worded.welcome(2, "b2", [_kept()])) == []
+    answers = [messages.Subscribed(7, "C", {}, "7-10", request=2)] * 2
+    said = [message for answer in answers for message in sent(worded.hear(2, answer))]
+    assert said == [messages.Subscribe("C", {"me": "ann"}, "7-10", 2)]
+
+
+def test_what_was_given_up_waits_for_the_answer_to_what_may_be_the_same() -> None:
+    play = _left_and_lost()
+    play.tell(ev.SubscribeAsked(2, "C", {"x": 1}))
+    play.welcome(2, "b2", [_kept()])
+    answer = messages.Subscribed(9, "C", {"x": 1}, "9-10", request=2)
+    assert sent(play.hear(2, answer)) == [messages.Unsubscribe(7, 1)]
+
+
+def test_only_the_last_that_were_given_up_are_remembered() -> None:
+    play = play_at()
+    for number in range(MAX_LEFT + 1):
+        play.tell(ev.SubscribeAsked(number + 2, "C", {"x": number}))
+        play.hear(1, messages.Subscribed(number + 8, "C", {"x": number}, f"{number + 8}-1", request=number + 2))
+        play.tell(ev.UnsubscribeAsked(number + 2))
+        play.hear(1, messages.Unsubscribed(number + 8, number + 2))
+    first, second = (messages.Subscribed(number + 8, "C", {"x": number}, f"{number + 8}-1") for number in range(2))
+    assert sent(play.hear(1, first)) == []
+    assert sent(play.hear(1, second)) == [messages.Unsubscribe(9, 3)]
 
 
 def test_acknowledgements_are_gathered() -> None:
