@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,13 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
     >>> reason_for_rejection(schema, b'{"id": "a"}{"id": "b"}', 1000)
     'text follows the record, from character 12 on; a line holds one record'
     """
+    try:
+        return _reason_for_rejection(schema, raw, max_record_bytes)
+    except Exception as exc:  # noqa: BLE001 - the record is rejected already, and no record may stop the others
+        return f"does not fit the schema, and can't be told why: {type(exc).__name__}"
+
+
+def _reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> str:
     if len(raw) > max_record_bytes:
         return f"record of {len(raw)} bytes; at most {max_record_bytes} are allowed"
     try:
@@ -56,6 +64,8 @@ def reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> s
             return f"text follows the record, from character {exc.pos + 1} on; a line holds one record"
         spelled = r"; \x… stands for a byte that isn't UTF-8" if rb"\x" in raw else ""
         return f"not JSON: {exc}{spelled}"
+    except ValueError:  # Python reads no longer ones.
+        return f"a whole number in it has more than {sys.get_int_max_str_digits()} digits; no column takes it"
     if not isinstance(record, dict):
         return f'expected a JSON object, got {_quote(record)}; a record is written {{"{schema.names[0]}": ...}}'
     return misfit(schema, record) or "does not fit the schema"

@@ -34,6 +34,7 @@ _SCHEMA = Schema(
         (b'{"id": "\xff"}', "not UTF-8 at byte 8"),
         (b'{"id": "\\xff"}', "a byte that isn't UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
+        (b'{"id": "a", "int": 1' + 5_000 * b"0" + b"}", "has more than 4300 digits"),
         (b'{"id": "' + b"x" * 300_000 + b'"}', "at most 200000 are allowed"),
         (b'{"id": "a", "int": "' + b"y" * 500 + b'"}', "…"),
     ],
@@ -43,6 +44,14 @@ def test_the_reason_names_what_is_wrong(raw: bytes, words: str) -> None:
     reason = reason_for_rejection(_SCHEMA, raw, 200_000)
     assert words in reason
     assert len(reason) < 200
+
+
+def test_every_rejected_record_has_a_reason() -> None:
+    """Whatever it is: without a reason for one record, no record of any feed would come any further. Some nest just so
+    deeply that they can be read, and not be shown."""
+    for depth in range(100, 1_100):
+        raw = b'{"id": "a", "int": ' + depth * b"[" + depth * b"]" + b"}"
+        assert reason_for_rejection(_SCHEMA, raw, 200_000)
 
 
 def test_what_fits_has_no_reason() -> None:
