@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.latencies import BUCKETS
-from tocsin.protocol.messages import MAX_CHANNEL_LENGTH
 from tocsin.protocol.subscribers import NAME_PATTERN, Placement
+from tocsin.protocol.subscription_keys import MAX_CHANNEL_LENGTH
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 #: USER/DEVICE

@@ -32,9 +32,6 @@ CLOSE_TOO_MUCH = 4102
 #: result is one row; nobody means to be notified of a larger row.
 MAX_MESSAGE_BYTES = 16 << 20
 
-#: The longest channel name between brokers and the coordinator; names of existing channels have at most 64 characters.
-MAX_CHANNEL_LENGTH = 255
-
 #: Metres on the plane that channels compute on; bounded, so that no sum of them overflows.
 MAX_COORDINATE_M = 1e9
 Coordinate = Annotated[float, msgspec.Meta(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]

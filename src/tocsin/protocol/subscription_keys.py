@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import NewType
 
 import msgspec
 
+from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.people import fingerprint
 
 #: A subscription key as one text: the JSON of [channel, parameters, permission], with parameters in order. Equal texts
 #: are the same subscription, and 1, 1.0 and true stay three values.
 KeyText = NewType("KeyText", str)
+
+#: Names of existing channels have at most 64 characters.
+MAX_CHANNEL_LENGTH = 255
+_MIN_INT, _MAX_INT = -(1 << 63), (1 << 63) - 1
+
+#: Digits of a number in an error.
+_MAX_SHOWN = 40
 
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -66,6 +75,26 @@ class SubscriptionKey(msgspec.Struct, frozen=True):
         return values
 
 
+def check_key(channel: str, parameters: Mapping[str, ParameterValue]) -> None:
+    """Raises InvalidValue for what can't be stored and reported. Brokers check what subscribers ask for, and the
+    coordinator what brokers report: if it took less than they do, one subscription would hold up a whole report.
+
+    >>> check_key("C", {"x": 1e19})
+    >>> check_key("C", {"x": 10**19})
+    Traceback (most recent call last):
+    tocsin.errors.InvalidValue: parameter x of channel C: 10000000000000000000 has over 64 bits; write it like 1e19
+    """
+    if len(channel) > MAX_CHANNEL_LENGTH:
+        raise InvalidValue(f"channel: {len(channel)} characters, at most {MAX_CHANNEL_LENGTH} are allowed")
+    for name, value in parameters.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidValue(f"parameter {name} of channel {channel}: {value} is not a finite number")
+        if isinstance(value, int) and not _MIN_INT <= value <= _MAX_INT:
+            raise InvalidValue(
+                f"parameter {name} of channel {channel}: {_short(value)} has over 64 bits; write it like 1e19"
+            )
+
+
 def key_text(channel: str, parameters: Mapping[str, ParameterValue], permission: str) -> KeyText:
     """The key as text. Equal texts are one object: a hundred thousand sessions with the same subscription share it.
 
@@ -88,6 +117,11 @@ def channel_of(text: KeyText) -> str:
     'C'
     """
     return text.split('"', 2)[1]
+
+
+def _short(number: int) -> str:
+    written = str(number)
+    return written if len(written) <= _MAX_SHOWN else f"{written[:_MAX_SHOWN]}…"
 
 
 def _encode(value: object) -> str:

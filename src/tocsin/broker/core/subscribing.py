@@ -26,7 +26,7 @@ from tocsin.errors import (
 from tocsin.model.position import Position, commit_of
 from tocsin.protocol import messages
 from tocsin.protocol.ports import Kept, KeptSession
-from tocsin.protocol.subscription_keys import SubscriptionKey
+from tocsin.protocol.subscription_keys import SubscriptionKey, check_key
 
 #: A position that is further ahead of us than this was never given out. A restarted cluster skips 200 numbers for each
 #: second since its start before; this many are some years.
@@ -78,7 +78,7 @@ class Subscribing:
         assert session.arrival is not None
         key = SubscriptionKey.of(message.channel, message.parameters, session.arrival.permission)
         try:
-            _check_channel(message.channel)
+            check_key(message.channel, message.parameters)
             position = self._position_in(message)
             key = self._filling.fill(key, session.user)
         except (InvalidValue, Forbidden) as exc:
@@ -112,6 +112,7 @@ class Subscribing:
         brought = []
         for message in asked[: self._quotas.free_subscriptions(session.user)]:
             try:
+                check_key(message.channel, message.parameters)
                 position = self._position_in(message)
             except InvalidValue:
                 continue  # The subscriber would have got this error.
@@ -367,12 +368,6 @@ class Subscribing:
     def _tell(self, session: Session, message: messages.FromBroker) -> None:
         if session.connection is not None:
             self._out.append(Send(session.connection, message))
-
-
-def _check_channel(name: str) -> None:
-    """A subscription that no message could name must not be kept either."""
-    if len(name) > messages.MAX_CHANNEL_LENGTH:
-        raise InvalidValue(f"channel: {len(name)} characters, at most {messages.MAX_CHANNEL_LENGTH} are allowed")
 
 
 def _refusal(backend: Backend, position: Position | None) -> SubscriptionFailed | None:

@@ -12,20 +12,15 @@ from tocsin.coordinator.registry.records import SessionRecord, SessionSubscripti
 from tocsin.errors import InvalidValue
 from tocsin.model.people import fingerprint
 from tocsin.protocol.coordination import Heartbeat, ReportedSubscription, Session, SubscriptionKeyBody
-from tocsin.protocol.subscription_keys import KeyText, key_fields, key_text
+from tocsin.protocol.subscription_keys import KeyText, check_key, key_fields, key_text
 
-_MAX_INT = (1 << 63) - 1
 #: The size limit of the sessions in one answer, and the size of a subscription without its key: names, its position.
 _MAX_ANSWER_CHARACTERS = 4 << 20
 _CHARACTERS_BESIDE = 120
 
 
 def key_of(held: SubscriptionKeyBody) -> KeyText:
-    for name, value in held.parameters.items():
-        if (isinstance(value, float) and not math.isfinite(value)) or (
-            isinstance(value, int) and abs(value) > _MAX_INT
-        ):
-            raise InvalidValue(f"parameter {name} of channel {held.channel} is out of range")
+    check_key(held.channel, held.parameters)
     return key_text(held.channel, held.parameters, held.permission)
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import BackendsAcquired, BackendsReleased, ConnectionLost, Ticked, UnsubscribeAsked
+import pytest
+
+from tocsin.broker.core.events import (
+    BackendsAcquired,
+    BackendsReleased,
+    ConnectionLost,
+    SubscribeAsked,
+    Ticked,
+    UnsubscribeAsked,
+)
 from tocsin.broker.core.instructions import Acquire, Deliver, ForgetSubscription, Release, StoreSubscription
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
-from tocsin.protocol.messages import Error, Subscribed, Unsubscribed, Welcome
+from tocsin.protocol.messages import Error, Subscribe, Subscribed, Unsubscribed, Welcome
 from tocsin.protocol.ports import BackendHold, Kept, KeptSession
 from unit.broker.core.driving import FLOOD, Broker
 
@@ -31,6 +40,30 @@ def test_first_and_last() -> None:
     assert not broker.all_of(Release)
     broker.tell(UnsubscribeAsked(2, 7, 6, 0.0))
     assert broker.all_of(Release) == [Release([7])]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Subscribe("OfType", {"x": 10**19}, request=1),
+        Subscribe("OfType", {"x": -(10**300)}, "7-100", 1),
+        Subscribe("x" * 256, {}, "7-100", 1),
+    ],
+)
+def test_what_could_not_be_reported_is_refused(message: Subscribe) -> None:
+    """The coordinator refuses a report as a whole. A whole number beyond 64 bits is a value for a DOUBLE, to the
+    cluster: one such subscription would make a broker look dead. Neither is it kept for somebody who leaves early."""
+    broker = Broker()
+    broker.arrive(1, "ann")
+    broker.tell(SubscribeAsked(1, message, 0.0))
+    (refusal,) = broker.messages(Error)
+    assert (refusal.code, refusal.request) == ("invalid_value", 1)
+    assert not broker.all_of(Acquire)
+    early = Broker(sessions=[KeptSession("ann/d", 2, [Kept(FLOOD, Position(7, 90))])])
+    early.arrive(1, "ann", message)
+    early.tell(ConnectionLost(1, 0.0))
+    (kept,) = early.state.kept()
+    assert [one.key for one in kept.subscriptions] == [FLOOD]
 
 
 def test_wishes_wait_for_a_release_that_is_under_way() -> None:

@@ -13,7 +13,7 @@ from tocsin.protocol.subscription_keys import KeyText
 
 def test_a_session_comes_back_as_it_was_reported() -> None:
     """Values keep their types: 1, 1.0 and true are three."""
-    parameters = {"b": 1, "a": 1.0, "c": True, "d": "ünï\n", "e": (1 << 63) - 1}
+    parameters = {"b": 1, "a": 1.0, "c": True, "d": "ünï\n", "e": (1 << 63) - 1, "f": -(1 << 63)}
     held = [ReportedSubscription(channel="C", parameters=parameters, permission="medic", position="7-9")]
     session = Session(subscriber="ann/phone", generation=3, connected=True, subscriptions=held)
     there = reported(session)
