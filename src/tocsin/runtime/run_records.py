@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import psutil
@@ -18,11 +19,15 @@ _FILE = "up.json"
 _KILLED_WITHIN_S = 2.0
 
 
+#: psutil takes no others.
+_Pid = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
 class ProcessRecord(msgspec.Struct):
     """One process, as it was started last."""
 
     url: str
-    pid: int = 0
+    pid: _Pid = 0
     began_at_us: int = 0
     #: How often it was started.
     starts: int = 0
@@ -33,7 +38,7 @@ class ProcessRecord(msgspec.Struct):
 class RunRecord(msgspec.Struct):
     #: In the environment of all processes that this run started, and of their children: no other process has it.
     run: str
-    pid: int
+    pid: _Pid
     began_at_us: int
     processes: dict[str, ProcessRecord] = {}
 
@@ -42,7 +47,7 @@ def read_record(folder: Path) -> RunRecord | None:
     """The record of the last `tocsin up` of a folder, whether it runs or not; None if there is none to read."""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=RunRecord)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
