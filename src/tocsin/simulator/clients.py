@@ -272,6 +272,9 @@ class Clients:
 
     def _send(self, connection: int, part: list[messages.FromSubscriber]) -> None:
         if connection in self._broker_at:
+            for message in part:
+                if isinstance(message, messages.Subscribe):
+                    self._slots.ask(connection % self._count, connection, message)
             self._under_way.setdefault(connection, []).append(part)
             self._kernel.after(self._delay_s, self._arrive, connection)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tocsin.client.core.events import SubscribeAsked, UnsubscribeAsked
 from tocsin.model.position import Position
-from tocsin.protocol.messages import Subscribed
+from tocsin.protocol.messages import Subscribe, Subscribed
 from tocsin.simulator.cluster import Cluster
 from tocsin.simulator.deliveries import Deliveries, Mark, SingleDeliveries
 from tocsin.simulator.tally import Tally
@@ -39,8 +39,8 @@ class Slots:
         #: The connection over which each slot is live, and a second one while its subscriber moves.
         self._live_at = array("q", bytes(8 * len(self._holds)))
         self._live_too: dict[int, int] = {}
-        #: By connection: marks of slots that were live over another one when this one was asked for them.
-        self._marks: dict[int, dict[int, Mark]] = {}
+        #: By subscriber and connection: marks of slots that were live over another connection when this one was asked.
+        self._marks: dict[int, dict[int, dict[int, Mark]]] = {}
         self._given_up: dict[int, set[int]] = {}
 
     def held_by(self, subscriber: int) -> list[int]:
@@ -65,6 +65,8 @@ class Slots:
             self._leave(self._live_at[slot], slot)
         backend = self._holds[slot]
         given_up.add(backend)
+        for marks in self._marks.get(subscriber, {}).values():
+            marks.pop(slot, None)
         self._ids[slot] = 0
         self._holds[slot] = wanted
         self._tally.unsubscribes += 1
@@ -76,7 +78,15 @@ class Slots:
         """Ask a broker for everything, each after its program's position. A moving subscriber still gets results from
         its current broker, and may be ahead of that position soon."""
         if live := [slot for slot in self._of(subscriber) if self._live_at[slot]]:
-            self._marks[connection] = {slot: self._deliveries.mark(slot, self._holds[slot]) for slot in live}
+            marks = {slot: self._deliveries.mark(slot, self._holds[slot]) for slot in live}
+            self._marks.setdefault(subscriber, {})[connection] = marks
+
+    def ask(self, subscriber: int, connection: int, message: Subscribe) -> None:
+        """Ask a broker for a subscription that was exchanged while its subscriber moves."""
+        slot = self._slot(subscriber, message.request - 1)
+        if slot is not None and self._live_at[slot] not in (0, connection):
+            marks = self._marks.setdefault(subscriber, {}).setdefault(connection, {})
+            marks[slot] = self._deliveries.mark(slot, self._holds[slot])
 
     def join(self, subscriber: int, connection: int, message: Subscribed) -> None:
         """A broker has taken a subscription, and sends its results from now on."""
@@ -92,7 +102,9 @@ class Slots:
         else:
             self._live_too[slot] = connection
         known, broker = self._ids[slot], self._broker_at[connection]
-        mark = self._marks[connection].pop(slot, None) if connection in self._marks else None
+        mark = self._marks.get(subscriber, {}).get(connection, {}).pop(slot, None)
+        if live_at and mark is None:
+            mark = self._deliveries.mark(slot, backend)
         is_carried_on = known == message.subscription
         self._deliveries.join(broker, connection, slot, backend, message.position, mark, is_carried_on)
         if not known:
@@ -107,7 +119,10 @@ class Slots:
 
     def end(self, subscriber: int, connection: int) -> None:
         """The connection is about to end: no later result comes over it."""
-        self._marks.pop(connection, None)
+        if (by_connection := self._marks.get(subscriber)) is not None:
+            by_connection.pop(connection, None)
+            if not by_connection:
+                del self._marks[subscriber]
         for slot in self._of(subscriber):
             if self._live_at[slot] == connection or self._live_too.get(slot) == connection:
                 self._leave(connection, slot)
