@@ -104,6 +104,11 @@ bench: setup ## The benchmarks, one JSON object each
 	@$(BIN)/tocsin bench balance --json
 	@$(BIN)/tocsin bench filters --json
 
+.PHONY: compare
+compare: setup ## One benchmark of an earlier revision and of this one, in turns: BEFORE=revision BENCH='latency' (ROUNDS=2)
+	@test -n "$(BEFORE)" && test -n "$(BENCH)" || { echo "make compare BEFORE=revision BENCH='latency' [ROUNDS=2]" >&2; exit 2; }
+	@PYTHONPATH=tests $(BIN)/python -m comparison "$(BEFORE)" "$(BENCH)" --rounds $(or $(ROUNDS),2)
+
 .PHONY: dashboard
 dashboard: ## Build the dashboard's page anew: only after changing it (needs node 20 or later)
 	@cd dashboard && npm ci --no-fund --no-audit --loglevel=error && npm run --silent build

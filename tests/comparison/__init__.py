@@ -1,0 +1,1 @@
+"""Is this revision slower than an earlier one: `make compare`."""
