@@ -13,6 +13,9 @@ whatever was lost, delivered twice, out of order or to somebody else, invented o
 when it should not have. Run it with `make scorecard`, and one row with `make scorecard SCORECARD='--rows 4'`.
 `make scorecard BRIEF=1` runs all of it in a quarter of an hour, with smaller counts.
 
+The whole of it takes hours, so rows are run one by one, and each names the revision that it was run with.
+`git diff REVISION -- src` shows what has changed since.
+
 Everything runs on one machine: this shows faults of processes, files and loopback connections. It does not show
 partitions between hosts, or what a disk's own cache does.
 """
@@ -21,7 +24,7 @@ partitions between hosts, or what a disk's own cache does.
 def markdown(rows: Iterable[Row], results: Mapping[int, Result], machine: str) -> str:
     rows = list(rows)
     lines = [_ABOUT, f"Machine: {machine}.", ""]
-    lines += ["| # | Test | Target | Done | Bad | Took | Verdict |", "|---:|---|---|---|---:|---:|---|"]
+    lines += ["| # | Test | Target | Done | Bad | Took | Revision | Verdict |", "|---:|---|---|---|---:|---:|---|---|"]
     lines += [_line(row, results.get(row.number)) for row in rows]
     lines += ["", "## What each run shows and does not show", ""]
     for row in rows:
@@ -45,14 +48,15 @@ def verdict(row: Row, result: Result | None) -> str:
 
 def _line(row: Row, result: Result | None) -> str:
     if result is None:
-        return f"| {row.number} | {row.title} | {row.target} | | | | not run |"
+        return f"| {row.number} | {row.title} | {row.target} | | | | | not run |"
     done = _counts(result.counts)
     took = duration(result.seconds)
-    return f"| {row.number} | {row.title} | {row.target} | {done} | {result.bad:,} | {took} | {verdict(row, result)} |"
+    cells = (row.number, row.title, row.target, done, f"{result.bad:,}", took, result.revision, verdict(row, result))
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def _section(row: Row, result: Result) -> list[str]:
-    lines = [f"### {row.number}. {row.title}", "", f"Revision {result.revision}, seed {result.seed}."]
+    lines = [f"### {row.number}. {row.title}", "", f"Seed {result.seed}."]
     for what, (done, wanted) in result.shortfall(row).items():
         lines.append(f"- Fewer than asked for: {done:,} of {wanted:,} {what}.")
     lines += [f"- {limit}" for limit in result.limits]

@@ -37,9 +37,14 @@ def test_anything_bad_fails_the_row_and_is_listed() -> None:
     assert "record r7 was lost" in report.markdown([ROW], {4: failed}, "a machine")
 
 
+def test_each_row_names_the_code_that_it_tried() -> None:
+    """Rows are run on different days, so a reader sees which revision each of them speaks of."""
+    assert "| 1 min 1 s | abc1234 | passed |" in report.markdown([ROW], {4: PASSED}, "a machine")
+
+
 def test_a_row_that_never_ran_is_there() -> None:
     """No row is left out of the table because it was not run."""
-    assert "| 4 | Power cuts | 0 bad | | | | not run |" in report.markdown([ROW], {}, "a machine")
+    assert "| 4 | Power cuts | 0 bad | | | | | not run |" in report.markdown([ROW], {}, "a machine")
 
 
 def test_results_are_kept(tmp_path: Path) -> None:
