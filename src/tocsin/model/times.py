@@ -7,9 +7,9 @@ without an offset could be in any time zone.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
-_OFFSET_FORM = r"(Z|[+-][0-9]{2}(:[0-9]{2})?)"
+_OFFSET_FORM = r"(Z|[+-][0-9]{2}(:[0-5][0-9])?)"
 #: RFC 3339, with a blank or `T`; offsets as PostgreSQL writes them too.
 TIME_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?" + _OFFSET_FORM
 DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -26,6 +26,9 @@ _WITHOUT_OFFSET = re.compile(TIME_FORM.removesuffix(_OFFSET_FORM))
 _DATE = re.compile(DATE_FORM)
 _FIRST = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
 _END = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC)
+_NO_OFFSET = timedelta()
+#: As Java has it, and so Spark.
+_MAX_OFFSET = timedelta(hours=18)
 
 
 def parse_time(value: object) -> datetime:
@@ -41,7 +44,12 @@ def parse_time(value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        raise ValueError("expected a day and a time of day that exist") from None
+        moment = None
+    # Later versions of Python read 24:00 as the next day's beginning; Spark does not.
+    if moment is None or value[11:13] == "24":
+        raise ValueError("expected a day and a time of day that exist")
+    if abs(moment.utcoffset() or _NO_OFFSET) > _MAX_OFFSET:
+        raise ValueError("the offset must lie between -18:00 and +18:00")
     # Compared before the conversion to UTC, which would fail for the year 1.
     if not _FIRST <= moment < _END:
         raise ValueError(_RANGE)

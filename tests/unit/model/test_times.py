@@ -16,6 +16,8 @@ TAKEN = {
     "1900-01-01T00:00:00Z": "1900-01-01T00:00:00+00:00",
     "2200-12-31T23:59:59.999999Z": "2200-12-31T23:59:59.999999+00:00",
     "2024-02-29T12:00:00+14:00": "2024-02-28T22:00:00+00:00",
+    "2026-01-02T03:04:05+18:00": "2026-01-01T09:04:05+00:00",
+    "2026-01-02T03:04:05-00:00": "2026-01-02T03:04:05+00:00",
 }
 REFUSED = {
     1794816000000: "expected an ISO 8601 time with its offset",
@@ -34,6 +36,11 @@ REFUSED = {
     "2026-02-30T03:04:05Z": "expected a day and a time of day that exist",
     "2026-01-02T25:04:05Z": "expected a day and a time of day that exist",
     "2026-01-02T23:59:60Z": "expected a day and a time of day that exist",
+    "2026-01-02T24:00:00Z": "expected a day and a time of day that exist",
+    "2026-01-02T03:04:05+02:60": "expected an ISO 8601 time",
+    "2026-01-02T03:04:05-18:01": "the offset must lie between -18:00 and +18:00",
+    "2026-01-02T03:04:05+23:59": "the offset must lie between -18:00 and +18:00",
+    "2026-01-02T03:04:05Z\n": "expected an ISO 8601 time",
     "58845-01-01T00:00:00Z": "expected an ISO 8601 time",
     "1899-12-31T23:59:59Z": "the year must lie between 1900 and 2200",
     "1900-01-01T00:00:00+05:00": "the year must lie between 1900 and 2200",

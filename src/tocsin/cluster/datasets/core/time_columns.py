@@ -26,7 +26,8 @@ def text_ddl(schema: Schema) -> str:
 
 def from_text(text: str, type_: ColumnType) -> str:
     """SQL that makes a time or a date of the SQL expression `text`; NULL if it has none of the allowed forms."""
-    return f"CASE WHEN {text} RLIKE '^({_FORMS[type_]})$' THEN try_cast({text} AS {type_}) END"
+    # Not `$`, which would let a line break follow.
+    return f"CASE WHEN {text} RLIKE '^({_FORMS[type_]})\\\\z' THEN try_cast({text} AS {type_}) END"
 
 
 def is_outside(value: str, type_: ColumnType) -> str:
