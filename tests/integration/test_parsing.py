@@ -64,6 +64,20 @@ def test_a_line_holds_one_record_and_nothing_else(spark: SparkSession) -> None:
     assert parsed.rejected.column("reason").to_pylist()[0] == follows
 
 
+def test_half_of_a_character_is_refused_and_not_replaced_by_a_question_mark(spark: SparkSession) -> None:
+    """JSON can write half of a surrogate pair, which no text can hold. Many programs write emoji as whole pairs."""
+    taken = [r'{"id": "\ud83d\ude00"}', r'{"id": "\\ud83d"}', r'{"id": "\\\uD83D\uDE00"}']
+    halves = [r'{"id": "\ud83d"}', r'{"id": "\uDE00"}', r'{"id": "\ud83d\\ude00"}', r'{"id": "\ud83d\ud83d\ude00"}']
+    refused = [*halves, r'{"id": "a", "other": "\ud83d"}']
+    frames = _frames(spark, [(7, "Readings", "\n".join(taken + refused).encode())])
+    table = parse_frames(frames, _READINGS, _MAX_RECORD_BYTES, ordered=True)
+    parsed = separate(table, _READINGS, {7: "meters"}, _MAX_RECORD_BYTES, now_us=0)
+    assert parsed.rows.column("id").to_pylist() == ["\N{GRINNING FACE}", r"\ud83d", "\\\N{GRINNING FACE}"]
+    assert parsed.rejected.column("raw").to_pylist() == refused
+    reason = r"\ud83d is half of a character; write both halves, as JSON does, or the character itself"
+    assert parsed.rejected.column("reason").to_pylist()[0] == reason
+
+
 def test_times_are_taken_in_listed_forms_only(spark: SparkSession) -> None:
     """Spark takes and refuses the same as the list says, to the microsecond, and each refusal says what is expected."""
     columns = (Column("at", ColumnType.TIMESTAMP), Column("day", ColumnType.DATE))

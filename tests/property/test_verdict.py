@@ -116,8 +116,8 @@ def test_a_record_is_accepted_here_if_ingestion_accepts_it_and_with_the_same_val
             assert _shown(verdict) == _shown(expected), line[:300]
     assert said["accepted"] > 1_000, said
     assert said[Verdict.REJECTED] > 500, said
-    # Most of them are half surrogates, numbers with a fraction in a string's column, and what is beyond limits.
-    assert said[Verdict.UNDECIDED] < 500, said
+    # Most of them are numbers with a fraction in a string's column, and what is beyond limits.
+    assert said[Verdict.UNDECIDED] < 350, said
 
 
 def _verdicts_of_spark(spark: SparkSession, lines: list[str]) -> list[Values | Verdict]:

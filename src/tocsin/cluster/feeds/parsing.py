@@ -27,6 +27,13 @@ _JSON_OPTIONS = {
     "allowSingleQuotes": "false",
     "encoding": "UTF-8",
 }
+#: Half of a surrogate pair is no character; Spark would store a question mark. What is left of a text without escaped
+#: backslashes and whole pairs has none. Each step takes linear time, and few texts need the second and third.
+_HALF_PAIR = (
+    r"((locate('\\ud', text) > 0 OR locate('\\uD', text) > 0) AND "
+    r"regexp_replace(replace(text, '\\\\', ''), '(?i)\\\\ud[89ab][0-9a-f]{2}\\\\ud[c-f][0-9a-f]{2}', '') "
+    r"RLIKE '(?i)\\\\ud[89a-f][0-9a-f]{2}')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ def _query(view: str, dataset: Dataset, max_record_bytes: int) -> str:
         f"r.{_CORRUPT} IS NOT NULL",
         f"octet_length(text) > {max_record_bytes}",
         f"(locate('}}', text) < length(text) AND {alone}.{_CORRUPT} IS NOT NULL)",
+        _HALF_PAIR,
     ]
     times = {column.name: f"_time_{column.name}" for column in dataset.schema if is_time(column.type)}
     for column in dataset.schema:

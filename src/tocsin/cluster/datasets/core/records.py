@@ -20,6 +20,8 @@ from tocsin.model.times import parse_date, parse_time
 
 _MAX_QUOTED_CHARS = 60
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _RANGES = {ColumnType.INT: 31, ColumnType.BIGINT: 63}
 _WORDS = {
     ColumnType.STRING: "a string",
@@ -66,9 +68,23 @@ def _reason_for_rejection(schema: Schema, raw: bytes, max_record_bytes: int) -> 
         return f"not JSON: {exc}{spelled}"
     except ValueError:  # Python reads no longer ones.
         return f"a whole number in it has more than {sys.get_int_max_str_digits()} digits; no column takes it"
+    if (half := find_half_pair(raw)) is not None:
+        return f"{half} is half of a character; write both halves, as JSON does, or the character itself"
     if not isinstance(record, dict):
         return f'expected a JSON object, got {_quote(record)}; a record is written {{"{schema.names[0]}": ...}}'
     return misfit(schema, record) or "does not fit the schema"
+
+
+def find_half_pair(raw: bytes) -> str | None:
+    r"""The first half of a surrogate pair in a JSON text, as it is written there; None if there is none.
+
+    >>> find_half_pair(rb'{"id": "\ud83d\ude00 \\ud83d \uD83D"}'), find_half_pair(rb'"\ud83d\ude00"')
+    ('\\uD83D', None)
+    """
+    if not _SURROGATE.search(raw):
+        return None
+    found = _SURROGATE.search(_PAIR.sub(b"", raw.replace(rb"\\", b"")))
+    return None if found is None else found[0].decode()
 
 
 def misfit(schema: Schema, record: Mapping[str, Any]) -> str | None:

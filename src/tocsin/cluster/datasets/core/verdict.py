@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from tocsin.cluster.datasets.core.records import find_half_pair
 from tocsin.model.schema import ColumnType, Schema
 from tocsin.model.times import parse_date, parse_time
 
@@ -34,8 +35,6 @@ _LONG_LINE: Final = 256
 #: Spark's parser refuses numbers of more than 1,000 characters, names of more than 50,000, and more than 1,000 levels.
 _BEYOND_LIMITS: Final = re.compile(rb'[-+.0-9Ee]{900}|"[^"]{40000}')
 _MAX_BRACKETS: Final = 400
-#: Half of a surrogate pair is a question mark for Spark, and an error for others.
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 #: Longer numbers, and those with a fraction, are written anew when they become a string.
 _PLAIN_NUMBER: Final = re.compile(rb"0|-?[1-9][0-9]{0,17}")
 _WORDS: Final = {b"true": "true", b"false": "false"}
@@ -86,6 +85,8 @@ class RecordReader:
             return Verdict.REJECTED
         if len(line) > _LONG_LINE and _is_beyond_limits(line):
             return Verdict.UNDECIDED
+        if find_half_pair(line) is not None:
+            return Verdict.REJECTED
         try:
             values = msgspec.structs.astuple(self._decode(line))
         except msgspec.ValidationError:
@@ -94,7 +95,7 @@ class RecordReader:
                 return loose
             values = loose
         except msgspec.DecodeError:
-            return _malformed(line)
+            return Verdict.REJECTED
         except RecursionError:
             return Verdict.UNDECIDED
         if any(values[at] is None for at in self._required):
@@ -117,7 +118,7 @@ class RecordReader:
         except msgspec.ValidationError:
             return Verdict.REJECTED
         except msgspec.DecodeError:
-            return _malformed(line)
+            return Verdict.REJECTED
         for at in self._strings:
             text = _as_string(bytes(values[at]))
             if isinstance(text, Verdict):
@@ -138,10 +139,6 @@ def _decoder(typed: list[tuple[str, Any, Any]], schema: Schema) -> Callable[[byt
 
 def _is_beyond_limits(line: bytes) -> bool:
     return line.count(b"[") + line.count(b"{") > _MAX_BRACKETS or _BEYOND_LIMITS.search(line) is not None
-
-
-def _malformed(line: bytes) -> Verdict:
-    return Verdict.UNDECIDED if _SURROGATE.search(line) else Verdict.REJECTED
 
 
 def _as_string(raw: bytes) -> str | Verdict | None:

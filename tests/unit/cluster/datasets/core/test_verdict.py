@@ -45,6 +45,8 @@ def test_what_publishers_send_every_day_is_decided(text: str) -> None:
         '{"id": "a", "day": "2026-02-30"}',
         '{"id": "a"}{"id": "b"}',
         '[{"id": "a"}]',
+        '{"id": "\\ud800"}',
+        '{"id": "a", "other": "\\ud83d\\\\ude00"}',
         '{"id": "a"',
         '{"id": "' + "a" * _MAX_RECORD_BYTES + '"}',
     ],
@@ -59,7 +61,6 @@ def test_a_record_that_does_not_fit_is_rejected(line: str) -> None:
     [
         '{"id": 1.10}',
         '{"id": [1, 2]}',
-        '{"id": "\\ud800"}',
         '{"id": "a", "x": 1' + "0" * 1_000 + "}",
         '{"id": "a", "x": 0.' + "0" * 1_000 + "1}",
         '{"id": "a", "other": ' + "[" * 600 + "]" * 600 + "}",
