@@ -100,10 +100,16 @@ def _run(row: Row, counts: dict[str, int], seed: str, *, is_brief: bool) -> Resu
 
 
 def _revision() -> str:
-    """The commit that is checked out, and a plus sign if files have changed since."""
-    asked = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
-    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or "unknown"
+    """The commit that is checked out, and a plus sign if files have changed since, other than the reports."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    is_changed = _git("status", "--porcelain", "--", ".", f":!{_REPORT.parent.relative_to(_ROOT)}")
+    return f"{commit}+" if commit and is_changed else commit or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    """What git answers; nothing if this is no repository."""
+    asked = ["git", "-C", str(_ROOT), *arguments]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _print_table(results: list[Result]) -> None:
