@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chaos.history import Kind
@@ -129,7 +129,7 @@ def _swallow_dead_letters() -> None:
 
     def lenient(*arguments: Any) -> parsing.Parsed:
         parsed = parsing.separate(*arguments)
-        return parsing.Parsed(parsed.rows, parsed.positions, parsed.rejected.slice(0, 0))
+        return replace(parsed, rejected=parsed.rejected.slice(0, 0))
 
     substitute(ingestion, "separate", lenient)
 
