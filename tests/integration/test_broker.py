@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from integration.documents import check_document
-from integration.live import PATIENCE_S, Live, wait_until
+from integration.live import PATIENCE_S, Live, get, wait_until
 from integration.network import Network, Socket, running_network, socket_to
 from tocsin.broker.shell.store import SessionStore
 from tocsin.model.position import Position
@@ -58,7 +58,7 @@ def ids(socket: Socket, count: int) -> list[str]:
 
 
 def status(broker: ServerProcess) -> dict[str, int]:
-    answer: dict[str, int] = httpx.get(f"{broker.url}/v1/status").json()
+    answer: dict[str, int] = get(f"{broker.url}/v1/status").json()
     return answer
 
 
@@ -196,7 +196,7 @@ def _kept_position(network: Network, broker: str) -> str:
 
 
 def _stored(network: Network, broker: str, subscriber: str) -> bool:
-    answer = httpx.get(f"{network.coordinator.url}/v1/subscribers/{subscriber}")
+    answer = get(f"{network.coordinator.url}/v1/subscribers/{subscriber}")
     return answer.is_success and bool(answer.json()["subscriptions"])
 
 
@@ -439,9 +439,9 @@ def test_operators_drain_a_broker_and_take_it_back(network: Network, broker: Ser
         state = f"{network.coordinator.url}/v1/brokers/operated/state"
         httpx.put(state, json={"state": "draining"}).raise_for_status()
         assert socket.next_of("move")["broker"] != "operated"
-        wait_until(lambda: httpx.get(f"{operated.url}/healthz").status_code == 503, "draining")
+        wait_until(lambda: get(f"{operated.url}/healthz").status_code == 503, "draining")
         httpx.put(state, json={"state": "active"}).raise_for_status()
-        wait_until(lambda: httpx.get(f"{operated.url}/healthz").status_code == 200, "ready again")
+        wait_until(lambda: get(f"{operated.url}/healthz").status_code == 200, "ready again")
 
 
 def test_life_without_the_coordinator(live: Live, tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
-from integration.live import PATIENCE_S, Live, wait_until
+from integration.live import PATIENCE_S, Live, get, wait_until
 from integration.network import Network, running_network
 from tocsin.client import AsyncPublisher, CoordinatorClient, Subscriber, Subscription, SyncSubscriber
 from tocsin.errors import InvalidValue, NotFound, Unauthorised
@@ -229,7 +228,7 @@ def wait_for_device(network: Network, subscriber: str) -> None:
     """Until the coordinator knows that it is subscribed to something."""
 
     def is_subscribed() -> bool:
-        answer = httpx.get(f"{network.coordinator.url}/v1/subscribers/{subscriber}")
+        answer = get(f"{network.coordinator.url}/v1/subscribers/{subscriber}")
         return answer.is_success and bool(answer.json()["subscriptions"])
 
     wait_until(is_subscribed, f"{subscriber} is subscribed")
