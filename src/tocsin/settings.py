@@ -122,6 +122,9 @@ class ClusterSettings(Settings):
     batch_max_bytes: int = 16 << 20
     #: How long the idle stream waits before it looks again; measured: no latency cost under load.
     polling_delay_ms: int = 50
+    #: After a start, Spark is warmed up with made-up work for no longer than this. Meanwhile records are taken in, but
+    #: share the cores with it. 0: not at all, and the first records are slower.
+    warm_up_max_s: float = 10
 
     #: Recent rows of each dataset, and recent results, kept in memory so that windows and pulls seldom touch disk.
     recent_rows_max_bytes: int = 128 << 20

@@ -226,7 +226,7 @@ def running_town(
         network = stack.enter_context(
             running_network(
                 folder,
-                cluster={"spark_driver_memory": "1g"},
+                cluster={"spark_driver_memory": "1g", "warm_up_max_s": 0},
                 coordinator={
                     "api_token": API_TOKEN,
                     "viewer_token": VIEWER_TOKEN,

@@ -85,7 +85,7 @@ def _running(folder: Path) -> Iterator[_System]:
     """The system with its scratch in the folder too. All that can be logged is."""
     debug = {"log_level": "debug"}
     with ExitStack() as stack:
-        settings = {"scratch_dir": folder / "scratch", **debug}
+        settings = {"scratch_dir": folder / "scratch", "warm_up_max_s": 0, **debug}
         cluster = stack.enter_context(running_cluster(folder / "cluster", settings))
         coordinator = stack.enter_context(running_coordinator(folder / "coordinator", debug))
         cluster.client().wait_ready(120)

@@ -125,7 +125,7 @@ def test_the_readme_works_with_it(light: Light, tmp_path: Path) -> None:
     (program,) = [block.text for block in readme if block.language == "python"]
     (record,) = re.findall(r"echo '(\{.*\})'", "\n".join(block.text for block in readme if block.language == "sh"))
     (tmp_path / "first.sql").write_text(statements)
-    with running_network(tmp_path / "network", brokers={"light-1": {}}) as network:
+    with running_network(tmp_path / "network", cluster={"warm_up_max_s": 0}, brokers={"light-1": {}}) as network:
         url, coordinator_url = network.cluster.url, network.coordinator.url
         created = light.run("tocsin", "sql", "-f", str(tmp_path / "first.sql"), "--url", url)
         assert created.returncode == 0, created.stderr

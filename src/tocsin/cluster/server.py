@@ -100,7 +100,7 @@ def _start(cluster: Cluster, spark: SparkSession | None) -> None:
         log.error("the cluster could not start", exc_info=exc)
         return
     log.info("ready", seconds=round(cluster.clock.monotonic_s() - begin_s, 1), port=cluster.settings.port)
-    if spark is None:
+    if spark is None and cluster.settings.warm_up_max_s > 0:
         threading.Thread(target=warm_up, args=(cluster,), name="warm-up", daemon=True).start()
 
 

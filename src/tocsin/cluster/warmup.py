@@ -1,7 +1,8 @@
 """Warms Spark up, so that the first records after a start don't wait seconds for classes to load and code to compile.
 
 It leaves no trace: made-up lines are parsed and thrown away, and channels run over a row of NULLs without committing
-results.
+results. Records that come meanwhile warm Spark up just as well, and need the cores: each batch of them takes the place
+of a round, but for the first one, which compiles each channel's own code.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ log = structlog.get_logger(__name__)
 
 #: Java compiles a method well after some ten thousand calls; these are about as many lines.
 _ROUNDS = 12
-#: A cluster with many channels does not warm up all of them: it has other work.
-_LIMIT_S = 10.0
 _FRAMES, _LINES_PER_FRAME = 4, 250
 
 #: One column of each type, and a channel over it, for clusters that have none yet.
@@ -40,25 +39,28 @@ _CHANNEL = Channel(
 
 
 def warm_up(cluster: Cluster) -> None:
-    """Do for a few seconds what a busy cluster does. Gives up, quietly, if the cluster stops meanwhile."""
-    begin_s = cluster.clock.monotonic_s()
+    """Do for a few seconds what a busy cluster does, unless it is busy. Gives up, quietly, if the cluster stops."""
+    begin_s, limit_s = cluster.clock.monotonic_s(), cluster.settings.warm_up_max_s
     try:
         # An empty frame for no dataset takes the stream and its Python processes through one batch.
         now_ms = cluster.clock.now_us() // 1000
         cluster.intake.landing.append(prepare_frame(feed="", dataset="", body=b"", count=0, accepted_at_ms=now_ms))
         made_up = compile_channel(_CHANNEL, {_DATASET.name.lower(): _DATASET})
-        for _ in range(_ROUNDS):
+        rounds = 0
+        while rounds == 0 or rounds + cluster.ingestion.batches < _ROUNDS:
+            rounds += 1
             _parse(cluster, _DATASET)
-            _run(cluster, _CHANNEL, made_up)
-            for state in cluster.executor.states.values():
-                _run(cluster, state.channel, state.compiled)
-                if cluster.state is not ClusterState.READY or cluster.clock.monotonic_s() - begin_s > _LIMIT_S:
+            own = [(state.channel, state.compiled) for state in cluster.executor.states.values()]
+            for channel, compiled in ((_CHANNEL, made_up), *own):
+                _run(cluster, channel, compiled)
+                # A cluster with many channels does not warm up all of them: it has other work.
+                if cluster.state is not ClusterState.READY or cluster.clock.monotonic_s() - begin_s > limit_s:
                     return
     except Exception as exc:
         if cluster.state is ClusterState.READY:
             log.warning("warming up failed; the first records will be slower", exc_info=exc)
         return
-    log.debug("warm", seconds=round(cluster.clock.monotonic_s() - begin_s, 1))
+    log.debug("warm", rounds=rounds, seconds=round(cluster.clock.monotonic_s() - begin_s, 1))
 
 
 def _parse(cluster: Cluster, dataset: Dataset) -> None:

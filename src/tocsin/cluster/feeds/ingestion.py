@@ -75,6 +75,8 @@ class Ingestion:
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ingest")
         #: Everything in the landing log before this is in tables.
         self.position = self.landing.read_mark()
+        #: How many batches with records there have been.
+        self.batches = 0
         #: Held while a batch is under way; a change of a schema takes it first.
         self.batch_lock = threading.Lock()
 
@@ -174,6 +176,7 @@ class Ingestion:
                 if new
             )
             self.position = end
+            self.batches += bool(by_dataset)
             self._late_since_s = None
             self.on_ingested(end)
             self._unannounced |= changed
