@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tocsin.runtime.java import archive_options, find_java
 from tocsin.settings import ClusterSettings
 
-_JAVA_OPTIONS = ("-Xss4m", "-XX:+UseParallelGC")
+_JAVA_OPTIONS = ("-Xss4m", "-XX:+UseParallelGC", "-XX:MetaspaceSize=128m")
 #: docs/explanation/spark.md gives the reason and the measurements for each.
 _SETTINGS = {
     "spark.ui.enabled": "false",
