@@ -24,6 +24,8 @@ _SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     # Short tasks: a run that starts while large tiers of subscriptions are merged gets a core soon.
     "spark.sql.files.maxPartitionBytes": str(16 << 20),
+    # Each join, aggregate and sort takes whole pages, however few rows it has, and a join's stay until Java collects.
+    "spark.buffer.pageSize": "4m",
     # How large a side of a join may be for Spark to copy it to every executor by its own decision: about 200,000
     # subscriptions. A run copies its window by a hint, whatever this says, unless the window has more rows than the
     # channel has subscriptions (`runs.py`); then this decides whether the subscriptions are copied.
