@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from quick_java import QUICK_JAVA
 from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.store import StoredDataset
 from tocsin.cluster.results.numbering import Numbering
@@ -123,6 +124,8 @@ def test_delta_spark_reads_our_tables(delta_spark: tuple[Path, str], tmp_path: P
     tables = [one.table if isinstance(one, ResultStore) else one.rows for one in _written(tmp_path)]
     environment = {**os.environ, **find_java().environment, "PYTHONPATH": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment.pop("SPARK_HOME", None)
+    # For half a minute and 1 GB: no collector with threads of its own, and none that begins for each 20 MB of classes.
+    environment["SPARK_SUBMIT_OPTS"] = f"{QUICK_JAVA['SPARK_SUBMIT_OPTS']} -XX:+UseSerialGC -XX:MetaspaceSize=256m"
     command = (sys.executable, "-c", _READ, jars, *(str(table.path) for table in tables))
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path, check=False
