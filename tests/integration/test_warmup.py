@@ -70,6 +70,7 @@ def test_a_busy_cluster_is_left_to_its_work(live: Live, rounds: list[str]) -> No
 
 
 def test_it_ends_after_its_time(live: Live, rounds: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No further run begins once warm_up_max_s is over."""
     monkeypatch.setattr(live.cluster, "settings", replace(live.cluster.settings, warm_up_max_s=1e-3))
     warmup.warm_up(live.cluster)
     assert len(rounds) == 1
