@@ -61,12 +61,15 @@ def test_a_busy_cluster_is_left_to_its_work(live: Live, rounds: list[str]) -> No
     """Batches of records warm Spark up themselves: each takes the place of a round, but for the first one."""
     live.sql("CREATE ACTIVE DATASET WuBusy (id INT, PRIMARY KEY (id)); CREATE FEED wu_busy INTO WuBusy FROM HTTP")
     live.publish("wu_busy", [{"id": 1}])
+    batches = live.cluster.ingestion.batches
+    assert batches >= 1
     warmup.warm_up(live.cluster)
-    assert len(rounds) == 2
+    assert len(rounds) == max(1, 3 - batches)
     for number in range(2, 5):
         live.publish("wu_busy", [{"id": number}])
+    rounds.clear()
     warmup.warm_up(live.cluster)
-    assert len(rounds) == 3
+    assert len(rounds) == 1
 
 
 def test_it_ends_after_its_time(live: Live, rounds: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
