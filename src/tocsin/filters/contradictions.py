@@ -7,6 +7,7 @@ from itertools import combinations
 
 from tocsin.filters.columns import FilterColumns
 from tocsin.filters.normal_form import All, Leaf, Node, Some
+from tocsin.filters.predicates import Constraint
 
 #: Where each predicate stands in the text, by the identity of its leaf.
 Spans = Mapping[int, tuple[int, int]]
@@ -48,12 +49,10 @@ class _Reason:
         for first, second in combinations(leaves, 2):
             if first.column == second.column and first.constraint.meet(second.constraint).is_empty:
                 return f"{self._shown(second)} contradicts {self._shown(first)}", self._written[id(second)][0]
+        met: dict[int, Constraint] = {}
         for leaf in leaves:
-            same = [one.constraint for one in leaves if one.column == leaf.column]
-            met = same[0]
-            for constraint in same[1:]:
-                met = met.meet(constraint)
-            if met.is_empty:
+            met[leaf.column] = leaf.constraint.meet(met.get(leaf.column, leaf.constraint))
+            if met[leaf.column].is_empty:
                 name = self._columns.in_order[leaf.column].name
                 return f"the conditions on {name} exclude each other", self._written[id(leaf)][0]
         return None

@@ -223,11 +223,10 @@ def _without_covered(alternatives: list[Alternative]) -> list[Alternative]:
 
 
 def _met(leaves: Iterable[Leaf]) -> list[Leaf]:
-    met: dict[int, Constraint] = {}
+    of_column: dict[int, list[Constraint]] = {}
     for leaf in leaves:
-        mine = met.get(leaf.column)
-        met[leaf.column] = leaf.constraint if mine is None else mine.meet(leaf.constraint)
-    return [Leaf(column, constraint) for column, constraint in met.items()]
+        of_column.setdefault(leaf.column, []).append(leaf.constraint)
+    return [Leaf(column, first.meet(*others)) for column, (first, *others) in of_column.items()]
 
 
 def _joined(leaves: Iterable[Leaf]) -> list[Leaf]:

@@ -7,7 +7,8 @@ of keys; what is said of them here is true, and may be less than everything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 
 from tocsin.filters.domains import TEXT_END, Key, end_of_prefix
 from tocsin.filters.ranges import (
@@ -36,13 +37,9 @@ class Pattern:
 
     def implies(self, other: Pattern) -> bool:
         """Whether each text that this one matches is known to match the other one."""
-        if self.negated or other.negated:
-            return (
-                self.negated and other.negated and replace(other, negated=False).implies(replace(self, negated=False))
-            )
-        if other.anywhere:
-            return other.text in self.text
-        return not self.anywhere and self.text.endswith(other.text)
+        if self.negated != other.negated:
+            return False
+        return other.requires(self) if self.negated else self.requires(other)
 
     def excludes(self, other: Pattern) -> bool:
         """Whether no text is known to match both."""
@@ -50,10 +47,16 @@ class Pattern:
             return False
         if self.negated or other.negated:
             denied, required = (self, other) if self.negated else (other, self)
-            return required.implies(replace(denied, negated=False))
+            return required.requires(denied)
         if self.anywhere or other.anywhere:
             return False
         return not (self.text.endswith(other.text) or other.text.endswith(self.text))
+
+    def requires(self, other: Pattern) -> bool:
+        """Whether what has the text of this one, where it has to be, has that of the other one."""
+        if other.anywhere:
+            return other.text in self.text
+        return not self.anywhere and self.text.endswith(other.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,12 @@ class Constraint:
             return self.null
         return contains(self.ranges, key) and all(pattern.matches(key) for pattern in self.patterns)
 
-    def meet(self, other: Constraint) -> Constraint:
-        """The values of both."""
-        return constraint(
-            intersection(self.ranges, other.ranges), self.null and other.null, self.patterns | other.patterns
-        )
+    def meet(self, *others: Constraint) -> Constraint:
+        """The values that all have. Many at once take much less than one after the other."""
+        ranges = reduce(intersection, (one.ranges for one in others), self.ranges)
+        null = self.null and all(one.null for one in others)
+        patterns = reduce(_together, (one.patterns for one in others), self.patterns)
+        return _in_form(ranges, null, patterns, self.patterns if ranges == self.ranges else frozenset())
 
     def join(self, other: Constraint) -> Constraint:
         """The values of either, and perhaps more: patterns are kept if both have them."""
@@ -89,7 +93,7 @@ class Constraint:
 
     def minus(self, other: Constraint) -> Constraint:
         """The values that the other one lacks. It must have no patterns that this one does not imply."""
-        return constraint(difference(self.ranges, other.ranges), self.null and not other.null, self.patterns)
+        return _in_form(difference(self.ranges, other.ranges), self.null and not other.null, self.patterns)
 
     def implies(self, other: Constraint) -> bool:
         """Whether the other one is known to have all values of this one."""
@@ -114,26 +118,47 @@ class Constraint:
 
 def constraint(ranges: Ranges, null: bool = False, patterns: frozenset[Pattern] = frozenset()) -> Constraint:
     """In the form that equal constraints share: without what patterns exclude, and patterns that say nothing."""
+    return _in_form(ranges, null, reduce(_together, (frozenset((one,)) for one in patterns), frozenset()))
+
+
+#: No text matches all: each of the patterns excludes the other one.
+_NO_TEXT = frozenset((Pattern("a", anywhere=False), Pattern("b", anywhere=False)))
+
+
+def _together(some: frozenset[Pattern], others: frozenset[Pattern]) -> frozenset[Pattern]:
+    """Of patterns that are all needed, and others of which that is true too: those that are needed of all."""
+    if some is _NO_TEXT or others is _NO_TEXT:
+        return _NO_TEXT
+    old, new = some - others, others - some
+    if not new or not old:
+        return some | others
+    if any(one.excludes(other) for one in old for other in new):
+        return _NO_TEXT
+    needless = {one for one in old if any(other.implies(one) for other in new)}
+    needless |= {one for one in new if any(other.implies(one) for other in old)}
+    return (some | others) - needless
+
+
+def _in_form(
+    ranges: Ranges, null: bool, patterns: frozenset[Pattern], tried: frozenset[Pattern] = frozenset()
+) -> Constraint:
+    """Of patterns that are all needed, as far as they alone can tell. Single texts match those that were `tried`."""
     if not patterns:
         return Constraint(ranges, null)
+    if patterns is _NO_TEXT:
+        return Constraint(NOTHING)
     kept: list[Key] = []
+    untried = patterns - tried
     for begin, end in pieces(ranges):
-        if not is_point(begin, end) or all(pattern.matches(begin) for pattern in patterns):
+        if not is_point(begin, end) or all(pattern.matches(begin) for pattern in untried):
             kept += (begin, end)
     if not kept or points_of(tuple(kept)) is not None:
         return Constraint(tuple(kept))
     prefix = common_prefix(tuple(kept))
-    needed: list[Pattern] = []
-    for pattern in sorted(patterns):
-        if pattern.anywhere and pattern.text in prefix:
-            if pattern.negated:
-                return Constraint(NOTHING)
-            continue
-        if any(pattern.excludes(other) for other in patterns):
-            return Constraint(NOTHING)
-        if not any(other.implies(pattern) for other in patterns if other != pattern):
-            needed.append(pattern)
-    return Constraint(tuple(kept), null=False, patterns=frozenset(needed))
+    said = {one for one in patterns if one.anywhere and one.text in prefix}
+    if any(one.negated for one in said):
+        return Constraint(NOTHING)
+    return Constraint(tuple(kept), null=False, patterns=patterns - said)
 
 
 def points_of(ranges: Ranges) -> list[Key] | None:

@@ -57,7 +57,10 @@ class RowEncoder:
 
 
 def _misfit(column: Column, value: object) -> str:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except (ValueError, RecursionError):  # Python shows neither very long numbers nor what is nested very deeply.
+        shown = f"a value of type {type(value).__name__}"
     return f"{column.name}: expected {column.type}, got {shown if len(shown) <= 60 else shown[:60] + '…'}"
 
 

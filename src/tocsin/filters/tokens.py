@@ -44,10 +44,10 @@ class Token:
 def token_pattern(marks: str) -> re.Pattern[str]:
     """What `Tokens` looks for, if these are the marks of a language, as a regular expression."""
     return re.compile(
-        rf"""\s*(?:
+        rf"""\s*+(?:
           (?P<name>[A-Za-z_][A-Za-z0-9_]*)
         | (?P<quoted>`(?:[^`]|``)*`)
-        | (?P<number>[+-]?\s*(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])
+        | (?P<number>(?:[+-]\s*+)?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])
         | (?P<string>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")
         | (?P<mark>{marks})
         )""",

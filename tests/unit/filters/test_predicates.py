@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 
 from hypothesis import given
@@ -39,6 +40,16 @@ def test_constraints_meet_in_what_both_admit(one: Constraint, other: Constraint)
     assert matched(one.meet(other)) == matched(one) & matched(other)
     assert matched(one.join(other)) >= matched(one) | matched(other)
     assert not one.implies(other) or matched(one) <= matched(other)
+
+
+@given(st.lists(CONSTRAINTS, min_size=1, max_size=5))
+def test_many_meet_at_once_as_they_do_one_after_the_other(constraints: list[Constraint]) -> None:
+    """In the same form, which is that of their values and patterns together."""
+    first, *others = constraints
+    met = first.meet(*others)
+    assert met == reduce(Constraint.meet, constraints)
+    assert matched(met) == set.intersection(*map(matched, constraints))
+    assert met == constraint(met.ranges, met.null, met.patterns)
 
 
 def test_patterns_that_say_nothing_are_left_out() -> None:
