@@ -173,7 +173,9 @@ class Subscribing:
             if is_new:
                 self._deliveries.open(backend)
             for waiter in waiting[key]:
-                self._serve(waiter, key, backend)
+                # What was filled in may be of another channel of that name: by name alone, the cluster can't tell.
+                if not self._ask_anew(waiter, key):
+                    self._serve(waiter, key, backend)
                 woken[waiter.session] = None
             if not backend.frontends:
                 self._holdings.let_go(backend, event.now_s)
@@ -187,7 +189,7 @@ class Subscribing:
         return woken
 
     def _ask_anew(self, waiter: Waiter, key: SubscriptionKey) -> bool:
-        """Ask again, and fill in the parameters that the cluster has named; False if they were filled in already."""
+        """Ask again if the parameters that the cluster has named are not the ones that were filled in; else False."""
         session = waiter.session
         try:
             anew = self._filling.fill(key, session.user)

@@ -13,10 +13,11 @@ from tocsin.broker.core.events import (
     UnsubscribeAsked,
 )
 from tocsin.broker.core.instructions import Acquire, Deliver, ForgetSubscription, Release, StoreSubscription
-from tocsin.errors import NotFound, Unavailable
+from tocsin.errors import FilledOtherwise, NotFound, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import Error, Subscribe, Subscribed, Unsubscribed, Welcome
 from tocsin.protocol.ports import BackendHold, Kept, KeptSession
+from tocsin.protocol.subscription_keys import SubscriptionKey
 from unit.broker.core.driving import FLOOD, Broker
 
 
@@ -178,3 +179,37 @@ def test_what_has_failed_at_the_cluster_is_refused_here() -> None:
     broker.tell(Ticked(1.0))
     assert broker.state.frontends == 0
     assert broker.state.backends == 0
+
+
+def test_nobody_gets_what_belongs_to_a_user_with_the_name_of_their_class() -> None:
+    """A parameter of a channel was `IS CLASS` when the broker last heard of it, and is `IS USER` now. The cluster can't
+    tell from its name which of them was filled in, but says what it is: nobody is served before that is filled in."""
+    broker = Broker()
+    mine = Subscribe("Mine", {}, "", 1)
+
+    def acquire(one: int, key: SubscriptionKey, filled: dict[str, str]) -> None:
+        held = BackendHold(one, "Mine", key.parameter_values(), "bob", broker.state.through, filled=filled)
+        broker.tell(BackendsAcquired([(key, held)], [], broker.pulls + 1, broker.now_s))
+
+    def asked_for() -> SubscriptionKey:
+        (acquiring,) = broker.all_of(Acquire)
+        (key,) = acquiring.keys
+        return key
+
+    def refuse(key: SubscriptionKey, filled: dict[str, str]) -> None:
+        broker.tell(BackendsAcquired([], [(key, FilledOtherwise("", filled))], broker.pulls + 1, broker.now_s))
+
+    broker.arrive(1, "ann", permission="bob")
+    broker.tell(SubscribeAsked(1, mine, broker.now_s))
+    refuse(asked_for(), {"whose": "CLASS"})
+    acquire(7, asked_for(), {"whose": "CLASS"})
+    assert [one.subscription for one in broker.messages(Subscribed)] == [7]
+    broker.end(7, 101)
+    broker.arrive(2, "eve", permission="bob")
+    broker.tell(SubscribeAsked(2, mine, broker.now_s))
+    acquire(8, asked_for(), {"whose": "USER"})
+    assert not broker.messages(Subscribed)
+    again = asked_for()
+    assert again.parameter_values() == {"whose": "eve"}
+    acquire(9, again, {"whose": "USER"})
+    assert [one.subscription for one in broker.messages(Subscribed)] == [9]

@@ -42,11 +42,13 @@ def check_filled(channel: Channel, filled: Iterable[str]) -> None:
 
 
 def check_class(channel: Channel, values: Sequence[ParameterValue], permission: str) -> None:
-    """Raises InvalidValue if a parameter that is `IS CLASS` has a value other than `permission`."""
+    """Raises FilledOtherwise if a parameter that is `IS CLASS` has a value other than `permission`: the broker may
+    remember that it was `IS USER`."""
     for parameter, value in zip(channel.parameters, values, strict=True):
         if parameter.filled_by is FilledBy.CLASS and value != permission:
-            raise InvalidValue(
-                f"{channel.name}: {parameter.name} is the permission class, {permission!r}, not {value!r}"
+            raise FilledOtherwise(
+                f"{channel.name}: {parameter.name} is the permission class, {permission!r}, not {str(value)[:60]!r}",
+                channel.filled,
             )
 
 

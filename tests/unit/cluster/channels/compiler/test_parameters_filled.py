@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tocsin.cluster.channels.compiler.parameters import check_class, check_filled
-from tocsin.errors import FilledOtherwise, InvalidValue, WrongEntries
+from tocsin.errors import FilledOtherwise, WrongEntries
 from tocsin.model.catalogue import Channel, ChannelKind, FilledBy, Parameter
 from tocsin.model.schema import ColumnType
 
@@ -31,5 +31,6 @@ def test_a_broker_that_remembers_another_channel_is_refused(filled: tuple[str, .
 def test_what_is_the_class_has_its_value() -> None:
     """The cluster knows the class of a subscription, so it need not believe a parameter that says otherwise."""
     check_class(_CHANNEL, ("ann", "medics", "fire"), "medics")
-    with pytest.raises(InvalidValue, match="class is the permission class, '', not 'medics'"):
+    with pytest.raises(FilledOtherwise, match="class is the permission class, '', not 'medics'") as refused:
         check_class(_CHANNEL, ("ann", "medics", "fire"), "")
+    assert refused.value.filled == {"User_id": "USER", "class": "CLASS"}, "so that the broker fills it in with that"
