@@ -220,7 +220,9 @@ class RememberedKeys:
             return 0
         # Every hundredth is enough to find the time by.
         sample = np.concatenate([run.result_us[::100] for run in runs])
-        oldest_us = int(np.quantile(sample, 1 - self._most / count))
+        oldest_us = int(np.quantile(sample, 1 - self._most / count, method="lower"))
+        if count * float((sample > oldest_us).mean()) < self._most / 2:
+            oldest_us -= 1  # Many are of one commit. Rather too many are kept than none.
         log.warning("too many result keys; forgetting the oldest", keys=count, most=self._most)
         return oldest_us
 

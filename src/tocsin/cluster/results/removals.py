@@ -32,15 +32,19 @@ class Removals:
         self._lock = threading.Lock()
 
     def note(self, newest: Mapping[int, int]) -> None:
-        """These results are about to be removed. Forgets subscriptions that have ended."""
+        """These results are about to be removed. Forgets subscriptions that have ended.
+
+        Newer ones may have been removed before: results of one subscription are kept for different times."""
         with self._lock, self._engine.begin() as connection:
             known = sa.select(subscription_table.c.id)
             connection.execute(_removed.delete().where(_removed.c.subscription.not_in(known)))
             for chunk in in_chunks(list(newest)):
                 still = connection.scalars(known.where(subscription_table.c.id.in_(chunk))).all()
-                connection.execute(_removed.delete().where(_removed.c.subscription.in_(chunk)))
+                mine = _removed.c.subscription.in_(chunk)
+                before = {row.subscription: row.through for row in connection.execute(sa.select(_removed).where(mine))}
+                connection.execute(_removed.delete().where(mine))
                 if still:
-                    rows = [{"subscription": one, "through": newest[one]} for one in still]
+                    rows = [{"subscription": one, "through": max(newest[one], before.get(one, 0))} for one in still]
                     connection.execute(_removed.insert(), rows)
 
     def newest_held(self, broker: str) -> int:

@@ -97,7 +97,8 @@ class ResultRetention:
             cleared[share] = max(already, through)
             if through > already:
                 rows = self._table.read(already, through, where=share.rows, columns=_WHOSE)
-                newest.update(newest_of(rows))
+                for one, sequence in newest_of(rows).items():
+                    newest[one] = max(sequence, newest.get(one, 0))
                 count += rows.num_rows
                 doomed.append((share, already, through))
         if count:

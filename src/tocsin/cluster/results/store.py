@@ -359,6 +359,8 @@ class ResultStore:
         last = self.table.durable
         position = after
         stride = _FIRST_STRIDE
+        if self.retention.times_removed != times_removed:
+            return None  # `after` may lie behind what has been removed since the marks were checked.
         pulled: list[pa.Table] = []
         count = size_bytes = 0
         while (begin := commit_of(position + 1)) <= last and count < limit_rows:

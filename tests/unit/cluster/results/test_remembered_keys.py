@@ -114,6 +114,20 @@ def test_beyond_the_limit_the_oldest_keys_are_forgotten(tmp_path: Path) -> None:
     assert commit(store, [(1, 0)]) == 1
 
 
+def test_the_keys_of_one_large_commit_are_not_all_forgotten(tmp_path: Path) -> None:
+    """They are equally old: to forget them all would give everybody the same results again. Older ones go."""
+    store = opened(tmp_path, most_keys=1_000)
+    commit(store, [(1, number) for number in range(500)], now_us=10)
+    large = [(1, number) for number in range(500, 2_500)]
+    commit(store, large, now_us=20)
+    store.keys.sweep(kept(1))
+    assert len(store.keys) == 2_000
+    assert commit(store, large, now_us=30) == 0
+    commit(store, [(1, number) for number in range(2_500, 3_500)], now_us=40)
+    store.keys.sweep(kept(1))
+    assert len(store.keys) == 1_000
+
+
 def test_keys_of_a_person_who_is_forgotten_are_gone(tmp_path: Path) -> None:
     """Those of results that name the person, and of subscriptions that do, on disk and in memory; nobody else's."""
     store = opened(tmp_path)

@@ -352,6 +352,19 @@ def test_what_says_that_a_subscription_has_failed_outlasts_its_channels_results(
     assert found.column("payload").to_pylist() == ['"no zone"']
 
 
+def test_a_lost_end_is_told_though_older_results_are_kept_for_longer(store: ResultStore) -> None:
+    """A subscription has failed, and that is kept for a shorter time than the results of its channel. Whoever has seen
+    these and not the failure is told, also once these are removed too."""
+    store.commit([("Long", named((1, 1)))], {}, 10)
+    store.tell_failed("Long", {1: "no zone"}, 20)
+    seen = end_of(1)
+    for oldest_us in (0, 15):
+        store.retain(30, 1 << 40, {"Long": oldest_us})
+        with pytest.raises(HistoryGone, match="of subscription 1"):
+            store.pull_subscriptions({1: seen}, limit_rows=10)
+    assert store.table.count() == 0
+
+
 def test_a_broker_is_told_only_of_what_it_holds(store: ResultStore, tmp_path: Path) -> None:
     """A cursor from before a removal goes on as if nothing had been, unless results for this broker were removed."""
     registry = SubscriptionRegistry(open_catalogue(tmp_path / "catalogue.sqlite"))
@@ -606,6 +619,21 @@ def test_what_is_removed_while_it_is_pulled_is_told(store: ResultStore, monkeypa
     with pytest.raises(HistoryGone):
         store.pull(0, limit_rows=10, keep=everything)
     assert store.earliest_sequence == end_of(2)
+
+
+def test_what_is_removed_before_reading_begins_is_told(store: ResultStore) -> None:
+    """Retention may come between the look at the marks and the choice of where to begin, and leave nothing to read."""
+    store.commit([("C", output((1, "x")))], {}, 10)
+    checks: list[int] = []
+
+    def check(after: int) -> None:
+        store.retention.check(after)
+        checks.append(after)
+        if len(checks) == 1:
+            store.retain(12, 1 << 30)
+
+    with pytest.raises(HistoryGone):
+        store.pull(0, limit_rows=10, keep=everything, check=check)
 
 
 def test_who_lost_nothing_is_not_told_of_what_is_removed_meanwhile(
