@@ -35,9 +35,15 @@ def replace_channel(cluster: Cluster, channel: Channel, compiled: CompiledChanne
     with cluster.executor.between_runs(state), cluster.subscription_lock:
         _begin_watching(cluster, state, compiled)
         ends = _ending(cluster, state.channel, channel)
-        with cluster.registry.ending(channel.name, ends, reason_for_end(channel)) as end:
-            cluster.catalogue.alter_channel(channel, end)
-        _hand_over(cluster, state, channel, compiled, ends)
+        anew = _in_another_form(cluster, state, channel, compiled, ends)
+        try:
+            with cluster.registry.ending(channel.name, ends, reason_for_end(channel)) as end:
+                cluster.catalogue.alter_channel(channel, end)
+        except BaseException:
+            if anew is not None:
+                anew.close()
+            raise
+        _hand_over(state, channel, compiled, ends, anew)
         done = Replaced(len(state.subscriptions), len(ends))
     cluster.put_on_schedule(channel)
     if channel.kind is ChannelKind.CONTINUOUS:
@@ -62,22 +68,35 @@ def _ending(cluster: Cluster, before: Channel, after: Channel) -> list[int]:
     return [one.id for chunk in chunks for one in chunk if not may_go_on(before, after, one.values)]
 
 
-def _hand_over(
+def _in_another_form(
     cluster: Cluster, state: ChannelState, channel: Channel, compiled: CompiledChannel, ends: list[int]
+) -> ChannelSubscriptions | None:
+    """The subscriptions that go on, read again, if the new query needs them in another form. It comes before anything
+    is stored, because it may fail: the disk may be full."""
+    if _form(state.channel, state.compiled) == _form(channel, compiled):
+        return None
+    executor, gone = cluster.executor, state.failed.union(ends)
+    anew = ChannelSubscriptions(executor.spark, channel, executor.scratch, compiled.radius_parameters)
+    for chunk in cluster.registry.of_channel(channel.name):
+        anew.add([one for one in chunk if one.id not in gone])
+    return anew
+
+
+def _hand_over(
+    state: ChannelState,
+    channel: Channel,
+    compiled: CompiledChannel,
+    ends: list[int],
+    anew: ChannelSubscriptions | None,
 ) -> None:
-    """From now on runs are by the new query. If it needs the subscriptions in another form, they are read again."""
+    """From now on runs are by the new query."""
     former = state.subscriptions
-    is_same_form = _form(state.channel, state.compiled) == _form(channel, compiled)
     former.remove(one for one in ends if one not in state.failed)
     state.failed.difference_update(ends)
-    if not is_same_form:
-        executor = cluster.executor
-        anew = ChannelSubscriptions(executor.spark, channel, executor.scratch, compiled.radius_parameters)
-        for chunk in cluster.registry.of_channel(channel.name):
-            anew.add([one for one in chunk if one.id not in state.failed])
+    state.channel, state.compiled = channel, compiled
+    if anew is not None:
         state.subscriptions = anew
         former.close()
-    state.channel, state.compiled = channel, compiled
     # Whatever failed, it failed with the former query.
     state.strikes.clear()
     state.last_error = state.pause_reason

@@ -152,6 +152,8 @@ class ChannelExecutor:
         finally:
             if not was_paused:
                 self.set_paused(state, False)
+                # Perhaps no new record comes that would make it run over the window of a run that was cancelled.
+                state.is_due |= state.channel.kind is ChannelKind.CONTINUOUS
             if is_idle:
                 self._release(state)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tocsin.cluster.channels.compiler.compile import compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits, Window
-from tocsin.cluster.channels.runs import ChannelRuns, Part, RunFailed, RunTooLarge
+from tocsin.cluster.channels.runs import ChannelRuns, Part, RunCancelled, RunFailed, RunTooLarge
 from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.metrics import Metrics
@@ -332,3 +332,29 @@ def test_a_resumed_channel_that_fails_no_more_has_its_limits_again(setup: Setup)
     setup.commit(*range(200, 350))
     setup.executor.run_continuous(["reports"])
     wait_until(lambda: len(setup.given_up) == 2)
+
+
+@pytest.mark.parametrize("ends_in_time", [True, False])
+def test_a_run_that_was_cancelled_for_a_change_is_made_up_for(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, ends_in_time: bool
+) -> None:
+    """Also if the change fails, or is given up because the run does not end: no new record need come."""
+    monkeypatch.setattr("tocsin.cluster.channels.executor._CANCEL_ATTEMPTS", 2)
+    begun, cancelled, release = threading.Event(), threading.Event(), threading.Event()
+
+    def held() -> None:
+        begun.set()
+        (cancelled if ends_in_time else release).wait(20)
+        setup.hold = lambda: None
+        raise RunCancelled
+
+    setup.hold = held
+    monkeypatch.setattr(ChannelRuns, "cancel", lambda _self, _state: cancelled.set())
+    setup.commit(1)
+    setup.executor.run_continuous(["reports"])
+    assert begun.wait(20)
+    with pytest.raises(Exception, match="the disk is full" if ends_in_time else "does not end"):  # noqa: SIM117
+        with setup.executor.between_runs(setup.state):
+            raise OSError("the disk is full")
+    release.set()
+    assert setup.settle() == everything(1)
