@@ -24,6 +24,8 @@ Location = tuple[
     Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
 ]
 _Count = Annotated[int, Field(ge=0, le=1 << 53)]
+#: A rate or a capacity of a machine: sums of these, over any time, are finite numbers.
+_Rate = Annotated[float, Field(ge=0, le=1 << 53)]
 #: A count within a heartbeat; a minute's counts can be added up without overflow.
 _Events = Annotated[int, Field(ge=0, le=1 << 40)]
 
@@ -40,7 +42,7 @@ class BrokerState(StrEnum):
 class BrokerRegistration(BaseModel):
     url: str = Field(max_length=2000, description="Its address for subscribers: http:// or https://")
     location: Location | None = Field(None, description="Its location, for nearest placement")
-    capacity: float = Field(1.0, gt=0, le=1e9, description="Its capacity, relative to other brokers")
+    capacity: float = Field(1.0, ge=1e-6, le=1e9, description="Its capacity, relative to other brokers")
     identity: str = Field(
         "", max_length=64, description="The secret of its data folder: no other folder's broker gets its name meanwhile"
     )
@@ -92,9 +94,9 @@ class PulledSubscription(SubscriptionKeyBody):
 
 class Heartbeat(BaseModel):
     connections: _Count = 0
-    bytes_in_per_s: float = Field(0, ge=0)
-    bytes_out_per_s: float = Field(0, ge=0)
-    cpu_cores: float = Field(0, ge=0)
+    bytes_in_per_s: _Rate = 0
+    bytes_out_per_s: _Rate = 0
+    cpu_cores: _Rate = 0
     changed: list[Session] = Field([], max_length=100_000, description="Sessions that changed since the last heartbeat")
     ended: list[SubscriberId] = Field(
         [], max_length=100_000, description="Subscribers whose sessions it no longer keeps"

@@ -58,13 +58,14 @@ class Lasting:
         self._counts: Floats = np.zeros((3, 0))
 
     def make_room(self, subscriptions: int, channels: int) -> None:
-        more = subscriptions - len(self._own)
-        if more > 0:
+        """For at least so many. There is soon twice as much: channels come one by one."""
+        if subscriptions > len(self._own):
+            more = max(subscriptions, 2 * len(self._own)) - len(self._own)
             self._own = np.concatenate([self._own, np.zeros(more)])
             self._doubt = np.concatenate([self._doubt, np.full(more, np.nan)])
             self._before = np.concatenate([self._before, np.full((2, more), np.nan)], axis=1)
-        more = channels - len(self._mean)
-        if more > 0:
+        if channels > len(self._mean):
+            more = max(channels, 2 * len(self._mean)) - len(self._mean)
             self._mean = np.concatenate([self._mean, np.full(more, np.nan)])
             self._products = np.concatenate([self._products, np.zeros((3, more))], axis=1)
             self._counts = np.concatenate([self._counts, np.zeros((3, more))], axis=1)

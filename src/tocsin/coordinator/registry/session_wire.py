@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tocsin.coordinator.registry.events import Counted, ReportedSession, Traffic
 from tocsin.coordinator.registry.instructions import BrokerOrders
 from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription, user_of
-from tocsin.errors import InvalidValue
 from tocsin.model.people import fingerprint
 from tocsin.protocol.coordination import Heartbeat, ReportedSubscription, Session, SubscriptionKeyBody
 from tocsin.protocol.subscription_keys import KeyText, check_key, key_fields, key_text
@@ -30,10 +28,7 @@ def reported(session: Session) -> ReportedSession:
 
 
 def traffic(heartbeat: Heartbeat) -> Traffic:
-    figures = (heartbeat.bytes_in_per_s, heartbeat.bytes_out_per_s, heartbeat.cpu_cores)
-    if not all(map(math.isfinite, figures)):
-        raise InvalidValue("bytes_in_per_s, bytes_out_per_s and cpu_cores must be finite")
-    return Traffic(heartbeat.connections, *figures)
+    return Traffic(heartbeat.connections, heartbeat.bytes_in_per_s, heartbeat.bytes_out_per_s, heartbeat.cpu_cores)
 
 
 def counted(heartbeat: Heartbeat) -> Counted:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
 from tocsin.coordinator.registry.session_wire import fitting_bodies, key_of, reported, session_body, traffic
 from tocsin.errors import InvalidValue
-from tocsin.protocol.coordination import Heartbeat, ReportedSubscription, Session
+from tocsin.protocol.coordination import BrokerRegistration, Heartbeat, ReportedSubscription, Session
 from tocsin.protocol.subscription_keys import KeyText
 
 
@@ -59,8 +60,19 @@ def test_values_that_no_channel_takes_are_refused(value: float) -> None:
         key_of(ReportedSubscription(channel="C", parameters={"x": value}, position="1-1"))
 
 
-def test_figures_are_finite() -> None:
-    """A heartbeat with an infinite figure is refused."""
+@pytest.mark.parametrize("figure", [float("nan"), float("inf"), 1e308, -1.0])
+@pytest.mark.parametrize("name", ["bytes_in_per_s", "bytes_out_per_s", "cpu_cores"])
+def test_figures_and_sums_of_them_are_finite(name: str, figure: float) -> None:
+    """A heartbeat with another one is refused: what brokers carry is added up for ever, and no sum may become
+    infinite, or not a number."""
     assert traffic(Heartbeat(connections=3, cpu_cores=0.5)).connections == 3
-    with pytest.raises(InvalidValue):
-        traffic(Heartbeat(bytes_in_per_s=float("inf")))
+    with pytest.raises(ValidationError, match=name):
+        Heartbeat.model_validate({name: figure})
+
+
+@pytest.mark.parametrize("capacity", [0.0, 5e-324, float("inf"), float("nan")])
+def test_no_capacity_makes_a_score_infinite(capacity: float) -> None:
+    """One broker's score that is not finite would make the mean of all so, and end balancing for everybody."""
+    assert BrokerRegistration(url="http://b", capacity=1e-6).capacity == 1e-6
+    with pytest.raises(ValidationError, match="capacity"):
+        BrokerRegistration(url="http://b", capacity=capacity)
