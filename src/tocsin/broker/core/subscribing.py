@@ -53,12 +53,7 @@ class Subscribing:
         """Carry on a session's subscriptions, from our store or another broker; those that it has stay as they are."""
         known = {one.key for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
         for one in kept.subscriptions:
-            try:
-                key = self._filling.fill(one.key, session.user)
-            except Forbidden:
-                # The user was never allowed to have it, or the channel is a different one by now.
-                self._out.append(ForgetSubscription(session.subscriber, one.key))
-                continue
+            key = self._filled(one.key, session)
             if key in known:
                 continue
             if is_stored:
@@ -80,10 +75,10 @@ class Subscribing:
         try:
             check_key(message.channel, message.parameters)
             position = self._position_in(message)
-            key = self._filling.fill(key, session.user)
-        except (InvalidValue, Forbidden) as exc:
+        except InvalidValue as exc:
             self._tell(session, messages.error_message(exc, message.request))
             return None
+        key = self._filled(key, session)
         backend = self._holdings.find(key)
         if backend is not None and (failure := _refusal(backend, position)) is not None:
             self._tell(session, messages.error_message(failure, message.request))
@@ -104,6 +99,14 @@ class Subscribing:
             self._subscribed(frontend, message.request)
             return frontend
         return None
+
+    def _filled(self, key: SubscriptionKey, session: Session) -> SubscriptionKey:
+        """With the parameters filled in, as far as we know. If it names somebody else's values it stays as it is: the
+        channel may be a different one by now. The cluster refuses it, and says what to fill in, or takes it."""
+        try:
+            return self._filling.fill(key, session.user)
+        except Forbidden:
+            return key
 
     def carry_on_brought(self, session: Session, asked: Sequence[messages.Subscribe], permission: str) -> None:
         """Its subscriber left before `welcome`: carry on the subscriptions that it brought as if they were kept."""

@@ -8,7 +8,9 @@ from tocsin.broker.core.events import (
     BackendsAcquired,
     BackendsReleased,
     ConnectionLost,
+    SessionFetched,
     SubscribeAsked,
+    SubscriberArrived,
     Ticked,
     UnsubscribeAsked,
 )
@@ -181,35 +183,73 @@ def test_what_has_failed_at_the_cluster_is_refused_here() -> None:
     assert broker.state.backends == 0
 
 
-def test_nobody_gets_what_belongs_to_a_user_with_the_name_of_their_class() -> None:
-    """A parameter of a channel was `IS CLASS` when the broker last heard of it, and is `IS USER` now. The cluster can't
-    tell from its name which of them was filled in, but says what it is: nobody is served before that is filled in."""
+def _asked_for(broker: Broker) -> SubscriptionKey:
+    (acquiring,) = broker.all_of(Acquire)
+    (key,) = acquiring.keys
+    return key
+
+
+def _taken(broker: Broker, one: int, filled: dict[str, str]) -> None:
+    """The cluster holds what was asked for, and says what is filled in."""
+    key = _asked_for(broker)
+    held = BackendHold(one, "Mine", key.parameter_values(), key.permission, broker.state.through, filled=filled)
+    broker.tell(BackendsAcquired([(key, held)], [], broker.pulls + 1, broker.now_s))
+
+
+def _refused(broker: Broker, filled: dict[str, str]) -> None:
+    error = FilledOtherwise("", filled)
+    broker.tell(BackendsAcquired([], [(_asked_for(broker), error)], broker.pulls + 1, broker.now_s))
+
+
+@pytest.fixture
+def of_class_bob() -> Broker:
+    """A broker that has learned that `whose` is the class, from somebody of class bob who has left."""
     broker = Broker()
-    mine = Subscribe("Mine", {}, "", 1)
-
-    def acquire(one: int, key: SubscriptionKey, filled: dict[str, str]) -> None:
-        held = BackendHold(one, "Mine", key.parameter_values(), "bob", broker.state.through, filled=filled)
-        broker.tell(BackendsAcquired([(key, held)], [], broker.pulls + 1, broker.now_s))
-
-    def asked_for() -> SubscriptionKey:
-        (acquiring,) = broker.all_of(Acquire)
-        (key,) = acquiring.keys
-        return key
-
-    def refuse(key: SubscriptionKey, filled: dict[str, str]) -> None:
-        broker.tell(BackendsAcquired([], [(key, FilledOtherwise("", filled))], broker.pulls + 1, broker.now_s))
-
     broker.arrive(1, "ann", permission="bob")
-    broker.tell(SubscribeAsked(1, mine, broker.now_s))
-    refuse(asked_for(), {"whose": "CLASS"})
-    acquire(7, asked_for(), {"whose": "CLASS"})
+    broker.tell(SubscribeAsked(1, Subscribe("Mine", {}, "", 1), broker.now_s))
+    _refused(broker, {"whose": "CLASS"})
+    _taken(broker, 7, {"whose": "CLASS"})
     assert [one.subscription for one in broker.messages(Subscribed)] == [7]
     broker.end(7, 101)
+    return broker
+
+
+def test_nobody_gets_what_belongs_to_a_user_with_the_name_of_their_class(of_class_bob: Broker) -> None:
+    """A parameter of a channel was `IS CLASS` when the broker last heard of it, and is `IS USER` now. The cluster can't
+    tell from its name which of them was filled in, but says what it is: nobody is served before that is filled in."""
+    broker = of_class_bob
     broker.arrive(2, "eve", permission="bob")
-    broker.tell(SubscribeAsked(2, mine, broker.now_s))
-    acquire(8, asked_for(), {"whose": "USER"})
+    broker.tell(SubscribeAsked(2, Subscribe("Mine", {}, "", 1), broker.now_s))
+    _taken(broker, 8, {"whose": "USER"})
     assert not broker.messages(Subscribed)
-    again = asked_for()
-    assert again.parameter_values() == {"whose": "eve"}
-    acquire(9, again, {"whose": "USER"})
+    assert _asked_for(broker).parameter_values() == {"whose": "eve"}
+    _taken(broker, 9, {"whose": "USER"})
     assert [one.subscription for one in broker.messages(Subscribed)] == [9]
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_the_cluster_decides_whose_values_somebody_may_give(of_class_bob: Broker, is_plain: bool) -> None:
+    """What the broker remembers may be of a channel that was replaced. It asks, and refuses only then."""
+    broker = of_class_bob
+    broker.arrive(2, "eve", permission="bob")
+    broker.tell(SubscribeAsked(2, Subscribe("Mine", {"whose": "dan"}, "", 1), broker.now_s))
+    if is_plain:
+        _taken(broker, 8, {})
+        assert [one.subscription for one in broker.messages(Subscribed)] == [8]
+    else:
+        _refused(broker, {"whose": "USER"})
+        assert [one.code for one in broker.messages(Error)] == ["forbidden"]
+
+
+def test_what_another_broker_took_is_not_lost_by_what_this_one_remembers(of_class_bob: Broker) -> None:
+    """The other one knew that the channel was replaced."""
+    broker, mine = of_class_bob, SubscriptionKey.of("Mine", {"whose": "eve"}, "bob")
+    kept = KeptSession("eve/d", 2, [Kept(mine, Position(9, 90))])
+    broker.tell(SubscriberArrived(2, "eve", "d", "bob", 1000, 3600.0, [], broker.now_s))
+    broker.tell(SessionFetched("eve/d", kept, is_certain=True, now_s=broker.now_s))
+    assert not broker.all_of(ForgetSubscription)
+    _refused(broker, {"whose": "USER"})
+    _taken(broker, 9, {"whose": "USER"})
+    assert not broker.all_of(ForgetSubscription)
+    (session,) = [one for one in broker.state.kept() if one.subscriber == "eve/d"]
+    assert [one.key.parameter_values() for one in session.subscriptions] == [{"whose": "eve"}]
