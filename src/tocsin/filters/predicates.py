@@ -112,7 +112,7 @@ class Constraint:
         return all(
             any(own.implies(pattern) for own in self.patterns)
             or (pattern.anywhere and not pattern.negated and pattern.text in prefix)
-            for pattern in patterns
+            for pattern in patterns - self.patterns
         )
 
 

@@ -1,7 +1,8 @@
 """Siblings: the filters at one level of a covering set, searched by their outer bounds (pure).
 
-A filter covers another only if its outer bounds, column by column, lie around the other's. Of many siblings, numpy
-compares the bounds of all, and only those that pass are looked at.
+A filter covers another only if its outer bounds, column by column, lie around the other's, and if the pairs of letters
+that its texts have are among the other's. Of many siblings, numpy compares these of all, and only those that pass are
+looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from tocsin.filters.covering import covers
 from tocsin.filters.domains import Domain, Key
 from tocsin.filters.filter import Filter
+from tocsin.filters.pairs import pairs_of
 from tocsin.filters.predicates import Constraint
 
 #: Below this, looking at each is faster than numpy's calls.
@@ -29,13 +31,14 @@ Bounds = npt.NDArray[np.float64]
 class Node:
     """A filter in the forest."""
 
-    __slots__ = ("at", "below", "bounds", "count", "filter", "siblings")
+    __slots__ = ("at", "below", "bounds", "count", "filter", "pairs", "siblings")
 
     def __init__(self, of: Filter) -> None:
         self.filter = of
         #: How often it was added.
         self.count = 1
         self.bounds = outer_bounds(of)
+        self.pairs = np.uint64(pairs_of(of))
         self.siblings: Siblings | None = None
         #: Where it stands among its siblings.
         self.at = 0
@@ -54,6 +57,8 @@ class Siblings:
         self.nodes: list[Node] = []
         #: A line for each bound, a column for each node; only if there are many.
         self.table: Bounds | None = None
+        #: The pairs of letters of each node, with the table.
+        self.pairs: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
         #: How many nodes have each bound.
         self.bounded: npt.NDArray[np.int64] | int = 0
 
@@ -71,10 +76,11 @@ class Siblings:
             return
         if self.table is None or len(self.nodes) > self.table.shape[1]:
             self.table = np.full((len(node.bounds), 2 * len(self.nodes)), -inf)
+            self.pairs = np.zeros(2 * len(self.nodes), np.uint64)
             for one in self.nodes:
-                self.table[:, one.at] = one.bounds
+                self._write(one)
         else:
-            self.table[:, node.at] = node.bounds
+            self._write(node)
 
     def remove(self, node: Node) -> None:
         """The last one takes its column."""
@@ -82,8 +88,7 @@ class Siblings:
         if last is not node:
             self.nodes[node.at] = last
             last.at = node.at
-            if self.table is not None:
-                self.table[:, last.at] = last.bounds
+            self._write(last)
         node.siblings = None
         self.bounded = self.bounded - (node.bounds != -inf)
         if len(self.nodes) <= _FEW:
@@ -95,7 +100,8 @@ class Siblings:
         candidates = self.nodes
         if self.table is not None:
             lines = np.flatnonzero(self.bounded)
-            candidates = self._found(self.table[lines, : len(self.nodes)] <= node.bounds[lines, None])
+            has_pairs = self.pairs[: len(self.nodes)] & ~node.pairs == 0
+            candidates = self._found(self.table[lines, : len(self.nodes)] <= node.bounds[lines, None], has_pairs)
         return next((one for one in candidates if covers(one.filter, node.filter)), None)
 
     def covered_by(self, node: Node) -> list[Node]:
@@ -103,19 +109,26 @@ class Siblings:
         candidates = self.nodes
         if self.table is not None:
             lines = np.flatnonzero(node.bounds != -inf)
-            candidates = self._found(self.table[lines, : len(self.nodes)] >= node.bounds[lines, None])
+            has_pairs = node.pairs & ~self.pairs[: len(self.nodes)] == 0
+            candidates = self._found(self.table[lines, : len(self.nodes)] >= node.bounds[lines, None], has_pairs)
         return [one for one in candidates if covers(node.filter, one.filter)]
 
     def move_to(self, empty: Siblings) -> None:
         empty.is_antichain, self.is_antichain = self.is_antichain, True
         empty.nodes, self.nodes = self.nodes, []
         empty.table, self.table = self.table, None
+        empty.pairs = self.pairs
         empty.bounded, self.bounded = self.bounded, 0
         for node in empty.nodes:
             node.siblings = empty
 
-    def _found(self, fits: npt.NDArray[np.bool_]) -> list[Node]:
-        return [self.nodes[at] for at in np.flatnonzero(fits.all(axis=0)).tolist()]
+    def _write(self, node: Node) -> None:
+        if self.table is not None:
+            self.table[:, node.at] = node.bounds
+            self.pairs[node.at] = node.pairs
+
+    def _found(self, fits: npt.NDArray[np.bool_], has_pairs: npt.NDArray[np.bool_]) -> list[Node]:
+        return [self.nodes[at] for at in np.flatnonzero(fits.all(axis=0) & has_pairs).tolist()]
 
 
 def outer_bounds(of: Filter) -> Bounds:
