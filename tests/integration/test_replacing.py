@@ -118,6 +118,31 @@ def test_a_refusal_by_spark_leaves_the_old_channel(live: Live, monkeypatch: pyte
     assert [one["payload"] for one in seat.take(1)] == [{"id": 1}]
 
 
+def test_subscriptions_that_can_not_be_read_anew_leave_the_old_channel(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full, say: nothing was stored then, and the old query goes on."""
+    from tocsin.cluster import replacement
+
+    live.sql(_DATASETS.format("RpFull"))
+    query = "SELECT r.id FROM RpFull r WHERE is_new(r) AND r.k = :k"
+    live.sql(f"CREATE CONTINUOUS CHANNEL RpFulls (k INT) AS {query}")
+    seat = live.broker("rp-full")
+    one = seat.subscribe("RpFulls", k=1)
+
+    def fail(*_arguments: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(replacement, "ChannelSubscriptions", fail)
+    script = f"CREATE OR REPLACE CONTINUOUS CHANNEL RpFulls (k BIGINT) AS {query}"
+    assert live.http.post("/v1/statements", json={"sql": script}).status_code >= 500
+    monkeypatch.undo()
+    as_it_was = f"CREATE OR REPLACE CONTINUOUS CHANNEL RpFulls (k INT) AS {query}"
+    assert message(live, as_it_was) == "channel RpFulls is defined so already: nothing to do"
+    live.publish("RpFull", [{"id": 1, "k": 1}])
+    assert payloads(seat.take(1)) == [(one, {"id": 1})]
+
+
 def test_replacing_while_it_runs_loses_and_repeats_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record is run over by one of the queries, whenever they change; a run that can't be ended leaves the old one
     at work, and the answer says so."""

@@ -90,6 +90,29 @@ def test_nobody_follows_somebody_elses_location(network: Network, first: ServerP
             assert eve.payloads(1) == [{"id": "eve"}]
 
 
+def test_nobody_gets_what_belongs_to_a_user_with_the_name_of_their_class(
+    network: Network, first: ServerProcess
+) -> None:
+    """A channel's parameter becomes IS USER where it was IS CLASS, and then the subscriber's own business. The broker,
+    which remembers it as it was, gives nobody more or less than is theirs."""
+    live = network.live
+    query = "SELECT r.id FROM Reports r WHERE is_new(r) AND r.id = :whose"
+    operator = {"Authorization": f"Bearer {_OPERATOR}"}
+    ivy = {"name": "ivy", "password": "correct horse", "permission": "bob"}
+    token = httpx.post(f"{network.coordinator.url}/v1/users", json=ivy, headers=operator).json()["token"]
+    live.sql(f"CREATE CONTINUOUS CHANNEL Whose (whose STRING IS CLASS) AS {query}")
+    with network.hello(first, token) as early:
+        assert early.subscribe("Whose")["parameters"] == {"whose": "bob"}
+    live.sql(f"CREATE OR REPLACE CONTINUOUS CHANNEL Whose (whose STRING IS USER) AS {query}")
+    with network.hello(first, token, "tablet") as later:
+        assert later.subscribe("Whose")["parameters"] == {"whose": "ivy"}
+        live.publish("reports", [{"id": one, "x": 9000, "y": 9000} for one in ("bob", "ivy")])
+        assert later.payloads(1) == [{"id": "ivy"}]
+    live.sql(f"CREATE OR REPLACE CONTINUOUS CHANNEL Whose (whose STRING) AS {query}")
+    with network.hello(first, token, "watch") as last:
+        assert last.subscribe("Whose", whose="dan")["parameters"] == {"whose": "dan"}
+
+
 def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(
     network: Network, first: ServerProcess
 ) -> None:
