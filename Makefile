@@ -43,13 +43,17 @@ demo: setup ## Run the living city and show it in a browser; CI=1: it ends by it
 .PHONY: test
 test: setup ## Run every Python test: first those without Spark, then those with Spark and of whole systems
 	@echo "1 of 2: tests without Spark"
-	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -p no:schemathesis -m "not spark and not system and not chaos"
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -p no:schemathesis -m "not spark and not system and not servers and not chaos"
 	@echo "2 of 2: tests with Spark, in processes that have a session each, and tests of whole systems, the longest first"
-	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "(spark or system) and not chaos"
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "(spark or system) and not servers and not chaos"
 
 .PHONY: test-unit
 test-unit: setup ## Run the pure tests only (seconds, no Spark)
-	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not chaos and not shell" $(FAST_TESTS)
+	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -n 2 --dist worksteal -p no:schemathesis -m "not spark and not chaos and not servers and not shell" $(FAST_TESTS)
+
+.PHONY: test-cluster
+test-cluster: setup ## Tests with servers that are not ours: PostgreSQL (those that are not installed are skipped)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis -m "servers and not chaos" tests/unit tests/servers
 
 .PHONY: test-dashboard
 test-dashboard: ## Run the unit tests of the dashboard's page (seconds; needs node 20 or later)

@@ -16,6 +16,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from databases import database, postgresql  # noqa: F401 - fixtures
 from quick_java import QUICK_JAVA
 from worlds.validated import validate_machines
 
@@ -85,6 +86,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
         if _folder_of(item.path) == "e2e":
             item.add_marker(pytest.mark.system)
+        if _folder_of(item.path) == "servers":
+            item.add_marker(pytest.mark.servers)
 
     def rank(item: pytest.Item) -> tuple[bool, bool, int]:
         is_system, has_spark = (item.get_closest_marker(one) is not None for one in ("system", "spark"))

@@ -84,6 +84,8 @@ class ClusterSettings(Settings):
 
     #: The folder of everything durable; removing it removes all data of the cluster.
     data_dir: Path = Path("data")
+    #: The catalogue's database, such as postgresql://user@host/name; empty: SQLite inside data_dir.
+    database_url: str = ""
     host: str = "127.0.0.1"
     port: int = 8600
     #: The bearer token of operators. Empty: everybody who reaches the port is trusted as an operator.
@@ -162,7 +164,7 @@ class CoordinatorSettings(Settings):
 
     #: The folder of its database and its signing key.
     data_dir: Path = Path("data/coordinator")
-    #: An SQLAlchemy address, such as postgresql+psycopg://host/name; empty: SQLite inside data_dir.
+    #: Its database, such as postgresql://user@host/name; empty: SQLite inside data_dir.
     database_url: str = ""
     host: str = "127.0.0.1"
     port: int = 8500

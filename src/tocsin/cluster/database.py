@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -23,5 +24,6 @@ VERSIONS = Versions("the cluster's catalogue", "catalogue_version", Path(__file_
 _CACHE_KIB = 65_536
 
 
-def open_catalogue(address: str | Path) -> sa.Engine:
-    return open_database(address, VERSIONS, metadata, cache_kib=_CACHE_KIB)
+def open_catalogue(address: str | Path, on_doubt: Callable[[], None] = lambda: None) -> sa.Engine:
+    """`on_doubt` is called when nobody can know any more whether a change is stored."""
+    return open_database(address, VERSIONS, metadata, cache_kib=_CACHE_KIB, on_doubt=on_doubt)

@@ -28,6 +28,9 @@ _SECRET_TEXT = re.compile(
     re.IGNORECASE,
 )
 
+#: A password inside an address.
+_SECRET_IN_ADDRESS = re.compile(r"(?P<keep>://[^\s/:@]*:)[^\s@]+(?=@)")
+
 #: The user in a request's path: people have a right to be forgotten, and logs are kept for long.
 _PERSON_IN_PATH = re.compile(r"(?P<keep>/v1/(?:users|subscribers)/)[^/\s?'\"]+")
 
@@ -103,6 +106,8 @@ def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     {'event': 'GET /v1/status?token=[redacted] HTTP/1.1'}
     >>> redact_secrets(None, "info", {"event": "POST /v1/users/ann/revoke HTTP/1.1"})
     {'event': 'POST /v1/users/[redacted]/revoke HTTP/1.1'}
+    >>> redact_secrets(None, "info", {"event": "at postgresql://ann:abc@host/name"})
+    {'event': 'at postgresql://ann:[redacted]@host/name'}
     """
     return {key: REDACTED if _is_secret(key, value) else _redacted(value) for key, value in event.items()}
 
@@ -125,7 +130,9 @@ def _is_secret(key: object, value: object) -> bool:
 def _redacted(value: Any) -> Any:
     match value:
         case str():
-            return _PERSON_IN_PATH.sub(rf"\g<keep>{REDACTED}", _SECRET_TEXT.sub(rf"\g<keep>{REDACTED}", value))
+            for secret in (_SECRET_IN_ADDRESS, _SECRET_TEXT, _PERSON_IN_PATH):
+                value = secret.sub(rf"\g<keep>{REDACTED}", value)
+            return value
         case bytes():
             return _redacted(value.decode("utf-8", "replace"))
         case Mapping():

@@ -6,7 +6,7 @@ definitions at once; a test compares migrations and definitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,35 +14,51 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
-from tocsin.errors import ClusterFailure
+from tocsin.errors import ClusterFailure, InvalidValue
 from tocsin.runtime import digests
+from tocsin.runtime.database_address import read_address
 from tocsin.runtime.versions import Versions
 
 log = structlog.get_logger(__name__)
 
-#: Any number works, as long as all processes that change Tocsin's tables use the same.
-_POSTGRESQL_LOCK = 0x70C51
 
-
-def open_database(address: str | Path, versions: Versions, tables: sa.MetaData, *, cache_kib: int = 0) -> sa.Engine:
+def open_database(
+    address: str | Path,
+    versions: Versions,
+    tables: sa.MetaData,
+    *,
+    cache_kib: int = 0,
+    on_doubt: Callable[[], None] = lambda: None,
+) -> sa.Engine:
     """An engine for `address`, or for the SQLite file at a path, with all tables in place and verified content.
+    `on_doubt` is called if a commit has failed and may have happened all the same: only PostgreSQL can leave that open.
 
-    Raises ClusterFailure if it can't be opened."""
+    Raises InvalidValue for an address that can't be used, and ClusterFailure if the database can't be opened."""
     try:
-        engine = open_engine(address, cache_kib=cache_kib)
-        bring_up_to_date(engine, versions, tables)
-        check_content(engine)
-    except (sa.exc.SQLAlchemyError, UnicodeDecodeError, ImportError) as exc:
+        engine = open_engine(address, versions.title, cache_kib=cache_kib, on_doubt=on_doubt)
+        try:
+            bring_up_to_date(engine, versions, tables)
+            check_content(engine)
+        except BaseException:
+            engine.dispose()
+            raise
+    except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as exc:
         raise ClusterFailure(f"{versions.title} can't be opened: {exc.__cause__ or exc}") from exc
     return engine
 
 
-def open_engine(address: str | Path, *, cache_kib: int = 0) -> sa.Engine:
+def open_engine(
+    address: str | Path,
+    title: str = "the database",
+    *,
+    cache_kib: int = 0,
+    on_doubt: Callable[[], None] = lambda: None,
+) -> sa.Engine:
     """An engine for an address, or for the SQLite file at a path."""
-    address = f"sqlite:///{address}" if isinstance(address, Path) else address
-    if not address.startswith("sqlite"):
-        return sa.create_engine(address)
-    engine = sa.create_engine(address, connect_args={"timeout": 30})
+    url = sa.make_url(f"sqlite:///{address}") if isinstance(address, Path) else read_address(address)
+    if url.get_backend_name() != "sqlite":
+        return _open_server(url, title, on_doubt)
+    engine = sa.create_engine(url, connect_args={"timeout": 30})
     # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
     pragmas = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
     if cache_kib:
@@ -54,6 +70,17 @@ def open_engine(address: str | Path, *, cache_kib: int = 0) -> sa.Engine:
         digests.register(connection)
 
     return engine
+
+
+def _open_server(url: sa.URL, title: str, on_doubt: Callable[[], None]) -> sa.Engine:
+    try:
+        from tocsin.runtime.postgresql import open_server
+    except ImportError as exc:
+        raise InvalidValue(
+            "setting database_url: PostgreSQL needs the package psycopg, which is missing or incomplete; "
+            "install it with: pip install 'tocsin[postgres]'"
+        ) from exc
+    return open_server(url, title, on_doubt)
 
 
 def check_content(engine: sa.Engine) -> None:
@@ -139,7 +166,9 @@ def _alone(engine: sa.Engine) -> Iterator[sa.Connection]:
     with engine.connect() as connection:
         if engine.dialect.name != "sqlite":
             with connection.begin():
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_POSTGRESQL_LOCK)))
+                from tocsin.runtime.postgresql import LOCK
+
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
                 yield connection
             return
         # Python's driver begins no transaction for changes to tables, so this begins one.

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from databases import Database
 from tocsin.coordinator.forgetting import Acknowledgements
 from tocsin.coordinator.load.stages import Stage
 from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
@@ -36,10 +37,10 @@ def _files_with(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if _NAME.encode() in path.read_bytes())
 
 
-def test_a_forgotten_person_is_in_no_file_of_the_database(tmp_path: Path) -> None:
+def test_a_forgotten_person_is_in_no_file_of_the_database(database: Database) -> None:
     """Neither as a user, nor in what was revoked, planned, moved and done; what was done stays written down without the
     name, and so do others."""
-    store = Store(open_tables(tmp_path / "c.sqlite"), SystemClock())
+    store = Store(open_tables(database), SystemClock())
     for name in (_NAME, "bob"):
         store.add_user(UserRecord(name, "hash", "", 1))
     store.revoke(_NAME, 5)
@@ -64,7 +65,7 @@ def test_a_forgotten_person_is_in_no_file_of_the_database(tmp_path: Path) -> Non
     found, _ = store.revocations(10, 100)
     assert found.keys() == {fingerprint(_NAME), "bob"}
     store.close()
-    again = Store(open_tables(tmp_path / "c.sqlite"), SystemClock())
+    again = Store(open_tables(database), SystemClock())
     assert [one.name for one in again.users("", 10)] == ["bob"]
     again.close()
 
@@ -82,9 +83,9 @@ def test_the_name_is_in_no_page_of_the_database(tmp_path: Path) -> None:
     store.close()
 
 
-def test_fingerprints_are_kept_for_brokers_that_are_away(tmp_path: Path) -> None:
+def test_fingerprints_are_kept_for_brokers_that_are_away(database: Database) -> None:
     """Longer than revocations whose tokens have all expired, and not for ever."""
-    store = Store(open_tables(tmp_path / "c.sqlite"), SystemClock())
+    store = Store(open_tables(database), SystemClock())
     day_us = 86_400_000_000
     store.add_user(UserRecord("bob", "hash", "", 1))
     store.revoke("bob", day_us)

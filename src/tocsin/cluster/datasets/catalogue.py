@@ -28,6 +28,7 @@ from tocsin.model.catalogue import (
     Parameter,
 )
 from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.runtime.sql_rows import without_nul
 
 _Named = TypeVar("_Named", Dataset, Feed, Channel)
 _Value = TypeVar("_Value")
@@ -180,6 +181,7 @@ class Catalogue:
         if self.is_paused(key) == paused:
             return False
         if paused:
+            reason = without_nul(reason)
             connection.execute(_paused_channels.insert().values(key=key, reason=reason))
             self._paused = {**self._paused, key: reason}
         else:

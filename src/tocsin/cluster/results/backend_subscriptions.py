@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from hashlib import sha256
 
 import msgspec
 import numpy as np
@@ -22,12 +22,15 @@ from tocsin.cluster.results.core.numbers import id_floor
 from tocsin.errors import NotFound, NotRegistered
 from tocsin.model.catalogue import BackendSubscription, ParameterValue
 from tocsin.protocol.paths import path_part
+from tocsin.runtime.sql_rows import among, in_chunks, insert_many, without_nul
 
 _brokers = sa.Table(
     "broker",
     metadata,
     sa.Column("name", sa.String, primary_key=True),
 )
+#: PostgreSQL's indexes take no texts above 2.7 kB, so there the digest of a key stands for it.
+_KEY_DIGEST = r"sha256(CAST(replace(key, '\', '\\') AS BYTEA))"
 subscription_table = sa.Table(
     "subscription",
     metadata,
@@ -35,7 +38,8 @@ subscription_table = sa.Table(
     sa.Column("channel", sa.String, nullable=False),
     #: The permission class and the values as JSON: together with the channel, the subscription key.
     sa.Column("key", sa.Text, nullable=False),
-    sa.Index("subscription_key", "channel", "key", unique=True),
+    sa.Index("subscription_key", "channel", "key", unique=True).ddl_if(dialect="sqlite"),
+    sa.Index("subscription_key", "channel", sa.text(_KEY_DIGEST), unique=True).ddl_if(dialect="postgresql"),
 )
 hold_table = sa.Table(
     "hold",
@@ -70,13 +74,9 @@ counter_table = sa.Table(
     sa.Column("value", sa.BigInteger, nullable=False),
 )
 
-_Value = TypeVar("_Value", int, str)
-
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
-#: SQLite takes at most 32,766 variables in one statement.
-_LOOKUP_CHUNK = 5_000
 _READ_CHUNK = 200_000
 
 
@@ -161,14 +161,14 @@ class SubscriptionRegistry:
                     created.append(BackendSubscription(next_id, channel, values, permission))
                     rows.append((next_id, channel, key))
             if created:
-                _insert_many(connection, subscription_table, rows)
+                insert_many(connection, subscription_table, rows)
                 connection.execute(
                     counter_table.update().where(counter_table.c.name == "subscription").values(value=next_id)
                 )
             ids = tuple(known[key] for key in keys)
             new = {one.id for one in created}
             held = set(_held_among(connection, broker, [one for one in dict.fromkeys(ids) if one not in new]))
-            _insert_many(connection, hold_table, [(broker, one) for one in dict.fromkeys(ids) if one not in held])
+            insert_many(connection, hold_table, [(broker, one) for one in dict.fromkeys(ids) if one not in held])
             self._last_id = next_id
         return Subscribed(ids, tuple(created))
 
@@ -178,7 +178,7 @@ class SubscriptionRegistry:
         self.check_registered(broker)
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(list(dict.fromkeys(ids))):
-                mine = sa.and_(hold_table.c.broker == broker, hold_table.c.subscription.in_(chunk))
+                mine = sa.and_(hold_table.c.broker == broker, among(connection, hold_table.c.subscription, chunk))
                 held = set(connection.scalars(sa.select(hold_table.c.subscription).where(mine)))
                 if missing := [one for one in chunk if one not in held]:
                     raise NotFound(f"broker {broker} holds no subscription {missing[0]}")
@@ -210,10 +210,10 @@ class SubscriptionRegistry:
         """End these for good, as `end_channel` does, and forget their values."""
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(ids):
-                mine = subscription_table.c.id.in_(chunk)
+                mine = among(connection, subscription_table.c.id, chunk)
                 values = {"channel": _ended_channel, "key": _key_of((), "")}
                 connection.execute(subscription_table.update().where(mine).values(values))
-                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+                connection.execute(failure_table.delete().where(among(connection, failure_table.c.subscription, chunk)))
 
     @contextmanager
     def ending(self, channel: str, ids: Sequence[int], reason: str) -> Iterator[Callable[[sa.Connection], None]]:
@@ -222,10 +222,10 @@ class SubscriptionRegistry:
 
         def end(connection: sa.Connection) -> None:
             for chunk in in_chunks(ids):
-                mine = subscription_table.c.id.in_(chunk)
+                mine = among(connection, subscription_table.c.id, chunk)
                 connection.execute(subscription_table.update().where(mine).values(channel=_ended_channel))
-                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
-                _insert_many(connection, _ending, [(one, channel, reason) for one in chunk])
+                connection.execute(failure_table.delete().where(among(connection, failure_table.c.subscription, chunk)))
+                insert_many(connection, _ending, [(one, channel, reason) for one in chunk])
 
         # Taken before the caller's transaction begins, as for all other changes.
         with self._lock:
@@ -246,7 +246,7 @@ class SubscriptionRegistry:
         """The holders of these have been notified of the end."""
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(ids):
-                connection.execute(_ending.delete().where(_ending.c.subscription.in_(chunk)))
+                connection.execute(_ending.delete().where(among(connection, _ending.c.subscription, chunk)))
 
     def forget_ended(self, broker: str) -> None:
         """Release ended subscriptions for a broker that starts anew: it does not know them."""
@@ -263,10 +263,12 @@ class SubscriptionRegistry:
         """Note that subscriptions can't be run, and why. Leaves out those that have ended meanwhile."""
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(list(reasons)):
-                there = connection.scalars(sa.select(subscription_table.c.id).where(subscription_table.c.id.in_(chunk)))
-                rows = [(one, channel, reasons[one], now_us) for one in there]
-                connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
-                _insert_many(connection, failure_table, rows)
+                there = connection.scalars(
+                    sa.select(subscription_table.c.id).where(among(connection, subscription_table.c.id, chunk))
+                )
+                rows = [(one, channel, without_nul(reasons[one]), now_us) for one in there]
+                connection.execute(failure_table.delete().where(among(connection, failure_table.c.subscription, chunk)))
+                insert_many(connection, failure_table, rows)
 
     def failures(self, channel: str) -> dict[int, str]:
         """The subscriptions of a channel that have failed, and why."""
@@ -284,7 +286,9 @@ class SubscriptionRegistry:
         found: dict[int, BackendSubscription] = {}
         with self._engine.connect() as connection:
             for chunk in in_chunks(ids):
-                rows = connection.execute(sa.select(subscription_table).where(subscription_table.c.id.in_(chunk)))
+                rows = connection.execute(
+                    sa.select(subscription_table).where(among(connection, subscription_table.c.id, chunk))
+                )
                 found.update({row.id: _subscription(row.id, row.channel, row.key) for row in rows})
         return found
 
@@ -357,10 +361,18 @@ def _ids_by_key(connection: sa.Connection, channel: str, keys: list[str]) -> dic
     known: dict[str, int] = {}
     for chunk in in_chunks(keys):
         query = sa.select(subscription_table.c.key, subscription_table.c.id).where(
-            subscription_table.c.channel == channel, subscription_table.c.key.in_(chunk)
+            subscription_table.c.channel == channel, _has_key(connection, chunk)
         )
         known.update({row.key: row.id for row in connection.execute(query)})
     return known
+
+
+def _has_key(connection: sa.Connection, keys: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Has one of these keys, in the form that the index on keys serves."""
+    if connection.dialect.name == "sqlite":
+        return subscription_table.c.key.in_(keys)
+    digests = [sha256(key.encode()).digest() for key in keys]
+    return among(connection, sa.literal_column(_KEY_DIGEST, sa.LargeBinary), digests)
 
 
 def _holders(connection: sa.Connection, ids: Sequence[int]) -> dict[str, list[int]]:
@@ -373,7 +385,7 @@ def _held_among(connection: sa.Connection, broker: str, ids: Sequence[int]) -> l
     found: list[int] = []
     for chunk in in_chunks(ids):
         query = sa.select(hold_table.c.subscription).where(
-            hold_table.c.broker == broker, hold_table.c.subscription.in_(chunk)
+            hold_table.c.broker == broker, among(connection, hold_table.c.subscription, chunk)
         )
         found.extend(connection.scalars(query))
     return found
@@ -383,27 +395,9 @@ def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
     held = {one for mine in _holders(connection, ids).values() for one in mine}
     ended: Ended = {}
     for chunk in in_chunks([one for one in dict.fromkeys(ids) if one not in held]):
-        these = subscription_table.c.id.in_(chunk)
+        these = among(connection, subscription_table.c.id, chunk)
         for row in connection.execute(sa.select(subscription_table.c.id, subscription_table.c.channel).where(these)):
             ended.setdefault(row.channel, []).append(row.id)
         connection.execute(subscription_table.delete().where(these))
-        connection.execute(failure_table.delete().where(failure_table.c.subscription.in_(chunk)))
+        connection.execute(failure_table.delete().where(among(connection, failure_table.c.subscription, chunk)))
     return ended
-
-
-def _insert_many(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows given in column order, bypassing SQLAlchemy's work on each row, which would double the time."""
-    if not rows:
-        return
-    compiled = table.insert().compile(dialect=connection.dialect)
-    if compiled.positional:
-        connection.exec_driver_sql(str(compiled), list(rows))
-    else:
-        names = [column.name for column in table.columns]
-        connection.execute(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
-
-
-def in_chunks(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
-    """Chunks as large as one statement allows."""
-    for start in range(0, len(values), _LOOKUP_CHUNK):
-        yield values[start : start + _LOOKUP_CHUNK]

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
-from tocsin.cluster.results.backend_subscriptions import hold_table, in_chunks, subscription_table
+from tocsin.cluster.results.backend_subscriptions import hold_table, subscription_table
+from tocsin.runtime.sql_rows import among, in_chunks
 
 _removed = sa.Table(
     "removed",
@@ -22,6 +23,9 @@ _removed = sa.Table(
     sa.Column("through", sa.BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+
+
+_same = subscription_table.c.id == _removed.c.subscription
 
 
 class Removals:
@@ -37,10 +41,11 @@ class Removals:
         Newer ones may have been removed before: results of one subscription are kept for different times."""
         with self._lock, self._engine.begin() as connection:
             known = sa.select(subscription_table.c.id)
-            connection.execute(_removed.delete().where(_removed.c.subscription.not_in(known)))
+            # PostgreSQL compares each with all if it is asked for those that are not in a long list.
+            connection.execute(_removed.delete().where(~known.where(_same).exists()))
             for chunk in in_chunks(list(newest)):
-                still = connection.scalars(known.where(subscription_table.c.id.in_(chunk))).all()
-                mine = _removed.c.subscription.in_(chunk)
+                still = connection.scalars(known.where(among(connection, subscription_table.c.id, chunk))).all()
+                mine = among(connection, _removed.c.subscription, chunk)
                 before = {row.subscription: row.through for row in connection.execute(sa.select(_removed).where(mine))}
                 connection.execute(_removed.delete().where(mine))
                 if still:
@@ -60,6 +65,6 @@ class Removals:
         found: dict[int, int] = {}
         with self._engine.connect() as connection:
             for chunk in in_chunks(ids):
-                rows = connection.execute(sa.select(_removed).where(_removed.c.subscription.in_(chunk)))
+                rows = connection.execute(sa.select(_removed).where(among(connection, _removed.c.subscription, chunk)))
                 found.update({row.subscription: row.through for row in rows})
         return found

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 _RETRY_AFTER_S = 1.0
 #: Errors of the database itself, rather than of a change: a later attempt may succeed.
-_AWAY = (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.TimeoutError, OSError)
+_AWAY = (Unavailable, sa.exc.OperationalError, sa.exc.InternalError, sa.exc.TimeoutError, OSError)
 
 #: The kind of thing that a change is about, and its name.
 _About = tuple[str, str]

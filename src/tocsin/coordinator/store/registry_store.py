@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,10 +73,17 @@ class Store:
     def __init__(self, engine: sa.Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
+        #: Some changes depend on what they read first, such as the next version of revocations.
+        self._lock = threading.Lock()
         self.plans = PlanStore(engine)
 
     def close(self) -> None:
         self._engine.dispose()
+
+    @contextmanager
+    def _changing(self) -> Iterator[sa.Connection]:
+        with self._lock, self._engine.begin() as connection:
+            yield connection
 
     # ── brokers, sessions, policy ───────────────────────────────────────────────────────────────────────────────────
 
@@ -99,7 +108,7 @@ class Store:
         sessions_gone = [one.subscriber for one in by_kind.get(ins.ForgetSession, ())] + [
             one.subscriber for one in sessions
         ]
-        with self._engine.begin() as connection:
+        with self._changing() as connection:
             # Delete and insert: every database can replace a row in this way.
             _delete(connection, tables.brokers, tables.brokers.c.name, brokers_gone)
             _delete(connection, tables.sessions, tables.sessions.c.subscriber, sessions_gone)
@@ -126,7 +135,7 @@ class Store:
             return _read_setting(connection, name)
 
     def choose(self, name: str, value: str) -> None:
-        with self._engine.begin() as connection:
+        with self._changing() as connection:
             _write_setting(connection, name, value)
 
     # ── users ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,7 +148,7 @@ class Store:
             "created_at_us": user.created_at_us,
         }
         try:
-            with self._engine.begin() as connection:
+            with self._changing() as connection:
                 connection.execute(tables.users.insert().values(row))
         except sa.exc.IntegrityError as exc:
             raise AlreadyExists(f"user {user.name} exists already") from exc
@@ -156,13 +165,13 @@ class Store:
             return [_user(row) for row in connection.execute(query)]
 
     def remove_user(self, name: str, void_before_us: int) -> Revocation:
-        with self._engine.begin() as connection:
+        with self._changing() as connection:
             if not connection.execute(tables.users.delete().where(tables.users.c.name == name)).rowcount:
                 raise NotFound(f"no user called {name}")
             return _revoke(connection, name, void_before_us)
 
     def revoke(self, name: str, void_before_us: int) -> Revocation:
-        with self._engine.begin() as connection:
+        with self._changing() as connection:
             if connection.execute(sa.select(tables.users.c.name).where(tables.users.c.name == name)).first() is None:
                 raise NotFound(f"no user called {name}")
             return _revoke(connection, name, void_before_us)
@@ -170,14 +179,14 @@ class Store:
     def forget_person(self, name: str, void_before_us: int) -> tuple[Revocation, bool]:
         """Remove the user, if there is one, and keep the revocation of older tokens under a fingerprint of the name.
         Returns also whether there was such a user."""
-        with self._engine.begin() as connection:
+        with self._changing() as connection:
             removed = connection.execute(tables.users.delete().where(tables.users.c.name == name)).rowcount
             connection.execute(tables.revocations.delete().where(tables.revocations.c.user == name))
             return _revoke(connection, fingerprint(name), void_before_us), bool(removed)
 
     def erase_traces(self, name: str) -> None:
         """Remove the name from plans, from the audit log and from the files of the database."""
-        with self._engine.begin() as connection:
+        with self._changing() as connection:
             for table in (tables.audit, tables.plans, tables.moves):
                 _erase_name(connection, table, name)
         erase_free_pages(self._engine)
@@ -189,7 +198,7 @@ class Store:
     def revocations(self, now_us: int, lifetime_us: int) -> tuple[dict[str, Revocation], int]:
         """All revocations that still matter, and their version. A revocation is forgotten once all its tokens have
         expired, by the longest lifetime that tokens were ever given; fingerprints later, for brokers that are away."""
-        with self._engine.begin() as connection:
+        with self._changing() as connection:
             longest_us = max(lifetime_us, int(_read_setting(connection, _LONGEST_LIFETIME) or 0))
             _write_setting(connection, _LONGEST_LIFETIME, str(longest_us))
             is_person = tables.revocations.c.user.startswith(FINGERPRINT_MARK)

@@ -89,7 +89,7 @@ moves = sa.Table(
 audit = sa.Table(
     "coordinator_audit",
     metadata,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
     sa.Column("at_us", sa.BigInteger, nullable=False),
     sa.Column("who", sa.String, nullable=False),
     sa.Column("action", sa.String, nullable=False),

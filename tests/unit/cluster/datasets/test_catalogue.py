@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from databases import Database
 from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.errors import AlreadyExists, InUse, NotFound
@@ -31,26 +31,21 @@ _CHANNEL = Channel(
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "catalogue.sqlite"
-
-
-@pytest.fixture
-def catalogue(path: Path) -> Catalogue:
-    found = Catalogue(open_catalogue(path))
+def catalogue(database: Database) -> Catalogue:
+    found = Catalogue(open_catalogue(database))
     found.add_dataset(_DATASET)
     found.add_feed(_FEED)
     found.add_channel(_CHANNEL)
     return found
 
 
-def test_what_is_there_survives(catalogue: Catalogue, path: Path) -> None:
+def test_what_is_there_survives(catalogue: Catalogue, database: Database) -> None:
     """Opened again, the catalogue has the very same values."""
-    again = Catalogue(open_catalogue(path))
+    again = Catalogue(open_catalogue(database))
     assert (again.dataset("reports"), again.feed("REPORTS"), again.channel("wake")) == (_DATASET, _FEED, _CHANNEL)
     grown = Dataset("Reports", _DATASET.kind, _DATASET.schema.with_column(Column("n", ColumnType.INT)))
     again.alter_dataset(grown)
-    assert Catalogue(open_catalogue(path)).dataset("Reports") == grown
+    assert Catalogue(open_catalogue(database)).dataset("Reports") == grown
 
 
 def test_names_are_taken_once_whatever_their_case(catalogue: Catalogue) -> None:
@@ -84,9 +79,9 @@ def test_what_is_missing_is_told_with_what_there_is(catalogue: Catalogue) -> Non
             drop("Nowhere")
 
 
-def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:
+def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue, database: Database) -> None:
     """Memory and database never disagree: if the write fails, the value is in neither."""
-    other = open_engine(path)
+    other = open_engine(database)
     with other.begin() as connection:
         connection.execute(
             sa.text("INSERT INTO channel VALUES ('taken', 'Taken', 'CONTINUOUS', '[]', 'x', NULL, NULL, NULL)")
@@ -97,51 +92,51 @@ def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue,
     assert "taken" not in catalogue.channels
 
 
-def test_an_altered_channel_survives(catalogue: Catalogue, path: Path) -> None:
+def test_an_altered_channel_survives(catalogue: Catalogue, database: Database) -> None:
     """Its new values take the place of the old ones, and what it is paused for stays."""
     catalogue.pause_channel("Wake", "too much fails")
     altered = replace(_CHANNEL, retention_s=7200.0)
     catalogue.alter_channel(altered)
-    for found in (catalogue, Catalogue(open_catalogue(path))):
+    for found in (catalogue, Catalogue(open_catalogue(database))):
         assert found.channel("wake") == altered
         assert found.pause_reason("wake") == "too much fails"
     with pytest.raises(NotFound, match="no channel called Nowhere"):
         catalogue.alter_channel(replace(_CHANNEL, name="Nowhere"))
 
 
-def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, path: Path) -> None:
+def test_a_pause_survives_and_goes_with_the_channel(catalogue: Catalogue, database: Database) -> None:
     """Pausing is durable, tells whether it changed anything, and a later channel of the name knows nothing of it."""
     assert not catalogue.is_paused("Wake")
     assert catalogue.pause_channel("WAKE")
     assert not catalogue.pause_channel("Wake")
-    again = Catalogue(open_catalogue(path))
+    again = Catalogue(open_catalogue(database))
     assert again.is_paused("wake")
     assert again.resume_channel("Wake")
     assert not again.resume_channel("wake")
-    assert not Catalogue(open_catalogue(path)).is_paused("Wake")
+    assert not Catalogue(open_catalogue(database)).is_paused("Wake")
     again.pause_channel("Wake")
     again.drop_channel("Wake")
     again.add_channel(_CHANNEL)
     assert not again.is_paused("Wake")
-    assert not Catalogue(open_catalogue(path)).is_paused("Wake")
+    assert not Catalogue(open_catalogue(database)).is_paused("Wake")
     for change in (again.pause_channel, again.resume_channel):
         with pytest.raises(NotFound, match="no channel called Nowhere; there are: Wake"):
             change("Nowhere")
 
 
-def test_why_a_channel_was_paused_is_kept(catalogue: Catalogue, path: Path) -> None:
+def test_why_a_channel_was_paused_is_kept(catalogue: Catalogue, database: Database) -> None:
     """The reason of a pause that nobody asked for survives, and goes with the pause."""
     catalogue.pause_channel("Wake", "100 records in a row failed")
-    again = Catalogue(open_catalogue(path))
+    again = Catalogue(open_catalogue(database))
     assert again.pause_reason("WAKE") == "100 records in a row failed"
     again.resume_channel("Wake")
     again.pause_channel("Wake")
-    assert again.pause_reason("Wake") == Catalogue(open_catalogue(path)).pause_reason("Wake") == ""
+    assert again.pause_reason("Wake") == Catalogue(open_catalogue(database)).pause_reason("Wake") == ""
 
 
-def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, path: Path) -> None:
+def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, database: Database) -> None:
     """If the write fails, the channel is not paused in memory either."""
-    other = open_engine(path)
+    other = open_engine(database)
     with other.begin() as connection:
         connection.execute(sa.text("INSERT INTO paused_channel VALUES ('wake', '')"))
     other.dispose()

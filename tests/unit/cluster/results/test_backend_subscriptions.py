@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from databases import Database
 from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.errors import NotFound, NotRegistered
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "catalogue.sqlite"
-
-
-@pytest.fixture
-def registry(path: Path) -> SubscriptionRegistry:
-    found = SubscriptionRegistry(open_catalogue(path))
+def registry(database: Database) -> SubscriptionRegistry:
+    found = SubscriptionRegistry(open_catalogue(database))
     for name in ("a", "b"):
         found.put_broker(name)
     return found
@@ -41,14 +36,27 @@ def test_equal_keys_are_one_subscription(registry: SubscriptionRegistry) -> None
     assert registry.counts() == {"C": 4, "Other": 1}
 
 
-def test_the_last_holder_ends_it(registry: SubscriptionRegistry, path: Path) -> None:
+def test_thousands_are_looked_up_at_once(database: Database) -> None:
+    """A broker's pull costs no query for each result."""
+    engine = open_catalogue(database)
+    registry = SubscriptionRegistry(engine)
+    registry.put_broker("a")
+    ids = registry.subscribe("a", "C", [(number,) for number in range(10_000)]).ids
+    asked: list[str] = []
+    sa.event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    assert registry.held_among("a", [*ids, 0]) == list(ids)
+    assert len(asked) <= 3
+    engine.dispose()
+
+
+def test_the_last_holder_ends_it(registry: SubscriptionRegistry, database: Database) -> None:
     """It lives while anyone holds it; what is asked for afterwards has a new number, also after a restart."""
     registry.subscribe("a", "C", [(1,)])
     registry.subscribe("b", "C", [(1,)])
     assert not registry.unsubscribe("a", [1])
     assert registry.unsubscribe("b", [1, 1]) == {"C": [1]}
     assert registry.find([1]) == {}
-    again = SubscriptionRegistry(open_catalogue(path))
+    again = SubscriptionRegistry(open_catalogue(database))
     assert again.subscribe("a", "C", [(1,)]).ids == (2,)
 
 
@@ -118,7 +126,7 @@ def test_values_come_back_as_they_went_in(registry: SubscriptionRegistry) -> Non
     assert [one.values for one in registry.held_by("a", after=1, limit=1)] == values[1:]
 
 
-def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegistry, path: Path) -> None:
+def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegistry, database: Database) -> None:
     """Its reason is there for whoever asks, also after a restart, and goes with its last holder or its channel."""
     registry.subscribe("a", "C", [(1,), (2,)])
     registry.subscribe("b", "C", [(1,)])
@@ -126,7 +134,7 @@ def test_a_failed_subscription_is_known_until_it_ends(registry: SubscriptionRegi
     for one, channel in ((1, "C"), (2, "C"), (3, "Other"), (9, "C")):
         registry.fail(channel, {one: f"why {one}"}, 7)
     registry.fail("C", {2: "why else"}, 8)
-    again = SubscriptionRegistry(open_catalogue(path))
+    again = SubscriptionRegistry(open_catalogue(database))
     assert again.failures("C") == {1: "why 1", 2: "why else"}  # The one that had ended is left alone.
     assert again.failed_counts() == {"C": 2, "Other": 1}
     again.unsubscribe("a", [1, 2])
@@ -151,11 +159,11 @@ def test_a_broker_is_found_by_its_key(registry: SubscriptionRegistry) -> None:
         registry.check_registered("c")
 
 
-def test_subscriptions_end_with_the_transaction_that_ends_them(tmp_path: Path) -> None:
+def test_subscriptions_end_with_the_transaction_that_ends_them(database: Database) -> None:
     """Those that end can't be found by their channel any more, so a new one with the same values is another one; that
     their holders are to be notified is known until it is done, also to another process. If the transaction fails,
     nothing has changed."""
-    engine = open_catalogue(tmp_path / "ending.sqlite")
+    engine = open_catalogue(database)
     registry = SubscriptionRegistry(engine)
     registry.put_broker("b")
     first, second = registry.subscribe("b", "C", [(1,), (2,)]).ids
@@ -172,7 +180,7 @@ def test_subscriptions_end_with_the_transaction_that_ends_them(tmp_path: Path) -
     assert registry.failures("C") == {first: "no zone"}
     with registry.ending("C", [first], "replaced") as end, engine.begin() as connection:
         end(connection)
-    again = SubscriptionRegistry(open_catalogue(tmp_path / "ending.sqlite"))
+    again = SubscriptionRegistry(open_catalogue(database))
     assert again.next_ending() == again.next_ending() == ("C", "replaced", [first])
     assert [one.id for chunk in again.of_channel("C") for one in chunk] == [second]
     assert again.failures("C") == {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from databases import Database
 from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.results.incarnations import Incarnations
 from tocsin.errors import AlreadyExists, NotFound, Superseded
@@ -22,12 +21,12 @@ class _Clock:
         return self.at_s
 
 
-def test_incarnations_outlive_the_cluster_and_its_start_counts_as_having_heard_of_all(tmp_path: Path) -> None:
+def test_incarnations_outlive_the_cluster_and_its_start_counts_as_having_heard_of_all(database: Database) -> None:
     """After a restart the broker that goes on is known, and another folder has to wait until it proves silent."""
     clock = _Clock()
-    first = Incarnations(open_catalogue(tmp_path / "c.sqlite"), clock).register("b", "one")
+    first = Incarnations(open_catalogue(database), clock).register("b", "one")
     clock.at_s += 1000
-    again = Incarnations(open_catalogue(tmp_path / "c.sqlite"), clock)
+    again = Incarnations(open_catalogue(database), clock)
     again.check("b", first)
     with pytest.raises(AlreadyExists):
         again.register("b", "two")
@@ -43,8 +42,8 @@ def test_incarnations_outlive_the_cluster_and_its_start_counts_as_having_heard_o
     again.check("b", second)
 
 
-def test_the_same_folder_is_taken_at_once(tmp_path: Path) -> None:
-    incarnations = Incarnations(open_catalogue(tmp_path / "c.sqlite"), _Clock())
+def test_the_same_folder_is_taken_at_once(database: Database) -> None:
+    incarnations = Incarnations(open_catalogue(database), _Clock())
     first = incarnations.register("b", "one", "x")
     assert incarnations.register("b", "one", "x") == first
     second = incarnations.register("b", "one", "y")
@@ -53,8 +52,8 @@ def test_the_same_folder_is_taken_at_once(tmp_path: Path) -> None:
     incarnations.check("b", second)
 
 
-def test_one_that_was_forgotten_has_to_register_again(tmp_path: Path) -> None:
-    incarnations = Incarnations(open_catalogue(tmp_path / "c.sqlite"), _Clock())
+def test_one_that_was_forgotten_has_to_register_again(database: Database) -> None:
+    incarnations = Incarnations(open_catalogue(database), _Clock())
     first = incarnations.register("b", "one")
     incarnations.forget("b")
     with pytest.raises(NotFound):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import Database
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.store.registry_store import Store
 from tocsin.coordinator.store.tables import open_tables
@@ -33,8 +34,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = Store(open_tables(tmp_path / "test.sqlite"), clock)
+def store(database: Database, clock: Clock) -> Iterator[Store]:
+    store = Store(open_tables(database), clock)
     store.revocations(clock.now_us(), _LIFETIME_US)
     yield store
     store.close()

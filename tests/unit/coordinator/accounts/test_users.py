@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import Database
 from tocsin.coordinator.accounts import passwords
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.accounts.login_attempts import FailedAttempts
@@ -43,8 +44,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = Store(open_tables(tmp_path / "test.sqlite"), clock)
+def store(database: Database, clock: Clock) -> Iterator[Store]:
+    store = Store(open_tables(database), clock)
     yield store
     store.close()
 

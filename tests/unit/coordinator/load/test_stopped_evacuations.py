@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
+from databases import Database
 from tocsin.coordinator.load.stages import BalancingSettings
 from tocsin.coordinator.moves.table import MoveRecord, PlanRun
 from tocsin.coordinator.registry.events import (
@@ -147,9 +147,9 @@ def test_the_balancer_begins_nothing_and_says_why(network: Network) -> None:
     asyncio.run(run())
 
 
-def test_it_is_stored(tmp_path: Path) -> None:
+def test_it_is_stored(database: Database) -> None:
     """All of them, under one name."""
-    store = Store(open_tables(tmp_path / "test.sqlite"), SystemClock())
+    store = Store(open_tables(database), SystemClock())
     assert store.load().stopped_evacuations == ()
     store.apply([StoreStoppedEvacuations(("a", "b"))])
     assert store.load().stopped_evacuations == ("a", "b")

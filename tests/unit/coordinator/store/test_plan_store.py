@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from databases import Database
 from tocsin.coordinator.moves.table import MoveRecord, PlanRun, Step
 from tocsin.coordinator.registry.instructions import Audit, StoreMove, StorePlanRun
 from tocsin.coordinator.store import plan_store
@@ -21,8 +21,8 @@ _MOVES = [MoveRecord("p", number, f"s{number}/d", "a", "b", 1.5, "because") for 
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(open_tables(tmp_path / "test.sqlite"), SystemClock())
+def store(database: Database) -> Iterator[Store]:
+    store = Store(open_tables(database), SystemClock())
     store.apply([StorePlanRun(_RUN), *map(StoreMove, _MOVES), Audit("me", "execute", "p", {"moves": 3})])
     yield store
     store.close()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 
+from databases import Database
 from tocsin.coordinator.registry.instructions import (
     Audit,
     ForgetBroker,
@@ -23,7 +25,7 @@ from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
 from tocsin.coordinator.store.group_commit import GroupCommit
 from tocsin.coordinator.store.registry_store import Remembered, Store, UserRecord
 from tocsin.coordinator.store.tables import open_tables
-from tocsin.errors import AlreadyExists, ClusterFailure, NotFound, Unavailable
+from tocsin.errors import AlreadyExists, ClusterFailure, InvalidValue, NotFound, Unavailable
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import SystemClock
 from unit.coordinator.network import held
@@ -33,39 +35,34 @@ SESSION = SessionRecord("ann/phone", "a", 4, True, held("fire", "flood", positio
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "test.sqlite"
-
-
-@pytest.fixture
-def store(file: Path) -> Iterator[Store]:
-    store = Store(open_tables(file), SystemClock())
+def store(database: Database) -> Iterator[Store]:
+    store = Store(open_tables(database), SystemClock())
     yield store
     store.close()
 
 
-def reopened(file: Path) -> Remembered:
-    store = Store(open_tables(file), SystemClock())
+def reopened(database: Database) -> Remembered:
+    store = Store(open_tables(database), SystemClock())
     try:
         return store.load()
     finally:
         store.close()
 
 
-def test_brokers_sessions_and_policy_come_back_as_they_were(store: Store, file: Path) -> None:
+def test_brokers_sessions_and_policy_come_back_as_they_were(store: Store, database: Database) -> None:
     nowhere = BrokerRecord("b", "http://b")
     store.apply([StoreBroker(BROKER), StoreBroker(nowhere), StoreSession(SESSION), StorePolicy("random")])
-    assert reopened(file) == Remembered((BROKER, nowhere), (SESSION,), "random")
+    assert reopened(database) == Remembered((BROKER, nowhere), (SESSION,), "random")
     changed = SessionRecord("ann/phone", "b", 5)
     store.apply([StoreSession(changed), ForgetBroker("a"), StorePolicy("nearest")])
-    assert reopened(file) == Remembered((nowhere,), (changed,), "nearest")
+    assert reopened(database) == Remembered((nowhere,), (changed,), "nearest")
     store.apply([ForgetSession("ann/phone"), ForgetSession("nobody/x")])
-    assert reopened(file).sessions == ()
+    assert reopened(database).sessions == ()
 
 
-def test_sqlite_syncs_every_commit(store: Store) -> None:
+def test_sqlite_syncs_every_commit(tmp_path: Path) -> None:
     """What was answered survives a power cut."""
-    with store._engine.connect() as connection:
+    with open_tables(tmp_path / "test.sqlite").connect() as connection:
         assert connection.execute(sa.text("PRAGMA journal_mode")).scalar() == "wal"
         assert connection.execute(sa.text("PRAGMA synchronous")).scalar() == 2
 
@@ -98,10 +95,22 @@ def test_revocations_outlive_the_user_and_grow_in_version(store: Store) -> None:
     assert store.revocations(now_us=3001, lifetime_us=10) == ({}, 2)
 
 
+def test_revocations_at_the_same_time_have_versions_of_their_own(store: Store) -> None:
+    """A broker asks for what came after the version that it has: a version given twice would hide one from it."""
+    names = [f"user-{number}" for number in range(16)]
+    for name in names:
+        store.add_user(UserRecord(name, "hash", "", 5))
+    with ThreadPoolExecutor(8) as threads:
+        done = list(threads.map(lambda name: store.revoke(name, 1000).version, names))
+    assert sorted(done) == list(range(1, 17))
+
+
 def test_a_database_that_cannot_be_opened_is_told_plainly(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    for url in (tmp_path / "file" / "x.sqlite", "nonsense", "nosuchdialect://host/name"):
-        with pytest.raises(ClusterFailure, match="can't be opened"):
+    with pytest.raises(ClusterFailure, match="can't be opened"):
+        open_tables(tmp_path / "file" / "x.sqlite")
+    for url in ("nonsense", "nosuchdialect://host/name"):
+        with pytest.raises(InvalidValue, match="setting database_url: it has to begin with postgresql://"):
             open_tables(url)
 
 
@@ -118,9 +127,9 @@ class _FragileStore(Store):
         super().apply(instructions)
 
 
-async def test_many_share_a_commit(file: Path) -> None:
+async def test_many_share_a_commit(database: Database) -> None:
     """Of a hundred changes at once most share a transaction, and the last about each thing is what is stored."""
-    store = _FragileStore(open_tables(file), SystemClock())
+    store = _FragileStore(open_tables(database), SystemClock())
     commits = GroupCommit(store)
     changes = [StoreSession(SessionRecord(f"u{n % 10}/x", "a", n)) for n in range(100)]
     await asyncio.gather(*(commits.store([change]) for change in changes))
@@ -130,9 +139,9 @@ async def test_many_share_a_commit(file: Path) -> None:
     store.close()
 
 
-async def test_what_failed_is_told_and_stored_later(file: Path) -> None:
+async def test_what_failed_is_told_and_stored_later(database: Database) -> None:
     """Who waited is told to come back; when the database takes changes again, nothing is missing."""
-    store = _FragileStore(open_tables(file), SystemClock())
+    store = _FragileStore(open_tables(database), SystemClock())
     commits = GroupCommit(store)
     store.fails = True
     with pytest.raises(Unavailable):
@@ -147,9 +156,9 @@ async def test_what_failed_is_told_and_stored_later(file: Path) -> None:
     store.close()
 
 
-async def test_a_change_that_cannot_be_stored_holds_up_nobody(file: Path) -> None:
+async def test_a_change_that_cannot_be_stored_holds_up_nobody(database: Database) -> None:
     """Whatever goes wrong with one change, others are stored, also later; who waits for it is told."""
-    store = Store(open_tables(file), SystemClock())
+    store = Store(open_tables(database), SystemClock())
     commits = GroupCommit(store)
     too_large = SessionRecord("bob/phone", "a", 1 << 70)
     no_text = StoreSession(SessionRecord("eve/phone", "a", 1, subscriptions=cast(Any, (object(),))))
@@ -172,9 +181,9 @@ async def test_a_change_that_cannot_be_stored_holds_up_nobody(file: Path) -> Non
     store.close()
 
 
-async def test_nobody_waits_for_a_committing_task_that_has_ended(file: Path) -> None:
+async def test_nobody_waits_for_a_committing_task_that_has_ended(database: Database) -> None:
     """If it is cancelled, those who wait are told to come back, and the next change is stored."""
-    store = Store(open_tables(file), SystemClock())
+    store = Store(open_tables(database), SystemClock())
     commits = GroupCommit(store)
     waiting = asyncio.ensure_future(commits.store([StoreSession(SESSION)]))
     await asyncio.sleep(0)
