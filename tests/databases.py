@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 import sqlalchemy as sa
 
-from postgresql_server import PostgresqlServer, programs
+from postgresql_server import PostgresqlServer
 
 #: What `open_catalogue` and `open_tables` take.
 Database: TypeAlias = Path | str
@@ -22,8 +22,6 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgresqlServer]:
     """One server for all tests of a process. Tests must not stop it."""
-    if programs() is None:
-        pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
     server = PostgresqlServer()
     yield server
     server.close()

@@ -41,7 +41,7 @@ def test_a_restart_of_the_database_loses_nothing(
     settings = ClusterSettings(data_dir=tmp_path / "data", database_url=url, scratch_dir=str(tmp_path))
     with serving(settings, spark) as live:
         live.sql("""
-            CREATE ACTIVE DATASET Records (n INT, round INT);
+            CREATE ACTIVE DATASET Records (id STRING, n INT, round INT, PRIMARY KEY (id));
             CREATE FEED records INTO Records FROM HTTP;
             CREATE CONTINUOUS CHANNEL Wanted (n INT) AS
               SELECT r.n, r.round FROM Records r WHERE is_new(r) AND r.n = :n;
@@ -67,21 +67,21 @@ def test_a_restart_of_the_database_loses_nothing(
         subscribing.start()
         assert is_under_way.wait(timeout=60)
         server.stop(number)
-        live.client.publish("records", [{"n": 0, "round": 1}])
+        live.client.publish("records", [{"id": "first", "n": 0, "round": 1}])
         with pytest.raises(Unavailable, match="the cluster's catalogue does not answer"):
-            live.sql("CREATE ACTIVE DATASET Other (n INT)")
+            live.sql("CREATE ACTIVE DATASET Other (n INT, PRIMARY KEY (n))")
         server.start()
         subscribing.join(timeout=120)
         assert len(ids) == _WANTED == len(set(ids.values()))
         assert set(refused) <= {"the cluster's catalogue does not answer"}
         assert [result["payload"]["round"] for result in seat.take(1)] == [1]
-        live.publish("records", [{"n": n, "round": 2} for n in range(_WANTED)])
+        live.publish("records", [{"id": f"second {n}", "n": n, "round": 2} for n in range(_WANTED)])
         taken = seat.take(_WANTED)
         assert Counter(result["subscription"] for result in taken) == Counter(ids.values())
         assert live.channel("Wanted")["subscriptions"] == _WANTED
         _check_no_address(live, url)
     with serving(settings, spark) as live:
-        live.publish("records", [{"n": n, "round": 3} for n in range(_WANTED)])
+        live.publish("records", [{"id": f"third {n}", "n": n, "round": 3} for n in range(_WANTED)])
         seat = live.broker("b")
         assert live.channel("Wanted")["subscriptions"] == _WANTED
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
-from tocsin.cluster.database import open_catalogue
+from tocsin.cluster.database import check_folder, open_catalogue
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.cluster.datasets.grants import Grants, refusal
 from tocsin.cluster.datasets.retention import CommitTimes, RetentionClock
@@ -67,6 +67,8 @@ class Cluster:
         (data_dir / "imports").mkdir(exist_ok=True)
         self.intake = FeedIntake.open(settings)
         self._database = open_catalogue(settings.database_url or data_dir / "catalogue.sqlite", self._doubt)
+        if settings.database_url:
+            check_folder(self._database, data_dir)
         self.catalogue = Catalogue(self._database)
         now_us = self.clock.now_us()
         self.registry = SubscriptionRegistry(self._database, now_us)

@@ -14,6 +14,7 @@ import structlog
 
 from tocsin.balancing.placement import POLICIES
 from tocsin.balancing.plugins import with_plugins
+from tocsin.coordinator.accounts.key_store import DatabaseKeys, FolderKeys
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.accounts.users import Users
 from tocsin.coordinator.forgetting import Acknowledgements, Forgotten
@@ -35,7 +36,9 @@ from tocsin.errors import InvalidValue
 from tocsin.model.people import FORGOTTEN
 from tocsin.protocol.coordination import BrokerState
 from tocsin.runtime.clock import Clock, SystemClock
+from tocsin.runtime.database_address import is_server
 from tocsin.runtime.files import make_private
+from tocsin.runtime.leadership import Term
 from tocsin.settings import CoordinatorSettings
 
 log = structlog.get_logger(__name__)
@@ -59,16 +62,18 @@ _Answer = TypeVar(
 class CoordinatorNode:
     """Everything behind the coordinator's HTTP API."""
 
-    def __init__(self, settings: CoordinatorSettings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: CoordinatorSettings, clock: Clock | None = None, term: Term | None = None) -> None:
         _check_tokens(settings)
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         make_private(settings.data_dir)
-        database = open_tables(settings.database_url or settings.data_dir / _DATABASE_FILE)
+        database = open_tables(settings.database_url or settings.data_dir / _DATABASE_FILE, term)
         self._store = Store(database, self.clock)
         announce_s = max(_ANNOUNCE_S, _ANNOUNCE_HEARTBEATS * settings.heartbeat_every_s)
-        self.keys = Keys(settings.data_dir, self._store, self.clock, announce_s)
+        folder = FolderKeys(settings.data_dir)
+        kept = DatabaseKeys(self._store, folder) if is_server(settings.database_url) else folder
+        self.keys = Keys(kept, self._store, self.clock, announce_s)
         self.users = Users(self._store, self.keys, self.clock, self.metrics, settings.token_lifetime_s)
         self.state = self._restored()
         self._commits = GroupCommit(self._store)

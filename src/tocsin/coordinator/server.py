@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 
 import structlog
 import uvicorn
@@ -12,12 +13,17 @@ from fastapi import FastAPI
 from tocsin.coordinator.api import balancing, brokers, executions, keys, operations, plans, subscribers, users
 from tocsin.coordinator.api.dependencies import max_body_bytes
 from tocsin.coordinator.node import CoordinatorNode
+from tocsin.runtime import exits
 from tocsin.runtime.clock import Clock
 from tocsin.runtime.connections import bounded_http
+from tocsin.runtime.database_address import is_server, read_address
 from tocsin.runtime.exposure import check_exposure
 from tocsin.runtime.folders import blaming_full_disk, locked_folder
 from tocsin.runtime.http import LimitBodies, new_api
+from tocsin.runtime.leadership import Term
+from tocsin.runtime.lease import leading
 from tocsin.runtime.ports import check_port
+from tocsin.runtime.schema import open_engine
 from tocsin.runtime.tls import check_tls
 from tocsin.settings import CoordinatorSettings
 
@@ -25,15 +31,22 @@ log = structlog.get_logger(__name__)
 
 _KEEP_ALIVE_S = 75
 _FOLDER_TITLE = "the coordinator's data folder"
+_LEASE = "coordinator"
 
 
 #: An addition to the process: adds its routes to the app; its context is entered while the coordinator runs.
 Mount = Callable[[FastAPI, CoordinatorNode], AbstractAsyncContextManager[None]]
 
 
-def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, mounts: Sequence[Mount] = ()) -> FastAPI:
+def make_app(
+    settings: CoordinatorSettings,
+    *,
+    clock: Clock | None = None,
+    mounts: Sequence[Mount] = (),
+    term: Term | None = None,
+) -> FastAPI:
     """The HTTP API of a coordinator on `settings`. The coordinator runs from the app's start to its end."""
-    node = CoordinatorNode(settings, clock)
+    node = CoordinatorNode(settings, clock, term)
     beside: list[AbstractAsyncContextManager[None]] = []
 
     @asynccontextmanager
@@ -61,16 +74,36 @@ def make_app(settings: CoordinatorSettings, *, clock: Clock | None = None, mount
     return app
 
 
+@contextmanager
+def _leading(settings: CoordinatorSettings) -> Iterator[Term | None]:
+    """Stands by while another coordinator leads. Without PostgreSQL the lock on the folder is enough."""
+    if not is_server(settings.database_url):
+        yield None
+        return
+    # Whatever is wrong with the address is said at once, instead of standing by.
+    open_engine(settings.database_url).dispose()
+    from tocsin.runtime.postgresql_lease import PostgresqlLease
+
+    lease = PostgresqlLease(read_address(settings.database_url), _LEASE)
+    with leading(lease, "the coordinator", _end_process) as number:
+        yield Term(_LEASE, number)
+
+
+def _end_process() -> None:
+    """Its state in memory is not the leader's any more. The next start stands by."""
+    os._exit(exits.FAILED)
+
+
 def serve(settings: CoordinatorSettings, mounts: Sequence[Mount] = ()) -> None:
     """Run a coordinator until it is told to stop."""
     check_tls(settings.tls_certificate, settings.tls_key)
     check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
     if settings.api_token and not settings.broker_token:
         log.warning("no broker can register here: set broker_token, here, at the cluster and at brokers")
-    with locked_folder(settings.data_dir, _FOLDER_TITLE):
+    with locked_folder(settings.data_dir, _FOLDER_TITLE), _leading(settings) as term:
         check_port(settings.host, settings.port, "the coordinator")
         with blaming_full_disk(settings.data_dir, _FOLDER_TITLE):
-            app = make_app(settings, mounts=mounts)
+            app = make_app(settings, mounts=mounts, term=term)
         uvicorn.run(
             app,
             host=settings.host,

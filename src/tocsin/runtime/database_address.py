@@ -16,6 +16,7 @@ _FORM: Final = "postgresql://user:password@host:5432/name"
 
 def read_address(text: str) -> sa.URL:
     """The address that people have written. Raises InvalidValue, without quoting it: it may hold a password."""
+    text = "".join(text.split())
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in (*_POSTGRESQL, "sqlite"):
         raise InvalidValue(f"setting database_url: it has to begin with postgresql://, as in {_FORM}")
@@ -35,6 +36,11 @@ def read_address(text: str) -> sa.URL:
     return url.set(drivername=_DRIVER)
 
 
+def is_server(text: str) -> bool:
+    """Whether a setting names a PostgreSQL database, rather than a file or nothing. Raises InvalidValue."""
+    return bool(text) and read_address(text).get_backend_name() != "sqlite"
+
+
 def shown(url: sa.URL) -> str:
     """Host, port and database: what helps to find a mistake, and is no secret."""
     host = url.host or url.query.get("host") or "a local socket"
@@ -47,5 +53,7 @@ def in_one_line(reason: BaseException, url: sa.URL) -> str:
     # PostgreSQL quotes the statement below its message.
     message = getattr(getattr(reason, "diag", None), "message_primary", None) or reason
     text = " ".join(str(message).split())[:500]
+    # A password may be a usual word, so only the places are looked at where somebody would quote an address.
     passwords = [one for one in (url.password, url.query.get("password")) if isinstance(one, str) and one]
-    return "the reason is not shown, as it holds the password" if any(one in text for one in passwords) else text
+    is_quoted = any(f":{one}@" in text or f"password={one}" in text for one in passwords)
+    return "the reason is not shown, as it holds the password" if is_quoted else text

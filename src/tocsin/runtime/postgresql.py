@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ import structlog
 
 from tocsin.errors import InvalidValue, TocsinError, Unavailable
 from tocsin.runtime.database_address import in_one_line, shown
+from tocsin.runtime.leadership import Term
 
 log = structlog.get_logger(__name__)
 
@@ -29,10 +30,12 @@ MINIMUM_VERSION: Final = 14
 _FIRST_WITHIN_S: Final = 25.0
 #: A server that restarts is away for a second or two; after a crash it first reads its log.
 _OUTCOME_WITHIN_S: Final = 20.0
-_ASK_AGAIN_S: Final = 0.2
+_RETRY_OUTCOME_S: Final = 0.2
 _RETRY_AFTER_S: Final = 1.0
 #: Requests are handled by some forty threads, and most of them wait for each other rather than for the database.
-_CONNECTIONS, _MORE_CONNECTIONS, _WAIT_FOR_CONNECTION_S = 5, 20, 10.0
+#: Connections are kept: each has a row in the table of transactions.
+_MOST_CONNECTIONS = 20
+_WAIT_FOR_CONNECTION_S = 10.0
 #: Sockets: a peer that is gone is noticed within half a minute. Sessions: a process that is stopped in the middle of a
 #: transaction does not keep its locks.
 _CONNECT: Final[dict[str, Any]] = {
@@ -44,7 +47,7 @@ _CONNECT: Final[dict[str, Any]] = {
     "application_name": "tocsin",
 }
 _SESSION: Final = (
-    "SELECT set_config('idle_in_transaction_session_timeout', '60s', false), "
+    "SELECT set_config('idle_in_transaction_session_timeout', '30s', false), "
     # Whoever made the database may have traded durability for speed; what is acknowledged here must be on disk.
     "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END"
 )
@@ -62,12 +65,15 @@ _NOTE: Final = (
     "ON CONFLICT (connection) DO UPDATE SET number = excluded.number, at = now()"
 )
 #: Waits for a transaction that the server has not ended yet.
-_ASK: Final = (
+_OUTCOME: Final = (
     "INSERT INTO tocsin_transaction (connection, number) VALUES (%s, 0) "
     "ON CONFLICT (connection) DO UPDATE SET at = now() RETURNING number"
 )
 #: So that two processes that open a new database don't both make it. Any number works, as long as all use the same.
 LOCK: Final = 0x70C51
+
+#: Whoever begins a new term waits for this transaction, and later ones of the former leader are refused.
+_FENCE: Final = "SELECT term FROM tocsin_lease WHERE name = %s FOR SHARE"
 
 #: SQLSTATE classes of errors that pass: connection, resources, operator, system, conflicting transactions.
 _PASSING: Final = ("08", "40", "53", "55", "57", "58")
@@ -85,12 +91,15 @@ class Connection(psycopg.Connection[Any]):
     number: int
     reconnect: Callable[[], psycopg.Connection[Any]]
     on_doubt: Callable[[], None]
+    term: Term | None
 
     def commit(self) -> None:
         if self.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
             return
         self.number += 1
         is_noted = bool(self.execute(_NOTE, (self.name, self.number)).rowcount)
+        if is_noted:
+            self._check_term()
         try:
             super().commit()
         except psycopg.OperationalError:
@@ -105,20 +114,28 @@ class Connection(psycopg.Connection[Any]):
         if not self.closed:
             super().rollback()
 
+    def _check_term(self) -> None:
+        if self.term is None:
+            return
+        found = self.execute(_FENCE, (self.term.lease,)).fetchone()
+        if found is None or found[0] != self.term.number:
+            self.rollback()
+            raise Unavailable("another process leads now", retry_after_s=_RETRY_AFTER_S)
+
     def _has_happened(self) -> bool:
         give_up_s = time.monotonic() + _OUTCOME_WITHIN_S
         while True:
             try:
                 with closing(self.reconnect()) as asking:
                     asking.execute(f"SET lock_timeout = '{int(_OUTCOME_WITHIN_S)}s'")
-                    found = asking.execute(_ASK, (self.name,)).fetchone()
+                    found = asking.execute(_OUTCOME, (self.name,)).fetchone()
                     return found is not None and found[0] == self.number
             except psycopg.Error as exc:
                 if time.monotonic() > give_up_s:
                     log.error("nobody knows whether a commit has happened", reason=type(exc).__name__)
                     self.on_doubt()
                     raise
-                time.sleep(_ASK_AGAIN_S)
+                time.sleep(_RETRY_OUTCOME_S)
 
 
 class _Pool(sa.QueuePool):
@@ -128,17 +145,14 @@ class _Pool(sa.QueuePool):
         except sa.exc.TimeoutError as exc:
             raise Unavailable("too many requests wait for the database", retry_after_s=_RETRY_AFTER_S) from exc
 
-    def recreate(self) -> Self:
-        return super().recreate()  # type: ignore[return-value]  # declared as the base class
 
-
-def open_server(url: sa.URL, title: str, on_doubt: Callable[[], None]) -> sa.Engine:
+def open_server(url: sa.URL, title: str, on_doubt: Callable[[], None], term: Term | None) -> sa.Engine:
     """An engine for a database that was reached and can be used. Raises InvalidValue if it can't be."""
     engine = sa.create_engine(
         url,
         poolclass=_Pool,
-        pool_size=_CONNECTIONS,
-        max_overflow=_MORE_CONNECTIONS,
+        pool_size=_MOST_CONNECTIONS,
+        max_overflow=0,
         pool_timeout=_WAIT_FOR_CONNECTION_S,
         pool_pre_ping=True,
         # Errors must not show what people subscribe to.
@@ -153,7 +167,7 @@ def open_server(url: sa.URL, title: str, on_doubt: Callable[[], None]) -> sa.Eng
         connection.autocommit = False
         connection.name, connection.number = uuid.uuid4().hex, 0
         connection.reconnect = partial(psycopg.Connection.connect, *given, **named)
-        connection.on_doubt = on_doubt
+        connection.on_doubt, connection.term = on_doubt, term
         return connection
 
     @sa.event.listens_for(engine, "handle_error")

@@ -17,6 +17,7 @@ import structlog
 from tocsin.errors import ClusterFailure, InvalidValue
 from tocsin.runtime import digests
 from tocsin.runtime.database_address import read_address
+from tocsin.runtime.leadership import Term
 from tocsin.runtime.versions import Versions
 
 log = structlog.get_logger(__name__)
@@ -29,13 +30,15 @@ def open_database(
     *,
     cache_kib: int = 0,
     on_doubt: Callable[[], None] = lambda: None,
+    term: Term | None = None,
 ) -> sa.Engine:
     """An engine for `address`, or for the SQLite file at a path, with all tables in place and verified content.
     `on_doubt` is called if a commit has failed and may have happened all the same: only PostgreSQL can leave that open.
+    PostgreSQL refuses changes after `term`.
 
     Raises InvalidValue for an address that can't be used, and ClusterFailure if the database can't be opened."""
     try:
-        engine = open_engine(address, versions.title, cache_kib=cache_kib, on_doubt=on_doubt)
+        engine = open_engine(address, versions.title, cache_kib=cache_kib, on_doubt=on_doubt, term=term)
         try:
             bring_up_to_date(engine, versions, tables)
             check_content(engine)
@@ -53,11 +56,12 @@ def open_engine(
     *,
     cache_kib: int = 0,
     on_doubt: Callable[[], None] = lambda: None,
+    term: Term | None = None,
 ) -> sa.Engine:
     """An engine for an address, or for the SQLite file at a path."""
     url = sa.make_url(f"sqlite:///{address}") if isinstance(address, Path) else read_address(address)
     if url.get_backend_name() != "sqlite":
-        return _open_server(url, title, on_doubt)
+        return _open_server(url, title, on_doubt, term)
     engine = sa.create_engine(url, connect_args={"timeout": 30})
     # WAL lets readers go on while a writer commits; FULL makes a commit survive a power cut.
     pragmas = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
@@ -72,7 +76,7 @@ def open_engine(
     return engine
 
 
-def _open_server(url: sa.URL, title: str, on_doubt: Callable[[], None]) -> sa.Engine:
+def _open_server(url: sa.URL, title: str, on_doubt: Callable[[], None], term: Term | None) -> sa.Engine:
     try:
         from tocsin.runtime.postgresql import open_server
     except ImportError as exc:
@@ -80,7 +84,7 @@ def _open_server(url: sa.URL, title: str, on_doubt: Callable[[], None]) -> sa.En
             "setting database_url: PostgreSQL needs the package psycopg, which is missing or incomplete; "
             "install it with: pip install 'tocsin[postgres]'"
         ) from exc
-    return open_server(url, title, on_doubt)
+    return open_server(url, title, on_doubt, term)
 
 
 def check_content(engine: sa.Engine) -> None:

@@ -47,21 +47,25 @@ class TokenSigner:
     def load(file: Path) -> TokenSigner:
         """The key in `file`; makes a new one if there is none."""
         if not file.exists():
-            text = Ed25519PrivateKey.generate().private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
             file.parent.mkdir(parents=True, exist_ok=True)
             aside = file.with_suffix(".new")
             aside.unlink(missing_ok=True)
             handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "wb") as output:
-                output.write(text)
+                output.write(new_key().encode())
                 output.flush()
                 os.fsync(output.fileno())
             aside.replace(file)
-        key = serialization.load_pem_private_key(file.read_bytes(), password=None)
+        return TokenSigner.read(file.read_text(), str(file))
+
+    @staticmethod
+    def read(text: str, source: str) -> TokenSigner:
+        """The key in `text`, which comes from `source`."""
+        key = serialization.load_pem_private_key(text.encode(), password=None)
         if not isinstance(key, Ed25519PrivateKey):
-            raise ClusterFailure(f"{file} holds another kind of key than Ed25519; move it away to have a new one made")
+            raise ClusterFailure(
+                f"{source} holds another kind of key than Ed25519; move it away to have a new one made"
+            )
         return TokenSigner(key)
 
     def sign(self, identity: Identity) -> str:
@@ -136,6 +140,13 @@ class TokenChecker:
                 if at == len(self._keys):
                     raise
         raise jwt.InvalidKeyError("no key is trusted")
+
+
+def new_key() -> str:
+    """A new private key, as text."""
+    key = Ed25519PrivateKey.generate()
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
 
 def key_id(public_key: str) -> str:

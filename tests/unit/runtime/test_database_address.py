@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tocsin.errors import InvalidValue
-from tocsin.runtime.database_address import in_one_line, read_address, shown
+from tocsin.runtime.database_address import in_one_line, is_server, read_address, shown
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
@@ -31,6 +31,7 @@ def test_every_usual_way_to_write_it_leads_to_the_same_driver(scheme: str) -> No
         "postgresql://ann:hunter2@host/",
         "postgresql://ann@host:hunter2/name",
         "postgresql://ann:x@host:port:hunter2@x/name",
+        "postgresql://ann@host:hunter2\n/name",
     ],
 )
 def test_what_is_no_address_is_refused_without_being_quoted(text: str) -> None:
@@ -42,9 +43,25 @@ def test_what_is_no_address_is_refused_without_being_quoted(text: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_password_that_is_a_usual_word_hides_no_reason() -> None:
+    url = read_address("postgresql://tocsin:tocsin@host/tocsin")
+    assert in_one_line(OSError('database "tocsin" does not exist'), url) == 'database "tocsin" does not exist'
+
+
+def test_a_server_is_told_from_a_file_however_it_is_written() -> None:
+    """Only with a server may others share the database."""
+    assert [is_server(one) for one in ("", "sqlite:///x", " postgresql://h/n", "postgres://h/n\n")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
 @pytest.mark.parametrize("given", ["ann:hunter2@host/name", "ann@host/name?password=hunter2"])
 def test_what_a_driver_says_is_shown_only_without_the_password(given: str) -> None:
     url = read_address(f"postgresql://{given}")
     assert in_one_line(OSError("no\n\troute  to host"), url) == "no route to host"
-    assert "hunter2" not in in_one_line(OSError("tried ann:hunter2"), url)
+    for quoted in ("tried ann:hunter2@host", "host=host password=hunter2"):
+        assert "hunter2" not in in_one_line(OSError(quoted), url)
     assert "hunter2" not in shown(url)

@@ -78,8 +78,6 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 _READ_CHUNK = 200_000
-
-
 #: The prefix of the channel of an ended subscription; the id and the channel's name follow. No channel's name begins
 #: with it.
 ENDED_MARK = "#"
@@ -263,9 +261,8 @@ class SubscriptionRegistry:
         """Note that subscriptions can't be run, and why. Leaves out those that have ended meanwhile."""
         with self._lock, self._engine.begin() as connection:
             for chunk in in_chunks(list(reasons)):
-                there = connection.scalars(
-                    sa.select(subscription_table.c.id).where(among(connection, subscription_table.c.id, chunk))
-                )
+                mine = among(connection, subscription_table.c.id, chunk)
+                there = connection.scalars(sa.select(subscription_table.c.id).where(mine))
                 rows = [(one, channel, without_nul(reasons[one]), now_us) for one in there]
                 connection.execute(failure_table.delete().where(among(connection, failure_table.c.subscription, chunk)))
                 insert_many(connection, failure_table, rows)
@@ -286,9 +283,8 @@ class SubscriptionRegistry:
         found: dict[int, BackendSubscription] = {}
         with self._engine.connect() as connection:
             for chunk in in_chunks(ids):
-                rows = connection.execute(
-                    sa.select(subscription_table).where(among(connection, subscription_table.c.id, chunk))
-                )
+                wanted = among(connection, subscription_table.c.id, chunk)
+                rows = connection.execute(sa.select(subscription_table).where(wanted))
                 found.update({row.id: _subscription(row.id, row.channel, row.key) for row in rows})
         return found
 
@@ -313,7 +309,9 @@ class SubscriptionRegistry:
         """The ids of all subscriptions of a channel."""
         query = sa.select(subscription_table.c.id).where(subscription_table.c.channel == channel)
         with self._engine.connect() as connection:
-            return np.fromiter(connection.scalars(query), np.int64)
+            # PostgreSQL's driver would hold all rows at once otherwise.
+            rows = connection.scalars(query, execution_options={"yield_per": _READ_CHUNK})
+            return np.fromiter(rows, np.int64)
 
     def held_by(self, broker: str, after: int = 0, limit: int = 1000) -> list[BackendSubscription]:
         """A broker's subscriptions by id, a page at a time."""
@@ -384,9 +382,8 @@ def _holders(connection: sa.Connection, ids: Sequence[int]) -> dict[str, list[in
 def _held_among(connection: sa.Connection, broker: str, ids: Sequence[int]) -> list[int]:
     found: list[int] = []
     for chunk in in_chunks(ids):
-        query = sa.select(hold_table.c.subscription).where(
-            hold_table.c.broker == broker, among(connection, hold_table.c.subscription, chunk)
-        )
+        is_wanted = among(connection, hold_table.c.subscription, chunk)
+        query = sa.select(hold_table.c.subscription).where(hold_table.c.broker == broker, is_wanted)
         found.extend(connection.scalars(query))
     return found
 

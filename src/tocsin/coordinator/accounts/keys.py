@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 
+from tocsin.coordinator.accounts.key_store import KeyStore
 from tocsin.coordinator.store.registry_store import Store
 from tocsin.errors import InUse
 from tocsin.runtime.clock import Clock
@@ -21,8 +21,6 @@ from tocsin.runtime.tokens import Identity, TokenSigner, key_id
 
 log = structlog.get_logger(__name__)
 
-_CURRENT_FILE = "signing-key.pem"
-_NEXT_FILE = "signing-key.next.pem"
 _RETIRED = "retired_keys"
 #: A check tries each key in turn, and strangers can send tokens that fit none.
 _MAX_RETIRED = 3
@@ -40,17 +38,17 @@ class Rotation:
 class Keys:
     """All methods except `sign` and `public_keys` wait for the disk. Threads may call them."""
 
-    def __init__(self, folder: Path, store: Store, clock: Clock, announce_s: float) -> None:
-        self._folder = folder
+    def __init__(self, kept: KeyStore, store: Store, clock: Clock, announce_s: float) -> None:
+        self._kept = kept
         self._store = store
         self._clock = clock
         self._announce_us = round(announce_s * 1e6)
         self._lock = threading.Lock()
-        self._current = TokenSigner.load(folder / _CURRENT_FILE)
+        self._current = kept.current()
         self._next: TokenSigner | None = None
         self._next_signs_us = 0
         self._retired: dict[str, int] = json.loads(store.setting(_RETIRED) or "{}")
-        if (folder / _NEXT_FILE).exists():
+        if kept.has_next():
             self._announce()
         self._published = self._gathered()
 
@@ -80,10 +78,10 @@ class Keys:
     def drop_old(self) -> Rotation:
         """Make a new key that signs at once, and make all others invalid."""
         with self._lock:
-            (self._folder / _NEXT_FILE).unlink(missing_ok=True)
+            self._kept.drop_next()
             self._next = None
             self._keep_retired({})
-            made = TokenSigner.load(self._folder / _NEXT_FILE)
+            made = self._kept.next()
             self._promote(made)
             log.warning("a new key signs, and all tokens from before are void", key=key_id(made.public_key()))
             now_us = self._clock.now_us()
@@ -101,13 +99,13 @@ class Keys:
                 log.info("the new key signs", key=key_id(self._current.public_key()))
 
     def _announce(self) -> TokenSigner:
-        self._next = made = TokenSigner.load(self._folder / _NEXT_FILE)
+        self._next = made = self._kept.next()
         self._next_signs_us = self._clock.now_us() + self._announce_us
         self._published = self._gathered()
         return made
 
     def _promote(self, signer: TokenSigner) -> None:
-        (self._folder / _NEXT_FILE).replace(self._folder / _CURRENT_FILE)
+        self._kept.promote_next()
         self._current, self._next = signer, None
         self._published = self._gathered()
 

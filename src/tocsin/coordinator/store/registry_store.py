@@ -135,8 +135,12 @@ class Store:
             return _read_setting(connection, name)
 
     def choose(self, name: str, value: str) -> None:
+        self.choose_all({name: value})
+
+    def choose_all(self, values: Mapping[str, str]) -> None:
         with self._changing() as connection:
-            _write_setting(connection, name, value)
+            for name, value in values.items():
+                _write_setting(connection, name, value)
 
     # ── users ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

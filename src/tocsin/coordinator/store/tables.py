@@ -6,6 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from tocsin.runtime.leadership import Term
 from tocsin.runtime.schema import open_database
 from tocsin.runtime.versions import Versions
 
@@ -101,5 +102,5 @@ audit = sa.Table(
 VERSIONS = Versions("the coordinator's database", "coordinator_version", Path(__file__).parent / "migrations")
 
 
-def open_tables(address: str | Path) -> sa.Engine:
-    return open_database(address, VERSIONS, metadata)
+def open_tables(address: str | Path, term: Term | None = None) -> sa.Engine:
+    return open_database(address, VERSIONS, metadata, term=term)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from databases import Database
+from tocsin.coordinator.accounts.key_store import DatabaseKeys, FolderKeys, KeyStore
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.store.registry_store import Store
 from tocsin.coordinator.store.tables import open_tables
@@ -41,9 +42,15 @@ def store(database: Database, clock: Clock) -> Iterator[Store]:
     store.close()
 
 
+@pytest.fixture(params=["folder", "database"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path, store: Store) -> KeyStore:
+    folder = FolderKeys(tmp_path)
+    return folder if request.param == "folder" else DatabaseKeys(store, folder)
+
+
 @pytest.fixture
-def keys(tmp_path: Path, store: Store, clock: Clock) -> Keys:
-    return Keys(tmp_path, store, clock, announce_s=5)
+def keys(kept: KeyStore, store: Store, clock: Clock) -> Keys:
+    return Keys(kept, store, clock, announce_s=5)
 
 
 def _token(keys: Keys, clock: Clock) -> str:
@@ -51,7 +58,7 @@ def _token(keys: Keys, clock: Clock) -> str:
 
 
 def test_a_new_key_is_announced_before_it_signs_and_the_old_one_believed_for_a_lifetime(
-    keys: Keys, tmp_path: Path, store: Store, clock: Clock
+    keys: Keys, kept: KeyStore, store: Store, clock: Clock
 ) -> None:
     """Brokers that heard of the keys within the last five seconds take every token, old and new; restarts or not."""
     first = keys.public_keys()
@@ -68,7 +75,7 @@ def test_a_new_key_is_announced_before_it_signs_and_the_old_one_believed_for_a_l
     TokenChecker(*announced).check(_token(keys, clock), clock.at_us)
     with pytest.raises(Unauthorised):
         TokenChecker(*first).check(_token(keys, clock), clock.at_us)
-    again = Keys(tmp_path, store, clock, announce_s=5)
+    again = Keys(kept, store, clock, announce_s=5)
     assert again.public_keys() == keys.public_keys() == announced[::-1]
     clock.at_us += _LIFETIME_US - 200_000
     again.advance()
@@ -78,11 +85,11 @@ def test_a_new_key_is_announced_before_it_signs_and_the_old_one_believed_for_a_l
     assert again.public_keys() == announced[1:]
 
 
-def test_a_key_that_was_announced_signs_after_a_restart(keys: Keys, tmp_path: Path, store: Store, clock: Clock) -> None:
+def test_a_key_that_was_announced_signs_after_a_restart(keys: Keys, kept: KeyStore, store: Store, clock: Clock) -> None:
     """It is announced anew, for nobody knows who has heard of it."""
     keys.rotate()
     clock.at_us += 60_000_000
-    again = Keys(tmp_path, store, clock, announce_s=5)
+    again = Keys(kept, store, clock, announce_s=5)
     again.advance()
     assert again.public_keys() == keys.public_keys()
     clock.at_us += 5_000_000
@@ -90,12 +97,12 @@ def test_a_key_that_was_announced_signs_after_a_restart(keys: Keys, tmp_path: Pa
     assert again.public_keys() == keys.public_keys()[::-1]
 
 
-def test_a_key_that_has_leaked_is_believed_no_more(keys: Keys, tmp_path: Path, store: Store, clock: Clock) -> None:
+def test_a_key_that_has_leaked_is_believed_no_more(keys: Keys, kept: KeyStore, store: Store, clock: Clock) -> None:
     """Nor are those before it; what signs now is good at once."""
     keys.rotate()
     leaked = _token(keys, clock)
     keys.drop_old()
-    for one in (keys, Keys(tmp_path, store, clock, announce_s=5)):
+    for one in (keys, Keys(kept, store, clock, announce_s=5)):
         (only,) = one.public_keys()
         with pytest.raises(Unauthorised):
             TokenChecker(only).check(leaked, clock.at_us)

@@ -10,6 +10,7 @@ import pytest
 
 from databases import Database
 from tocsin.coordinator.accounts import passwords
+from tocsin.coordinator.accounts.key_store import FolderKeys
 from tocsin.coordinator.accounts.keys import Keys
 from tocsin.coordinator.accounts.login_attempts import FailedAttempts
 from tocsin.coordinator.accounts.users import Users
@@ -52,7 +53,7 @@ def store(database: Database, clock: Clock) -> Iterator[Store]:
 
 @pytest.fixture
 def signer(tmp_path: Path, store: Store, clock: Clock) -> Keys:
-    return Keys(tmp_path, store, clock, announce_s=5)
+    return Keys(FolderKeys(tmp_path), store, clock, announce_s=5)
 
 
 @pytest.fixture
