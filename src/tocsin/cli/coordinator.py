@@ -31,7 +31,8 @@ def run_coordinator(
 ) -> None:
     """Run the coordinator: users, tokens, brokers and placement, with its HTTP API and the dashboard.
 
-    Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: it remembers everything.
+    Stops cleanly on SIGTERM or Ctrl-C. After a crash, start it again: it remembers everything. With PostgreSQL it
+    stands by while another coordinator works on the same database.
     """
     from tocsin.runtime.logs import configure_logging
 

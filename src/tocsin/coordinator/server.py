@@ -18,10 +18,10 @@ from tocsin.runtime.clock import Clock
 from tocsin.runtime.connections import bounded_http
 from tocsin.runtime.database_address import is_server, read_address
 from tocsin.runtime.exposure import check_exposure
-from tocsin.runtime.folders import blaming_full_disk, locked_folder
+from tocsin.runtime.folders import blaming_full_disk
 from tocsin.runtime.http import LimitBodies, new_api
 from tocsin.runtime.leadership import Term
-from tocsin.runtime.lease import leading
+from tocsin.runtime.lease import FileLease, leading
 from tocsin.runtime.ports import check_port
 from tocsin.runtime.schema import open_engine
 from tocsin.runtime.tls import check_tls
@@ -76,7 +76,7 @@ def make_app(
 
 @contextmanager
 def _leading(settings: CoordinatorSettings) -> Iterator[Term | None]:
-    """Stands by while another coordinator leads. Without PostgreSQL the lock on the folder is enough."""
+    """Stands by while another coordinator leads. For SQLite the folder's lease is enough."""
     if not is_server(settings.database_url):
         yield None
         return
@@ -100,7 +100,8 @@ def serve(settings: CoordinatorSettings, mounts: Sequence[Mount] = ()) -> None:
     check_exposure(settings.host, settings.api_token, is_meant=settings.open_to_network)
     if settings.api_token and not settings.broker_token:
         log.warning("no broker can register here: set broker_token, here, at the cluster and at brokers")
-    with locked_folder(settings.data_dir, _FOLDER_TITLE), _leading(settings) as term:
+    folder = FileLease(settings.data_dir, _FOLDER_TITLE)
+    with leading(folder, "the coordinator", _end_process), _leading(settings) as term:
         check_port(settings.host, settings.port, "the coordinator")
         with blaming_full_disk(settings.data_dir, _FOLDER_TITLE):
             app = make_app(settings, mounts=mounts, term=term)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 import structlog
 
-from tocsin.errors import ClusterFailure, Unavailable
-from tocsin.runtime.files import make_private
-from tocsin.runtime.folders import LOCK_FILE, lock_folder
+from tocsin.errors import Unavailable
+from tocsin.runtime.folders import locked_folder
 from tocsin.runtime.leadership import Leadership, Role
 
 log = structlog.get_logger(__name__)
-
-_TERM_FILE = f"{LOCK_FILE}-term"
 
 
 class Lease(Protocol):
     """All methods but `release` raise Unavailable if the keeper does not answer."""
 
+    #: Whether it ends by itself.
+    needs_renewal: bool
+
     def take(self) -> int | None:
-        """The number of the term that begins now, or None while another process leads."""
+        """The number of the term that begins now, or None while another process leads. Raises ClusterFailure instead if
+        nobody is to wait for this lease."""
 
     def renew(self) -> bool:
         """Whether this process still leads."""
@@ -38,40 +38,34 @@ class Lease(Protocol):
 
 
 class FileLease:
-    """A lock on a folder. It ends with the process, and needs no renewal: a process that is stopped keeps it."""
+    """A lock on a folder, for one machine. It ends with the process, so all are of one term, and nobody waits: a second
+    process is there by mistake."""
+
+    needs_renewal = False
 
     def __init__(self, folder: Path, title: str) -> None:
         self._folder = folder
         self._title = title
-        self._lock: int | None = None
+        self._locks = ExitStack()
 
     def take(self) -> int | None:
-        make_private(self._folder)
-        try:
-            self._lock = lock_folder(self._folder, self._title)
-        except ClusterFailure:
-            return None
-        file = self._folder / _TERM_FILE
-        term = int(file.read_text() if file.exists() else 0) + 1
-        file.write_text(str(term))
-        return term
+        self._locks.enter_context(locked_folder(self._folder, self._title))
+        return 1
 
     def renew(self) -> bool:
-        return self._lock is not None
+        return True
 
     def leader(self) -> str:
         return ""
 
     def release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._locks.close()
 
 
 @contextmanager
 def leading(lease: Lease, title: str, on_lost: Callable[[], None]) -> Iterator[int]:
-    """Stands by until this process leads; then its term. A thread renews the lease as long as the block runs, and calls
-    `on_lost` if another process has it."""
+    """Stands by until this process leads; then its term. If the lease ends by itself, a thread renews it as long as the
+    block runs, and calls `on_lost` if another process has it."""
     leadership = Leadership()
     has_ended = threading.Event()
     logged = ""
@@ -84,6 +78,12 @@ def leading(lease: Lease, title: str, on_lost: Callable[[], None]) -> Iterator[i
             log.warning("standing by", process=title, leader=leader)
             logged = leader
         has_ended.wait(leadership.next_attempt_in_s)
+    if not lease.needs_renewal:
+        try:
+            yield leadership.term
+        finally:
+            lease.release()
+        return
     log.info("leading", process=title, term=leadership.term)
 
     def keep() -> None:

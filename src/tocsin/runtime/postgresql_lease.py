@@ -40,6 +40,8 @@ _LEADER: Final = "SELECT leader FROM tocsin_lease WHERE name = %s AND until >= c
 class PostgresqlLease:
     """Has a connection of its own. Any thread may use it."""
 
+    needs_renewal = True
+
     def __init__(self, url: sa.URL, name: str) -> None:
         self._url = url
         self._name = name

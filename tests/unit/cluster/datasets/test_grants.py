@@ -70,7 +70,7 @@ def test_a_publisher_publishes_to_its_feeds_only(grants: Grants, database: Datab
             with pytest.raises(Unauthorised):
                 access.admit(wrong, "POST", "/v1/feeds/reports/records")
     with open_catalogue(database).connect() as connection:
-        assert token not in str(connection.execute(sa.text("SELECT * FROM publisher")).all())
+        assert token.decode() not in str(connection.execute(sa.text("SELECT * FROM publisher")).all())
     grants.drop_publisher("station")
     assert grants.all() == []
     with pytest.raises(Unauthorised):
