@@ -13,7 +13,7 @@ import pytest
 
 from integration.live import Live, serving
 from postgresql_server import PostgresqlServer
-from tocsin.errors import Unavailable
+from tocsin.client import ServerError
 from tocsin.runtime.ports import free_port
 from tocsin.settings import ClusterSettings
 
@@ -48,7 +48,7 @@ def test_a_restart_of_the_database_loses_nothing(
         """)
         seat = live.broker("b")
         ids = {0: seat.subscribe("Wanted", n=0)}
-        refused = Counter[str]()
+        refused = Counter[tuple[str, bool]]()
         goes_on = threading.Event()
 
         def subscribe() -> None:
@@ -56,8 +56,8 @@ def test_a_restart_of_the_database_loses_nothing(
                 while n not in ids:
                     try:
                         ids[n] = seat.subscribe("Wanted", n=n)
-                    except Unavailable as exc:
-                        refused[str(exc)] += 1
+                    except ServerError as exc:
+                        refused[str(exc), exc.temporary] += 1
                         goes_on.wait(0.05)
                 if n == _WANTED // 4:
                     is_under_way.set()
@@ -68,12 +68,12 @@ def test_a_restart_of_the_database_loses_nothing(
         assert is_under_way.wait(timeout=60)
         server.stop(number)
         live.client.publish("records", [{"id": "first", "n": 0, "round": 1}])
-        with pytest.raises(Unavailable, match="the cluster's catalogue does not answer"):
+        with pytest.raises(ServerError, match="the cluster's catalogue does not answer"):
             live.sql("CREATE ACTIVE DATASET Other (n INT, PRIMARY KEY (n))")
         server.start()
         subscribing.join(timeout=120)
         assert len(ids) == _WANTED == len(set(ids.values()))
-        assert set(refused) <= {"the cluster's catalogue does not answer"}
+        assert set(refused) <= {("the cluster's catalogue does not answer", True)}
         assert [result["payload"]["round"] for result in seat.take(1)] == [1]
         live.publish("records", [{"id": f"second {n}", "n": n, "round": 2} for n in range(_WANTED)])
         taken = seat.take(_WANTED)

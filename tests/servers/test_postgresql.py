@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -336,6 +337,52 @@ def test_a_commit_that_nobody_can_know_about_is_told(server: PostgresqlServer, m
     with pytest.raises(Unavailable):
         _add(engine, "in doubt")
     assert doubts == [True]
+    engine.dispose()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_subscriptions_are_created_once_while_the_server_restarts(
+    server: PostgresqlServer, number: signal.Signals
+) -> None:
+    """Whoever repeats a call that has failed gets an id, and each new subscription is reported as new exactly once: the
+    caller then runs it. One that was stored and not reported would get no results."""
+    doubts: list[bool] = []
+    url = f"postgresql://tocsin@127.0.0.1:{server.port}/own"
+    engine = open_catalogue(url, on_doubt=lambda: doubts.append(True))
+    registry = SubscriptionRegistry(engine)
+    registry.put_broker("b")
+    ids: list[int] = []
+    created: list[int] = []
+    failures: list[Unavailable] = []
+    is_over = threading.Event()
+
+    def subscribe() -> None:
+        while not is_over.is_set():
+            try:
+                done = registry.subscribe("b", "C", [(len(ids),)])
+            except Unavailable as exc:
+                failures.append(exc)
+                is_over.wait(0.02)
+            else:
+                ids.extend(done.ids)
+                created.extend(one.id for one in done.created)
+
+    subscribing = threading.Thread(target=subscribe)
+    subscribing.start()
+    for _ in range(3):
+        before = len(ids)
+        server.restart(number)
+        deadline_s = time.monotonic() + 60
+        while len(ids) < before + 20:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+    is_over.set()
+    subscribing.join(timeout=60)
+    assert failures
+    assert not doubts
+    assert created == ids
+    assert [one.id for page in registry.of_channel("C") for one in page] == ids
+    assert registry.held_among("b", ids) == ids
     engine.dispose()
 
 

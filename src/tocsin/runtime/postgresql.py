@@ -37,7 +37,7 @@ _RETRY_AFTER_S: Final = 1.0
 _MOST_CONNECTIONS = 20
 _WAIT_FOR_CONNECTION_S = 10.0
 #: Sockets: a peer that is gone is noticed within half a minute. Sessions: a process that is stopped in the middle of a
-#: transaction does not keep its locks.
+#: transaction does not keep its locks, and a commit that got lost on its way has ended before its outcome is given up.
 _CONNECT: Final[dict[str, Any]] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -47,7 +47,7 @@ _CONNECT: Final[dict[str, Any]] = {
     "application_name": "tocsin",
 }
 _SESSION: Final = (
-    "SELECT set_config('idle_in_transaction_session_timeout', '30s', false), "
+    "SELECT set_config('idle_in_transaction_session_timeout', '15s', false), "
     # Whoever made the database may have traded durability for speed; what is acknowledged here must be on disk.
     "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END"
 )
