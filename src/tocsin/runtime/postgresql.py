@@ -211,8 +211,9 @@ def _take_up(engine: sa.Engine) -> None:
         number, version, encoding, fsync, is_read_only = connection.execute(asked).one()
         if wrong := unsuitable(int(number), version, encoding, is_read_only == "on"):
             raise InvalidValue(wrong)
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
-        connection.exec_driver_sql(_TABLE)
+        if connection.execute(sa.select(sa.func.to_regclass("tocsin_transaction"))).scalar() is None:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+            connection.exec_driver_sql(_TABLE)
         connection.exec_driver_sql(_FORGET)
     if fsync == "off":
         log.warning("fsync is off at the database server: a power cut there loses what was acknowledged")
