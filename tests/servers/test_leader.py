@@ -113,6 +113,19 @@ def _wait_for_leader(port: int) -> None:
         time.sleep(0.2)
 
 
+def test_a_leader_that_ends_in_order_lets_the_next_one_lead_at_once(url: str, tmp_path: Path) -> None:
+    """It does not keep others waiting for the end of its lease, and ends by the signal as before."""
+    port = free_port()
+    with _coordinator(tmp_path / "one", url, port) as process:
+        _wait_for_leader(port)
+        process.terminate()
+        assert process.wait(timeout=60) == -signal.SIGTERM
+    lease = PostgresqlLease(read_address(url), "coordinator")
+    assert lease.take() == 2
+    lease.release()
+    assert b"Pool" not in (tmp_path / "one" / "log").read_bytes()
+
+
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP])
 def test_a_standby_takes_over(url: str, tmp_path: Path, ends: signal.Signals) -> None:
     """Whether the leader ends in order, is killed or is stopped; users, and tokens that they have, are as they were. A

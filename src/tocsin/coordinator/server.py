@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 
@@ -85,8 +86,30 @@ def _leading(settings: CoordinatorSettings) -> Iterator[Term | None]:
     from tocsin.runtime.postgresql_lease import PostgresqlLease
 
     lease = PostgresqlLease(read_address(settings.database_url), _LEASE)
-    with leading(lease, "the coordinator", _end_process) as number:
+    with _released_on_sigterm(), leading(lease, "the coordinator", _end_process) as number:
         yield Term(_LEASE, number)
+
+
+class _Terminated(SystemExit):
+    """SIGTERM has come, and uvicorn has done its part."""
+
+
+@contextmanager
+def _released_on_sigterm() -> Iterator[None]:
+    """uvicorn ends the process by the signal that it was sent, so nothing after it would run, and the next leader would
+    wait for the end of the lease. Here the signal first leaves the block, and then ends the process."""
+
+    def leave(*_: object) -> None:
+        raise _Terminated
+
+    former = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    except _Terminated:
+        signal.signal(signal.SIGTERM, former)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def _end_process() -> None:

@@ -6,6 +6,7 @@ something also writes its number to a row that belongs to its connection. Afterw
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -144,6 +145,10 @@ class _Pool(sa.QueuePool):
             return super()._do_get()
         except sa.exc.TimeoutError as exc:
             raise Unavailable("too many requests wait for the database", retry_after_s=_RETRY_AFTER_S) from exc
+
+
+# SQLAlchemy's own loggers say nothing below a warning, and this one is named after our class.
+logging.getLogger(f"{__name__}.{_Pool.__name__}").setLevel(logging.WARNING)
 
 
 def open_server(url: sa.URL, title: str, on_doubt: Callable[[], None], term: Term | None) -> sa.Engine:
