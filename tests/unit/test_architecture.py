@@ -16,6 +16,7 @@ _PACKAGES = (
     "broker",
     "client",
     "cluster",
+    "coordinates",
     "coordinator",
     "dashboard",
     "filters",

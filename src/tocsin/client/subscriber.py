@@ -30,7 +30,7 @@ from tocsin.client.subscriptions import Handout, OnHistoryGone, Subscription
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
-from tocsin.protocol.messages import MAX_COORDINATE_M
+from tocsin.protocol.messages import MAX_METRES
 from tocsin.protocol.subscribers import NAME_PATTERN
 
 #: About a second's worth for a busy subscriber, in little memory.
@@ -198,8 +198,8 @@ def _checked(location: tuple[float, float] | None) -> tuple[float, float] | None
     if location is None:
         return None
     x, y = map(float, location)
-    if not (abs(x) <= MAX_COORDINATE_M and abs(y) <= MAX_COORDINATE_M):
-        raise InvalidValue(f"not a location: {location}; give x and y in metres, each within ±{MAX_COORDINATE_M:g}")
+    if not (abs(x) <= MAX_METRES and abs(y) <= MAX_METRES):
+        raise InvalidValue(f"not a location: {location}; give x and y in metres, each within ±{MAX_METRES:g}")
     return (x, y)
 
 

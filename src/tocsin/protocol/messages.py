@@ -33,8 +33,8 @@ CLOSE_TOO_MUCH = 4102
 MAX_MESSAGE_BYTES = 16 << 20
 
 #: Metres on the plane that channels compute on; bounded, so that no sum of them overflows.
-MAX_COORDINATE_M = 1e9
-Coordinate = Annotated[float, msgspec.Meta(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]
+MAX_METRES = 1e9
+Metres = Annotated[float, msgspec.Meta(ge=-MAX_METRES, le=MAX_METRES)]
 
 
 #: A number that its sender chose; one that does not fit into 64 bits could not be repeated in an answer.
@@ -82,8 +82,8 @@ class Ack(_Message, frozen=True, tag="ack"):
 class LocationUpdate(_Message, frozen=True, tag="location"):
     """Where the subscriber is now, in metres. Not answered; of several that come quickly only the last may count."""
 
-    x: Coordinate
-    y: Coordinate
+    x: Metres
+    y: Metres
 
 
 class Ping(_Message, frozen=True, tag="ping"):
