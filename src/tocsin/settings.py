@@ -185,8 +185,8 @@ class CoordinatorSettings(Settings):
     open_registration: bool = True
     #: How long a user's token is valid.
     token_lifetime_s: float = 24 * 3600
-    #: The initial placement policy: nearest, round-robin, random, least-resulting-load. A live change is stored and
-    #: takes precedence.
+    #: The initial placement policy: nearest, nearest-network, round-robin, random, least-resulting-load. A live change
+    #: is stored and takes precedence.
     placement: str = "least-resulting-load"
     #: The interval of brokers' heartbeats, and the silence after which a broker is dead.
     heartbeat_every_s: float = 1

@@ -22,6 +22,7 @@ def broker() -> bytes:
     metrics.watch(BrokerState("b", Limits(), random.Random(0)))
     metrics.pulls.labels("done").inc()
     metrics.closed.labels("4001").inc()
+    metrics.pings.labels("measured").inc()
     return metrics.exposition()
 
 

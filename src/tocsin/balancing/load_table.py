@@ -28,6 +28,8 @@ class LoadTable(NamedTuple):
     rates: Floats
     capacities: Floats
     takes: Flags
+    #: within_reach[i, j]: whether subscriber i may be at broker j; empty if there is no limit.
+    within_reach: Flags
     #: The rate that each subscriber is sent: 0 if it is not connected.
     demands: Floats
     owners: Numbers
@@ -46,6 +48,7 @@ class LoadTable(NamedTuple):
             view.rates,
             view.capacities,
             view.takes,
+            view.within_reach,
             demands_of(view),
             (view.owners if owners is None else owners).astype(np.int32, copy=True),
             np.zeros((len(view.subscriptions), len(view.brokers)), np.int32),
@@ -152,6 +155,25 @@ def least_loaded(table: LoadTable) -> int:
     best = NOWHERE
     for broker in range(len(table.loads)):
         if table.takes[broker] and (
+            best == NOWHERE
+            or table.loads[broker] / table.capacities[broker] < table.loads[best] / table.capacities[best]
+        ):
+            best = broker
+    return best
+
+
+@compiled
+def may_go_to(table: LoadTable, subscriber: int, broker: int) -> bool:
+    """Whether the broker takes subscribers, and is within reach of this one."""
+    return table.takes[broker] and (table.within_reach.size == 0 or table.within_reach[subscriber, broker])
+
+
+@compiled
+def least_loaded_for(table: LoadTable, subscriber: int) -> int:
+    """The same among those that the subscriber may go to."""
+    best = NOWHERE
+    for broker in range(len(table.loads)):
+        if may_go_to(table, subscriber, broker) and (
             best == NOWHERE
             or table.loads[broker] / table.capacities[broker] < table.loads[best] / table.capacities[best]
         ):

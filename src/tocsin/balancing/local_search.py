@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tocsin.balancing.assignment import Flags, Floats, Numbers
 from tocsin.balancing.compiled import compiled
-from tocsin.balancing.load_table import NOWHERE, LoadTable, added, mean_score, move
+from tocsin.balancing.load_table import NOWHERE, LoadTable, added, may_go_to, mean_score, move
 
 #: Numbers of squarings: the powers are 2, 8 and 32.
 _SQUARINGS = (1, 3, 5)
@@ -159,7 +159,7 @@ def _best_move(
     saved = costs[source] - capacities[source] * cost_of(left, squarings)
     best, most = NOWHERE, _LEAST_GAIN - saved
     for broker in range(brokers):
-        if room[broker] > most and broker != source and table.takes[broker]:
+        if room[broker] > most and broker != source and may_go_to(table, subscriber, broker):
             best, most = broker, room[broker]
     return best, saved + most
 

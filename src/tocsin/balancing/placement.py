@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tocsin.balancing.views import BrokerView, NetworkView
+from tocsin.coordinates.located import Located
 from tocsin.model.chance import Chance
 from tocsin.model.location import Location
 from tocsin.protocol.subscription_keys import KeyText
@@ -18,11 +19,16 @@ from tocsin.protocol.subscription_keys import KeyText
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """A subscriber to be placed: its location, if known, and its known subscriptions."""
+    """A subscriber to be placed: its location and where it is in the network, if known, and its known subscriptions."""
 
     location: Location | None = None
     subscriptions: tuple[KeyText, ...] = ()
+    located: Located | None = None
 
+
+#: Round trips that differ by less than this share and these milliseconds count as equal: estimates are no better.
+_ABOUT = 1.1
+_ABOUT_MS = 2.0
 
 #: Returns the name of a broker in the view. The view has at least one broker, and each may be chosen.
 PlacementPolicy = Callable[[NetworkView, Newcomer, Chance], str]
@@ -67,9 +73,25 @@ def nearest(view: NetworkView, newcomer: Newcomer, chance: Chance) -> str:
     return least_resulting_load(view, newcomer, chance)
 
 
+def nearest_network(view: NetworkView, newcomer: Newcomer, chance: Chance) -> str:
+    """The least loaded of the brokers with about the shortest round trip: as the newcomer has measured it, else as
+    coordinates estimate it. If none is known, the least loaded of all."""
+    if newcomer.located is not None:
+        known = [
+            (round_trip_ms, broker)
+            for broker in view.brokers
+            if (round_trip_ms := newcomer.located.round_trip_ms(broker.name, broker.coordinate)) is not None
+        ]
+        if known:
+            at_most_ms = min(one for one, _ in known) * _ABOUT + _ABOUT_MS
+            return min((broker.score, broker.name) for one, broker in known if one <= at_most_ms)[1]
+    return least_resulting_load(view, newcomer, chance)
+
+
 POLICIES: Mapping[str, PlacementPolicy] = MappingProxyType(
     {
         "nearest": nearest,
+        "nearest-network": nearest_network,
         "round-robin": round_robin,
         "random": at_random,
         "least-resulting-load": least_resulting_load,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from tocsin.coordinates.coordinate import Coordinate
 from tocsin.model.location import Location
 from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.subscription_keys import KeyText
@@ -43,6 +44,7 @@ class BrokerView:
     reserved: float = 0.0
     held: Mapping[KeyText, int] = field(default_factory=lambda: _NOTHING)
     rate_of: Callable[[KeyText], float] = _all_alike
+    coordinate: Coordinate | None = None
 
     @property
     def score(self) -> float:

@@ -9,14 +9,17 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tocsin.broker.shell.event_stream import EventStream, with_positions
 from tocsin.broker.shell.node import BrokerNode
 from tocsin.broker.shell.requests import CUT
+from tocsin.coordinates.coordinate import Coordinate
 from tocsin.errors import Forbidden, InvalidValue, Unauthorised
+from tocsin.protocol import pings
 from tocsin.protocol.calls import parse_call
 from tocsin.protocol.messages import Hello, Subscribe
 from tocsin.protocol.subscribers import NAME_PATTERN
@@ -56,6 +59,12 @@ class Health(BaseModel):
     state: str
 
 
+class CoordinateAnswer(BaseModel):
+    broker: str
+    coordinate: Coordinate
+    peers: dict[str, str] = Field({}, description="Other brokers with their addresses, if they were asked for")
+
+
 def _node(request: Request) -> BrokerNode:
     node = request.app.state.node
     assert isinstance(node, BrokerNode)
@@ -75,10 +84,7 @@ async def follow(
     `subscribe` is a call such as `EmergenciesOfType(etype => 'flood')`; give it again for each further channel. The
     token goes into the `Authorization` header. With `Last-Event-ID` the stream carries on where another one ended.
     """
-    kind, _, token = authorization.partition(" ")
-    if kind.lower() != "bearer" or not token:
-        raise Unauthorised("give your token in the header `Authorization: Bearer ...`")
-    node = _node(request)
+    node, token = _node(request), _bearer(authorization)
     settings: BrokerSettings = request.app.state.settings
     origin = request.headers.get("origin", "")
     if not request.app.state.origins(origin, request.headers.get("host", "")):
@@ -102,6 +108,26 @@ async def follow(
         raise
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream.events(), media_type="text/event-stream", headers=headers)
+
+
+@router.get(pings.PATH, response_model=CoordinateAnswer, tags=["subscribers"])
+async def coordinate(
+    request: Request, peers: bool = False, authorization: Annotated[str, Header(max_length=8192)] = ""
+) -> Response:
+    """The broker's network coordinate. The time that this takes is the round trip to it.
+
+    For users, with their token; and for brokers, which sign request and answer with theirs.
+    """
+    node, settings = _node(request), request.app.state.settings
+    known = node.peers
+    answer = pings.PingAnswer(node.state.name, known.coordinate, dict(known.urls) if peers else {})
+    if authorization[: len(pings.SCHEME)].lower() != pings.SCHEME.lower():
+        node.check(_bearer(authorization))
+        return reply(answer)
+    nonce = pings.nonce_of(authorization, settings.broker_token, node.state.name)
+    body = msgspec.json.encode(answer)
+    proof = pings.proof_of(settings.broker_token, node.state.name, nonce, body)
+    return Response(body, headers={pings.PROOF_HEADER: proof}, media_type="application/json")
 
 
 @router.get("/v1/status", response_model=StatusAnswer, tags=["operators"])
@@ -143,6 +169,13 @@ async def page() -> Response:
     """A page that subscribes from the browser."""
     html, policy = _page()
     return HTMLResponse(html, headers={"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
+
+
+def _bearer(authorization: str) -> str:
+    kind, _, token = authorization.partition(" ")
+    if kind.lower() != "bearer" or not token:
+        raise Unauthorised("give your token in the header `Authorization: Bearer ...`")
+    return token
 
 
 def _state_word(request: Request) -> str:

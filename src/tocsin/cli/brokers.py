@@ -54,6 +54,20 @@ def show(
     print_listing(broker, ["", ""], rows, as_json=as_json)
 
 
+@app.command("rtt")
+def rtt(
+    name: Annotated[str, typer.Argument(help="From this broker only; without it, between all.")] = "",
+    url: CoordinatorUrl = DEFAULT_COORDINATOR_URL,
+    token: OperatorToken = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the round trips between brokers: as measured, as estimated from coordinates, and how far off that is."""
+    with coordinating(url, token) as client:
+        pairs = client.round_trips(name)
+    columns = ["from", "to", "measured", "estimated", "error", "age"]
+    print_listing(pairs, columns, [_round_trip(one) for one in pairs], as_json=as_json)
+
+
 @app.command("cordon")
 def cordon(
     name: Name, url: CoordinatorUrl = DEFAULT_COORDINATOR_URL, token: OperatorToken = "", as_json: AsJson = False
@@ -134,6 +148,19 @@ def _wait_until_empty(client: CoordinatorClient, name: str, *, is_shown: bool) -
             left = int(client.broker(name)["subscribers"])
             bar.update(task, completed=first - left)
     return left
+
+
+def _round_trip(pair: dict[str, Any]) -> list[Any]:
+    measured_ms, estimated_ms, error, age_s = (pair[one] for one in ("measured_ms", "estimated_ms", "error", "age_s"))
+    missing = "" if pair["answered"] else "no answer"
+    return [
+        pair["source"],
+        pair["destination"],
+        missing if measured_ms is None else f"{measured_ms:,.1f} ms",
+        "" if estimated_ms is None else f"{estimated_ms:,.1f} ms",
+        "" if error is None else f"{error:.0%}",
+        "" if age_s is None else f"{age_s:.0f} s",
+    ]
 
 
 def _row(broker: dict[str, Any]) -> list[Any]:

@@ -118,6 +118,8 @@ def _show(made: dict[str, Any]) -> None:
         f" {made['gap']:.3f} times the lower bound; all loads {before['total']:,.0f} → {after['total']:,.0f} B/s",
         soft_wrap=True,
     )
+    if made["confined"]:
+        out.print(f"{made['confined']:,} subscribers stay: no other broker is within reach_ms of them", style="yellow")
     if made["moves"]:
         columns = ["subscriber", "from", "to", "B/s", "because"]
         names = ("subscriber", "source", "destination")

@@ -69,6 +69,12 @@ class CoordinatorClient(HttpClient):
     def remove_broker(self, name: str) -> dict[str, Any]:
         return self._json("DELETE", f"/v1/brokers/{path_part(name)}")
 
+    def round_trips(self, broker: str = "") -> list[dict[str, Any]]:
+        """Round trips between all brokers, or from one to the others: measured and estimated."""
+        params = {"broker": broker} if broker else {}
+        pairs: list[dict[str, Any]] = self._json("GET", "/v1/round-trips", params=params)["round_trips"]
+        return pairs
+
     # Plans
 
     def make_plan(self, *, shown_moves: int = 100, **wish: Any) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Subscriber:
     * `device` names this device: its subscriptions and positions are kept while it is away. Without a name, they are
       kept for a minute. Two programs must not use the same name at the same time.
     * `location`, in metres, helps to find a near broker. `tell_location` changes it later.
+    * `measures=True`: it measures the round trips to its broker and a few others, and tells where in the network it is.
+      A network with placement by round trips, or a reach, needs that.
     * `auto_ack=False`: the application calls `notification.ack()`.
     * `on_history_gone` is called where results are missing because they were past retention. Without it, the iteration
       raises HistoryGone at that point; iterating again carries on after it.
@@ -64,6 +66,7 @@ class Subscriber:
         register: bool = False,
         device: str = "",
         location: tuple[float, float] | None = None,
+        measures: bool = False,
         auto_ack: bool = True,
         on_history_gone: OnHistoryGone | None = None,
         connect_timeout_s: float = 30.0,
@@ -81,7 +84,9 @@ class Subscriber:
         brokers = (broker,) if broker else ()
         options = SessionOptions(device, token, brokers, bool(coordinator), can_renew, _checked(location))
         open_coordinator = (lambda: CoordinatorCalls(coordinator, tls)) if coordinator else None
-        self._driver = Driver(options, open_coordinator, user, password, register, tls, queue_count, queue_bytes)
+        self._driver = Driver(
+            options, open_coordinator, user, password, register, tls, queue_count, queue_bytes, measures=measures
+        )
         self._handout = Handout(self._driver, auto_ack=auto_ack, on_history_gone=on_history_gone)
         self._connect_timeout_s = connect_timeout_s
         self._subscribe_timeout_s = subscribe_timeout_s

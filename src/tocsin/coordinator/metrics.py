@@ -38,7 +38,10 @@ class Metrics:
         self._under_way = gauge("tocsin_coordinator_moves_under_way", "Moves under way")
         self._cov = gauge("tocsin_coordinator_cov", "Standard deviation of the brokers' scores over their mean")
         self._max_score = gauge("tocsin_coordinator_max_score", "The highest score, in bytes per second")
-
+        self._estimate_error = gauge(
+            "tocsin_coordinator_estimate_error",
+            "Median error of round trips estimated between brokers, relative to those measured",
+        )
         self._chance_cov = gauge("tocsin_coordinator_chance_cov", "The cov that bursts alone make, whatever is planned")
         self._promised_cov = gauge("tocsin_coordinator_promised_cov", "What the last plan promised")
         self._kept_cov = gauge("tocsin_coordinator_kept_cov", "What was measured in the minute after the last plan")
@@ -48,6 +51,9 @@ class Metrics:
         self._cov.set(cov)
         self._max_score.set(max_score)
         self._under_way.set(under_way)
+
+    def estimates(self, median_error: float) -> None:
+        self._estimate_error.set(median_error)
 
     def outlook(self, chance_cov: float, moves_per_person_hour: float, kept: Kept | None) -> None:
         self._chance_cov.set(chance_cov)

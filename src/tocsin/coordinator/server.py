@@ -11,7 +11,17 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from tocsin.coordinator.api import balancing, brokers, executions, keys, operations, plans, subscribers, users
+from tocsin.coordinator.api import (
+    balancing,
+    brokers,
+    executions,
+    keys,
+    operations,
+    plans,
+    round_trips,
+    subscribers,
+    users,
+)
 from tocsin.coordinator.api.dependencies import max_body_bytes
 from tocsin.coordinator.node import CoordinatorNode
 from tocsin.runtime import exits
@@ -68,7 +78,7 @@ def make_app(
         lifespan,
     )
     app.state.node = node
-    for module in (users, keys, subscribers, brokers, plans, executions, balancing, operations):
+    for module in (users, keys, subscribers, brokers, plans, executions, balancing, round_trips, operations):
         app.include_router(module.router)
     beside += [mount(app, node) for mount in mounts]
     app.add_middleware(LimitBodies, max_bytes=max_body_bytes(settings))

@@ -46,6 +46,8 @@ class Balancer:
     verdict: str = field(init=False, default="")
     #: Whether plans kept what they promised, since the coordinator began.
     promises: Promises = field(init=False, default_factory=Promises)
+    #: Who can't be moved off brokers that are leaving, and why; empty if all can.
+    _confined: str = field(init=False, default="")
     _made_planning: Planning | None = field(init=False, default=None)
     _made_controller: StageController | None = field(init=False, default=None)
     _was_running: bool = field(init=False, default=False)
@@ -91,7 +93,7 @@ class Balancer:
         wish = self.planning.wish(Stage(request.stage), request.policy, goal, request.reason)
         if not self._state.balance().brokers:
             raise NotFound("there is no broker to plan for")
-        view = self._state.assignment()
+        view = self._state.assignment(reach_ms=self._settings.reach_ms)
         plan = await asyncio.to_thread(self.planning.propose, view, wish)
         return self.planning.keep(_new_id(), self._clock.now_us(), wish, plan)
 
@@ -100,7 +102,7 @@ class Balancer:
         from tocsin.coordinator.load.plan import changed_since
 
         kept = self.planning.get(plan_id)
-        view = self._state.assignment()
+        view = self._state.assignment(reach_ms=self._settings.reach_ms)
         if changes := await asyncio.to_thread(changed_since, kept.plan, view):
             more = f", and {len(changes) - 1} more changes" if len(changes) > 1 else ""
             raise InUse(f"the network has changed since {plan_id} was made: {changes[0]}{more}; make a new plan")
@@ -134,9 +136,12 @@ class Balancer:
         self._was_running = is_running
         await self._measure_promises(now_s)
         leaving = self._state.leaving(now_s, self._settings.evacuate_after_s)
+        self._confined = self._confined if leaving else ""
         if leaving and await self._evacuate(leaving):
             return
         await self._even_out(now_s, is_running=is_running)
+        if self._confined:
+            self.verdict = f"{self._confined}; {self.verdict}"
         if stopped := self._state.stopped_evacuations:
             names = ", ".join(sorted(stopped))
             self.verdict = f"emptying {names} was stopped: drain it again to go on; {self.verdict}"
@@ -170,7 +175,7 @@ class Balancer:
         self.verdict = verdict.reason
         if verdict.stage is None:
             return
-        view = self._state.assignment(controller.resting(now_s))
+        view = self._state.assignment(controller.resting(now_s), self._settings.reach_ms)
         decision = await asyncio.to_thread(controller.decide, now_s, view, verdict, self._state.outlook)
         self.verdict = decision.reason
         if (plan := decision.plan) is None:
@@ -192,7 +197,7 @@ class Balancer:
         if any(run.stage == Stage.EVACUATION for run in runs):
             self.verdict = f"{', '.join(sorted(leaving))} is being emptied"
             return True
-        view = self._state.evacuation(leaving)
+        view = self._state.evacuation(leaving, self._settings.reach_ms)
         if not view.takes.any() or not view.movable.any():
             return False
         for run in runs:
@@ -200,6 +205,9 @@ class Balancer:
                 await self._happened(PlanStopped(run.plan, AUTOMATIC))
         names = ", ".join(sorted(leaving))
         plan = await asyncio.to_thread(lambda: make_plan(view, Stage.EVACUATION, NAME, evacuate(view)))
+        self._confined = (
+            f"{plan.confined} subscribers stay at {names}: no other broker is within reach_ms" if plan.confined else ""
+        )
         if not plan.move_count:
             return False
         self.verdict = f"{names} is being emptied"

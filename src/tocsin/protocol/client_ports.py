@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tocsin.coordinates.located import Located
 from tocsin.protocol.messages import FromSubscriber
 from tocsin.protocol.subscribers import Placement
 
@@ -23,7 +24,12 @@ class ClientCoordinatorPort(Protocol):
         registered; a known one needs the right password all the same."""
 
     async def place(
-        self, token: str, device: str, location: tuple[float, float] | None, avoid: tuple[str, ...]
+        self,
+        token: str,
+        device: str,
+        location: tuple[float, float] | None,
+        avoid: tuple[str, ...],
+        located: Located | None = None,
     ) -> Placement:
         """The broker to go to. For a device with a session, that is the broker that keeps it, unless it is among those
         to `avoid`. If no other broker takes subscribers, the answer is one of those all the same."""

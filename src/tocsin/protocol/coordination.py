@@ -10,8 +10,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from tocsin.coordinates.coordinate import MAX_MS, Coordinate
+from tocsin.coordinates.located import Located
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.latencies import BUCKETS
+from tocsin.protocol.pings import MAX_PEERS
 from tocsin.protocol.subscribers import NAME_PATTERN, Placement
 from tocsin.protocol.subscription_keys import MAX_CHANNEL_LENGTH
 
@@ -23,6 +26,7 @@ Location = tuple[
     Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
     Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)],
 ]
+RoundTripMs = Annotated[float, Field(gt=0, le=MAX_MS, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, le=1 << 53)]
 #: A rate or a capacity of a machine: sums of these, over any time, are finite numbers.
 _Rate = Annotated[float, Field(ge=0, le=1 << 53)]
@@ -109,6 +113,9 @@ class Heartbeat(BaseModel):
         [], max_length=100_000, description="Subscribers of `prepare` whose subscriptions are all held now"
     )
     locations: dict[SubscriberId, Location] = Field({}, max_length=100_000, description="Subscribers' new locations")
+    located: dict[SubscriberId, Located] = Field(
+        {}, max_length=100_000, description="Subscribers' new coordinates, and the round trips that they have measured"
+    )
     latencies: list[_Events] = Field(
         [],
         max_length=BUCKETS,
@@ -117,6 +124,13 @@ class Heartbeat(BaseModel):
     )
     cache_hits: _Events = Field(0, description="Times since the last one that catching up was served from memory")
     cache_misses: _Events = Field(0, description="Times that catching up needed the cluster")
+    coordinate: Coordinate | None = Field(None, description="Its coordinate, if that has changed")
+    round_trips_ms: dict[Name, RoundTripMs | None] = Field(
+        {},
+        max_length=MAX_PEERS,
+        description="Round trips to peers, measured since the last one; null: it did not answer",
+    )
+    peers_seen: str = Field("", max_length=64, description="The `peers_version` of the last `peers`")
 
 
 class Preparation(BaseModel):
@@ -149,6 +163,10 @@ class HeartbeatAnswer(BaseModel):
     )
     revocations_version: int
     public_keys: list[str] | None = Field(None, description="The public keys, if they differ from those of `keys_seen`")
+    peers: dict[str, str] | None = Field(
+        None, description="The brokers to measure, with their addresses, if they differ from those of `peers_seen`"
+    )
+    peers_version: str = ""
 
 
 class Subscribers(BaseModel):
@@ -175,6 +193,9 @@ class Claimed(BaseModel):
 class PlacementRequest(BaseModel):
     device: Name | None = None
     location: Location | None = None
+    located: Located | None = Field(
+        None, description="Its coordinate and the round trips that it has measured, for `nearest-network`"
+    )
     avoid: list[str] = Field([], max_length=100, description="Brokers that could not be reached")
 
 

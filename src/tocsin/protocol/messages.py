@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from tocsin.coordinates.coordinate import Coordinate
 from tocsin.errors import InvalidValue, NotFound, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
@@ -84,6 +85,14 @@ class LocationUpdate(_Message, frozen=True, tag="location"):
 
     x: Metres
     y: Metres
+
+
+class CoordinateUpdate(_Message, frozen=True, tag="coordinate"):
+    """Where the subscriber is in the network: its coordinate, and the round trips to brokers that it has measured. Not
+    answered; of several that come quickly only the last may count."""
+
+    coordinate: Coordinate
+    round_trips_ms: dict[str, float] = {}
 
 
 class Ping(_Message, frozen=True, tag="ping"):
@@ -180,7 +189,7 @@ class Error(_Message, frozen=True, tag="error"):
     retry_after_s: float = 0.0
 
 
-FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | LocationUpdate | Ping
+FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | LocationUpdate | CoordinateUpdate | Ping
 FromBroker = Welcome | Subscribed | Unsubscribed | Notification | Failed | HistoryGone | Move | Pong | Error
 
 _from_subscriber: msgspec.json.Decoder[FromSubscriber] = msgspec.json.Decoder(FromSubscriber)

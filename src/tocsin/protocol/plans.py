@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tocsin.coordinates.coordinate import MAX_MS
+
 _Share = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
@@ -32,6 +34,13 @@ class BalancingBody(BaseModel):
     every_s: float | None = Field(None, ge=0.1, le=3600, description="Seconds between two checks of the loads")
     evacuate_after_s: float | None = Field(
         None, ge=0, le=1e6, description="A broker that has been dead for this long is evacuated"
+    )
+    reach_ms: float | None = Field(
+        None,
+        gt=0,
+        le=MAX_MS,
+        allow_inf_nan=False,
+        description="The longest round trip to a broker that a plan may move a subscriber to; null: any",
     )
     rule: Literal["worthwhile", "plain"] | None = Field(
         None, description="Whether a plan that is due must be worth its moves, or not, as in the paper"

@@ -9,6 +9,8 @@ import pytest
 
 from tocsin.balancing.placement import POLICIES, Newcomer
 from tocsin.balancing.views import BrokerView, Load, NetworkView
+from tocsin.coordinates.coordinate import DIMENSIONS, ORIGIN, Coordinate
+from tocsin.coordinates.located import Located
 from tocsin.protocol.subscription_keys import KeyText
 
 FIRE, FLOOD = KeyText("fire"), KeyText("flood")
@@ -83,3 +85,29 @@ def test_a_newcomer_for_whom_nothing_comes_goes_where_the_fewest_are() -> None:
     full = BrokerView("full", connections=9, load=Load(1, 1), rate_of=lambda _: 0.0)
     empty = BrokerView("empty", connections=1, load=Load(5, 5), rate_of=lambda _: 0.0)
     assert choose("least-resulting-load", full, empty, newcomer=Newcomer(subscriptions=(FIRE,))) == "empty"
+
+
+def _apart(name: str, x_ms: float, load: float = 0.0) -> BrokerView:
+    return BrokerView(name, coordinate=Coordinate((x_ms, *[0.0] * (DIMENSIONS - 1)), 1.0), load=Load(load, 0))
+
+
+def test_nearest_network_takes_the_one_with_the_shortest_round_trip() -> None:
+    """As estimated, unless it was measured; a broker without a coordinate that was not measured is no candidate."""
+    here = Newcomer(located=Located(ORIGIN))
+    near, far, unknown = _apart("near", 10, load=99), _apart("far", 80), BrokerView("unknown")
+    assert choose("nearest-network", far, near, unknown, newcomer=here) == "near"
+    measured = Newcomer(located=Located(ORIGIN, {"near": 70.0, "unknown": 20.0}))
+    assert choose("nearest-network", far, near, unknown, newcomer=measured) == "unknown"
+
+
+def test_nearest_network_takes_the_least_loaded_of_about_equally_near_ones() -> None:
+    here = Newcomer(located=Located(ORIGIN))
+    busy, idle = _apart("busy", 20.0, load=9), _apart("idle", 21.5, load=1)
+    assert choose("nearest-network", busy, idle, newcomer=here) == "idle"
+
+
+def test_nearest_network_without_a_coordinate_takes_the_least_loaded() -> None:
+    """Of the newcomer, or of all brokers."""
+    busy, idle = _apart("busy", 0.0, load=9), BrokerView("idle")
+    assert choose("nearest-network", busy, idle) == "idle"
+    assert choose("nearest-network", BrokerView("a", connections=1), idle, newcomer=Newcomer(located=Located(ORIGIN)))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tocsin.balancing.assignment import AssignmentView, Flags, Floats
 from tocsin.balancing.compiled import compiled
-from tocsin.balancing.load_table import NOWHERE, LoadTable, join, leave, mean_score, most_loaded, move
+from tocsin.balancing.load_table import NOWHERE, LoadTable, join, leave, may_go_to, mean_score, most_loaded, move
 from tocsin.balancing.local_search import added_everywhere, cost_of
 from tocsin.balancing.migration.one_by_one import MOVES_EACH, STRICTLY_BELOW, must_go_on
 from tocsin.balancing.proposal import Goal, Proposal
@@ -187,11 +187,23 @@ def _weigh(
         score = (loads[broker] + added[broker]) / capacity
         if broker == source or not table.takes[broker] or score >= began / capacities[source] * STRICTLY_BELOW:
             continue
+        if table.within_reach.size and _barred(table, members, broker):
+            continue
         cost = cost_of(score / scale, _SQUARINGS) - cost_of(loads[broker] / capacity / scale, _SQUARINGS)
         gain = (saved - capacity * cost) / len(members)
         if gain > most:
             best, most = broker, gain
     return best, most
+
+
+@compiled
+def _barred(table: LoadTable, members: NDArray[np.int64], broker: int) -> int:
+    """How many of them may not go there."""
+    count = 0
+    for subscriber in members:
+        if not may_go_to(table, subscriber, broker):
+            count += 1
+    return count
 
 
 @compiled
@@ -205,7 +217,7 @@ def _heaviest(table: LoadTable, order: NDArray[np.int64], source: int, added: Fl
         best, least = NOWHERE, limit
         for broker in range(len(added)):
             score = (table.loads[broker] + added[broker]) / table.capacities[broker]
-            if table.takes[broker] and broker != source and score < least:
+            if broker != source and score < least and may_go_to(table, subscriber, broker):
                 best, least = broker, score
         if best != NOWHERE:
             return subscriber, best

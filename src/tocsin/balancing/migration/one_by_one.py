@@ -11,7 +11,8 @@ move. The pseudocode leaves some points open; they are decided as follows:
 4.  A subscriber may be moved more than once; the plan has the net effect.
 5.  SDM looks among the brokers below the mean that take subscribers; LDM among all that take subscribers.
 6.  A subscriber that is sent nothing is not moved: no load would change.
-7.  The most loaded broker may be one that takes nobody. `evenness` says which brokers are compared.
+7.  A broker that is out of a subscriber's reach counts as one that does not take it.
+8.  The most loaded broker may be one that takes nobody. `evenness` says which brokers are compared.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from tocsin.balancing.load_table import (
     added,
     compared,
     least_loaded,
+    least_loaded_for,
+    may_go_to,
     most_loaded,
     move,
 )
@@ -98,7 +101,10 @@ def _migrate(
             subscriber = order[rank]
             if table.owners[subscriber] != source:
                 continue
-            candidate = _most_similar(table, subscriber) if by_similarity else least
+            if by_similarity:
+                candidate = _most_similar(table, subscriber)
+            else:
+                candidate = least if table.within_reach.size == 0 else least_loaded_for(table, subscriber)
             if candidate in (NOWHERE, source):
                 continue
             load = table.loads[candidate] + added(table, subscriber, candidate)
@@ -117,7 +123,7 @@ def _most_similar(table: LoadTable, subscriber: int) -> int:
     mean, _ = compared(table)
     best, most = NOWHERE, -1.0
     for broker in range(len(table.loads)):
-        if not table.takes[broker] or table.loads[broker] / table.capacities[broker] >= mean:
+        if not may_go_to(table, subscriber, broker) or table.loads[broker] / table.capacities[broker] >= mean:
             continue
         similarity = 0.0
         for at in range(table.offsets[subscriber], table.offsets[subscriber + 1]):

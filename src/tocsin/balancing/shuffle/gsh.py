@@ -2,7 +2,7 @@
 
 Subscribers that can't be moved stay, and their brokers start with their load. So do subscribers that are sent nothing:
 otherwise all of them would go to one broker, which would stay the least loaded. Of equal brokers the first by name is
-taken.
+taken. Brokers that are out of a subscriber's reach are left out.
 
 A broker that takes nobody keeps its subscribers if its score is no higher than the mean of the others. If it is higher,
 they are assigned anew, and their own broker is one of those to choose from.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tocsin.balancing.assignment import AssignmentView, Numbers
 from tocsin.balancing.compiled import compiled
-from tocsin.balancing.load_table import LoadTable, join, least_loaded, takers_mean
+from tocsin.balancing.load_table import NOWHERE, LoadTable, join, least_loaded_for, takers_mean
 from tocsin.balancing.local_search import best_of
 from tocsin.balancing.proposal import Goal, Proposal
 
@@ -43,8 +43,8 @@ def gsh(view: AssignmentView, goal: Goal) -> Proposal:
 @compiled
 def _assign(table: LoadTable, order: NDArray[np.int64], owners: Numbers) -> None:
     for subscriber in order:
-        best, own = least_loaded(table), owners[subscriber]
-        if (
+        best, own = least_loaded_for(table, subscriber), owners[subscriber]
+        if best == NOWHERE or (
             not table.takes[own]
             and table.loads[own] / table.capacities[own] <= table.loads[best] / table.capacities[best]
         ):

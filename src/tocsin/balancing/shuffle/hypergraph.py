@@ -38,6 +38,7 @@ def sharing_hypergraph(view: AssignmentView, goal: Goal) -> Proposal:
         nets, rates = _nets(view, movable)
         if nets:
             owners[movable] = _named(view, movable, _parts(view, movable, nets, rates))
+            owners = view.kept_within_reach(owners)
     return Proposal(better_of_greedy(view, search(LoadTable.of(view, owners), view.movable), goal), REASONS)
 
 

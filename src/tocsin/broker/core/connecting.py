@@ -213,6 +213,10 @@ class Connections:
         if (session := self._connections.get(event.connection)) is not None:
             self._locations.tell(session, event.location)
 
+    def coordinate_told(self, event: ev.CoordinateTold) -> None:
+        if (session := self._connections.get(event.connection)) is not None:
+            self._locations.locate(session, event.located)
+
     # Congestion
 
     def congested(self, event: ev.ConnectionCongested) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from tocsin.coordinates.located import Located
 from tocsin.errors import TocsinError
 from tocsin.model.location import Location
 from tocsin.model.position import Position
@@ -86,6 +87,12 @@ class Acknowledged(Event):
 class LocationTold(Event):
     connection: ConnectionId
     location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinateTold(Event):
+    connection: ConnectionId
+    located: Located
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,7 @@ class Reported(Event):
     #: People whose data must not be kept any more, by the fingerprints of their names, with a time in µs since 1970:
     #: later tokens are somebody else's.
     forgotten: Mapping[str, int] = field(default_factory=dict)
+    located: Mapping[SubscriberId, Located] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

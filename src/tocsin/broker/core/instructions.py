@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tocsin.broker.core.events import ConnectionId
+from tocsin.coordinates.located import Located
 from tocsin.model.location import Location
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker
@@ -126,7 +127,8 @@ class Report:
     """Tell the coordinator: first the claims, then the rest; answer Claimed and Reported.
 
     `pulled_bytes` is what each backend subscription has brought since the last report; `prepared` are the subscribers
-    for whom we hold everything that we were told to hold; `locations` are those of subscribers who have moved.
+    for whom we hold everything that we were told to hold; `locations` are those of subscribers who have moved, and
+    `located` has their coordinates.
     """
 
     claims: Sequence[SubscriberId]
@@ -135,6 +137,7 @@ class Report:
     pulled_bytes: Mapping[SubscriptionKey, int]
     prepared: Sequence[SubscriberId] = ()
     locations: Mapping[SubscriberId, Location] = field(default_factory=dict)
+    located: Mapping[SubscriberId, Located] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
-"""Subscribers' locations: the broker passes the latest ones on to the cluster and to the coordinator."""
+"""Subscribers' locations and network coordinates: the broker passes the latest ones on. Coordinates concern the
+coordinator alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from tocsin.broker.core.instructions import Instruction, PublishLocations
 from tocsin.broker.core.sessions import Session
+from tocsin.coordinates.located import Located
 from tocsin.model.location import Location
 from tocsin.protocol.ports import SubscriberId
 
@@ -28,11 +31,15 @@ class LocationReports:
         self._publishing: dict[str, Location] = {}
         self._publish_at_s = 0.0
         self._unreported: dict[SubscriberId, Location] = {}
+        self._unreported_located: dict[SubscriberId, Located] = {}
 
     def tell(self, session: Session, location: Location) -> None:
         self._unreported[session.subscriber] = location
         if self._publishes:
             self._unpublished[session.user] = location
+
+    def locate(self, session: Session, located: Located) -> None:
+        self._unreported_located[session.subscriber] = located
 
     def publish_if_due(self, now_s: float) -> None:
         if self._unpublished and not self._publishing and now_s >= self._publish_at_s:
@@ -48,8 +55,16 @@ class LocationReports:
     def unreported(self) -> Mapping[SubscriberId, Location]:
         return self._unreported
 
-    def reported(self, locations: Mapping[SubscriberId, Location]) -> None:
-        """The coordinator knows of these; a location that has changed since goes with the next report."""
+    def unreported_located(self) -> Mapping[SubscriberId, Located]:
+        return self._unreported_located
+
+    def reported(
+        self, locations: Mapping[SubscriberId, Location], located: Mapping[SubscriberId, Located] = MappingProxyType({})
+    ) -> None:
+        """The coordinator knows of these; what has changed since goes with the next report."""
+        for subscriber, one in located.items():
+            if self._unreported_located.get(subscriber) == one:
+                del self._unreported_located[subscriber]
         for subscriber, location in locations.items():
             if self._unreported.get(subscriber) == location:
                 del self._unreported[subscriber]
@@ -61,3 +76,4 @@ class LocationReports:
 
     def forget(self, session: Session) -> None:
         self._unreported.pop(session.subscriber, None)
+        self._unreported_located.pop(session.subscriber, None)

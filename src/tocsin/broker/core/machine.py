@@ -92,6 +92,7 @@ class BrokerState:
             ev.UnsubscribeAsked: self._connections.unsubscribe_asked,
             ev.Acknowledged: self._connections.acknowledged,
             ev.LocationTold: self._connections.location_told,
+            ev.CoordinateTold: self._connections.coordinate_told,
             ev.LocationsPublished: lambda event: self._locations.published(is_done=event.is_done),
             ev.ConnectionLost: self._arrivals.lost,
             ev.ConnectionCongested: self._connections.congested,
@@ -285,13 +286,13 @@ class BrokerState:
     def _report_due(self, _event: ev.ReportDue) -> None:
         self._claims.ask()
         pulled_bytes, prepared = self._deliveries.pulled_bytes(), self._moves.prepared()
-        locations = self._locations.unreported()
-        self._out.append(self._reports.next_report(self._now_s, pulled_bytes, prepared, locations))
+        locations, located = self._locations.unreported(), self._locations.unreported_located()
+        self._out.append(self._reports.next_report(self._now_s, pulled_bytes, prepared, locations, located))
 
     def _reported(self, event: ev.Reported) -> None:
         self._reports.reported(event.subscribers, event.ended, frozenset(event.lost))
         self._moves.reported(event.prepared)
-        self._locations.reported(event.locations)
+        self._locations.reported(event.locations, event.located)
         for subscriber in event.lost:
             session = self._claims.sessions.get(subscriber)
             if session is not None and session.state.is_owned:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from tocsin.broker.core.instructions import Report
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Session
+from tocsin.coordinates.located import Located
 from tocsin.model.location import Location
 from tocsin.model.token_bucket import TokenBucket
 from tocsin.protocol.ports import KeptSession, SubscriberId
@@ -84,6 +85,7 @@ class Reporting:
         pulled_bytes: Mapping[SubscriptionKey, int],
         prepared: Sequence[SubscriberId] = (),
         locations: Mapping[SubscriberId, Location] = MappingProxyType({}),
+        located: Mapping[SubscriberId, Located] = MappingProxyType({}),
     ) -> Report:
         """`pulled_bytes` are those since the last report."""
         for key, size_bytes in pulled_bytes.items():
@@ -111,6 +113,7 @@ class Reporting:
             pulled_bytes=self._take_pulled_bytes(),
             prepared=prepared[:_MAX_PER_REPORT],
             locations=dict(islice(locations.items(), _MAX_PER_REPORT)),
+            located=dict(islice(located.items(), _MAX_PER_REPORT)),
         )
 
     def reported(

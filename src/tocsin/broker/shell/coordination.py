@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import json
 import random
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.instructions import Report
+from tocsin.broker.core.peers import Peers
 from tocsin.broker.shell.coordinator_link import to_orders, to_wire, to_wire_pulled
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.server_links import ENDING
@@ -54,6 +56,7 @@ class Coordination:
         self._registration = registration
         self._clock = clock
         self._metrics = metrics
+        self.peers = Peers(random.Random(secrets.randbits(64)))
         self._report: Report | None = None
         self._reporting = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -156,7 +159,7 @@ class Coordination:
                 for session in sessions:
                     self._happened(ev.SessionFetched(session.subscriber, session, True, self._clock.monotonic_s()))
                 report = self._next_report() or report  # With the sessions that have just become ours.
-            counted = self._metrics.counted()
+            counted, measured = self._metrics.counted(), self.peers.unreported()
             heartbeat = Heartbeat(
                 connections=self.connections(),
                 **self._metrics.rates(self._clock.monotonic_s()),
@@ -168,10 +171,17 @@ class Coordination:
                 draining=self.is_draining,
                 prepared=list(report.prepared),
                 locations=dict(report.locations),
+                located=dict(report.located),
+                coordinate=measured.coordinate,
+                round_trips_ms=dict(measured.round_trips_ms),
+                peers_seen=self.peers.seen,
                 **self._metrics.unreported(counted),
             )
             answer = await self._link.report(heartbeat)
             self._metrics.reported(counted)
+            self.peers.reported(measured)
+            if answer.peers is not None:
+                self.peers.learn(answer.peers, answer.peers_version)
             forgotten = self._learn(answer)
             known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
             now_s = self._clock.monotonic_s()
@@ -185,6 +195,7 @@ class Coordination:
                     report.prepared,
                     report.locations,
                     forgotten,
+                    report.located,
                 )
             )
             if forgotten:
@@ -285,5 +296,6 @@ class Coordination:
         welcome = await self._link.register(registration)
         self._learn_keys(welcome.public_keys)
         self._revocations_seen = 0
+        self.peers.untold()
         self._every_s = welcome.heartbeat_every_s
         log.info("registered at the coordinator", state=welcome.state)

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -41,6 +41,12 @@ class BrokerMetrics(Collector):
         self.closed = counter("tocsin_broker_closed", "Connections closed by the broker", ["code"])
         self.failures = counter("tocsin_broker_failures", "Mistakes and failed writes that ended a connection")
         self.refused = counter("tocsin_broker_refused", "Connections without a valid token")
+        self.pings = counter("tocsin_broker_pings", "Pings to peers by outcome: measured, failed", ["outcome"])
+        self.coordinate_error = Gauge(
+            "tocsin_broker_coordinate_error",
+            "How far off estimates from the broker's coordinate were lately, relative to the round trips",
+            registry=self._registry,
+        )
 
     def watch(self, state: BrokerState) -> None:
         self._state = state

@@ -16,6 +16,7 @@ import structlog
 from tocsin.broker.core import events as ev
 from tocsin.broker.core import instructions as ins
 from tocsin.broker.core.machine import BrokerState
+from tocsin.broker.core.peers import Peers
 from tocsin.broker.core.sessions import NAMELESS
 from tocsin.broker.core.storing import Keeper
 from tocsin.broker.shell.cluster_calls import ClusterCalls
@@ -23,8 +24,10 @@ from tocsin.broker.shell.connections import Connection
 from tocsin.broker.shell.coordination import Coordination
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.open_connections import OpenConnections
+from tocsin.broker.shell.peer_pings import PeerPings
 from tocsin.broker.shell.store import SessionStore
 from tocsin.broker.shell.store_watch import StoreWatch
+from tocsin.coordinates.located import Located
 from tocsin.errors import InvalidValue, TocsinError, Unauthorised, Unavailable
 from tocsin.protocol import messages
 from tocsin.protocol.ports import ClusterPort
@@ -56,6 +59,7 @@ class BrokerNode:
         self.store_watch = StoreWatch(store, self._keeper, self.happened)
         self._cluster = ClusterCalls(cluster, clock, metrics, self.happened)
         self._coordination = coordination
+        self._pings = PeerPings(coordination.peers, settings.broker_token, metrics)
         self._clock = clock
         self._metrics = metrics
         self._events: deque[ev.Event] = deque()
@@ -71,6 +75,10 @@ class BrokerNode:
     @property
     def state(self) -> BrokerState:
         return self._state
+
+    @property
+    def peers(self) -> Peers:
+        return self._coordination.peers
 
     def now_s(self) -> float:
         return self._clock.monotonic_s()
@@ -98,6 +106,7 @@ class BrokerNode:
     async def _work(self) -> None:
         await self._coordination.introduce()
         self._spawn(self._coordination.run(self.happened))
+        self._spawn(self._pings.run())
         await self._cluster.start(self._store)
         self._coordination.name_given()
         log.info("ready", broker=self._settings.name, sessions=self._state.sessions, held=self._state.backends)
@@ -203,6 +212,8 @@ class BrokerNode:
                 self.happened(ev.Acknowledged(connection.id, [messages.parse_position(one) for one in positions]))
             case messages.LocationUpdate(x, y):
                 self.happened(ev.LocationTold(connection.id, (x, y)))
+            case messages.CoordinateUpdate(coordinate, round_trips_ms):
+                self.happened(ev.CoordinateTold(connection.id, Located(coordinate, round_trips_ms)))
             case messages.Ping(request):
                 connection.send(messages.Pong(request))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from tocsin.coordinates.located import Located
 from tocsin.errors import TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
@@ -102,6 +103,13 @@ class LocationTold:
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinateFound:
+    """Where the subscriber is in the network, as its own measurements say."""
+
+    located: Located
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     pass
 
@@ -131,6 +139,7 @@ Event = (
     | UnsubscribeAsked
     | Acknowledged
     | LocationTold
+    | CoordinateFound
     | TimePassed
     | ReadingChanged
     | CloseAsked
@@ -165,6 +174,7 @@ class RequestPlacement:
     device: str
     avoid: tuple[str, ...] = ()
     location: tuple[float, float] | None = None
+    located: Located | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,11 +80,11 @@ class Link:
             self.requests[number] = 0
         return number
 
-    def tell_location(self, x: float, y: float) -> None:
-        """Send it only once the broker knows who we are. It replaces a location that still waits to be sent."""
+    def tell_where(self, update: messages.LocationUpdate | messages.CoordinateUpdate) -> None:
+        """Send it only once the broker knows who we are. It replaces one of its kind that still waits to be sent."""
         if self.state is LIVE:
-            self.outbox = [message for message in self.outbox if not isinstance(message, messages.LocationUpdate)]
-            self.outbox.append(messages.LocationUpdate(x, y))
+            self.outbox = [message for message in self.outbox if type(message) is not type(update)]
+            self.outbox.append(update)
 
     def heard(self, now_s: float) -> None:
         self.heard_s = now_s

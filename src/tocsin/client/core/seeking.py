@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import TokenRefused
 from tocsin.client.core.options import SessionOptions
+from tocsin.coordinates.located import Located
 from tocsin.errors import TocsinError, Unauthorised
 from tocsin.model.backoff import Backoff
 
@@ -77,6 +78,7 @@ class Seeker:
         "device",
         "is_asking",
         "known_brokers",
+        "located",
         "location",
         "retry_s",
         "token",
@@ -98,6 +100,7 @@ class Seeker:
         self.token = options.token
         self.device = options.device
         self.location = options.location
+        self.located: Located | None = None
         self.known_brokers = KnownBrokers(options.brokers, options.backoff, chance)
         #: The latest reason for not being connected, for people.
         self.trouble = ""
@@ -126,7 +129,7 @@ class Seeker:
         if not self._options.has_coordinator or self.is_asking:
             return False
         self.is_asking = True
-        self._out.append(ev.RequestPlacement(self.token, self.device, avoid, self.location))
+        self._out.append(ev.RequestPlacement(self.token, self.device, avoid, self.location, self.located))
         return True
 
     def connected(self, url: str, broker: str) -> None:

@@ -24,6 +24,7 @@ from tocsin.client.core.ledger import Ledger
 from tocsin.client.core.links import LIVE, Link, LinkState
 from tocsin.client.core.options import SessionOptions
 from tocsin.client.core.seeking import Seeker
+from tocsin.coordinates.located import Located
 from tocsin.errors import TocsinError, Unauthorised, error_of
 from tocsin.model.story import InvalidState, Story
 from tocsin.protocol import messages
@@ -92,6 +93,15 @@ class Session:
     def trouble(self) -> str:
         """The latest reason for not being connected, for people."""
         return self._seeker.trouble
+
+    @property
+    def token(self) -> str:
+        """The token that brokers were last shown, or will be."""
+        return self._seeker.token
+
+    def url_of(self, broker: str) -> str:
+        """The address of a broker that it has a link to; else empty."""
+        return next((link.url for link in self._links() if link.broker == broker), "")
 
     def handle(self, event: ev.Event, now_s: float) -> list[ev.Instruction]:
         if self._ended:
@@ -179,8 +189,8 @@ class Session:
             case ev.UnsubscribeAsked(request):
                 self._ledger.unsubscribe(request, self._links())
                 self._ledger.confirm_left(self._links())
-            case ev.LocationTold(x, y):
-                self._tell_location((x, y))
+            case ev.LocationTold() | ev.CoordinateFound():
+                self._tell_where(event)
             case ev.TimePassed():
                 self._time_passed()
             case ev.ReadingChanged():
@@ -270,16 +280,29 @@ class Session:
         self._seeker.connected(link.url, message.broker)
         self._out.append(ev.TellConnected(message.subscriber, message.device, message.broker))
         self._tell_location(self._seeker.location)
+        self._tell_coordinate(self._seeker.located)
         self._ledger.welcomed(link, message.subscriptions)
         self._ledger.plan_acks(self._now_s)
         self._ledger.confirm_left(self._links())
         self._take_over_if_joined()
 
+    def _tell_where(self, event: ev.LocationTold | ev.CoordinateFound) -> None:
+        if isinstance(event, ev.LocationTold):
+            self._tell_location((event.x, event.y))
+        else:
+            self._tell_coordinate(event.located)
+
     def _tell_location(self, location: tuple[float, float] | None) -> None:
         self._seeker.location = location
         if location is not None:
             for link in self._links():
-                link.tell_location(*location)
+                link.tell_where(messages.LocationUpdate(*location))
+
+    def _tell_coordinate(self, located: Located | None) -> None:
+        self._seeker.located = located
+        if located is not None:
+            for link in self._links():
+                link.tell_where(messages.CoordinateUpdate(located.coordinate, dict(located.round_trips_ms)))
 
     def _reading_changed(self, event: ev.ReadingChanged) -> None:
         self._ping_after_s = math.inf if event.is_paused else self._options.ping_after_s

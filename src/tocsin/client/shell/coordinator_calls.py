@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from tocsin.client.shell.http import usual_trust
+from tocsin.coordinates.located import Located
 from tocsin.errors import AlreadyExists, error_in, error_of
 from tocsin.protocol.subscribers import Placement
 from tocsin.runtime.http_transport import AsyncTransport
@@ -37,11 +38,17 @@ class CoordinatorCalls:
         return str((await self._post("/v1/tokens", body))["token"])
 
     async def place(
-        self, token: str, device: str, location: tuple[float, float] | None, avoid: tuple[str, ...]
+        self,
+        token: str,
+        device: str,
+        location: tuple[float, float] | None,
+        avoid: tuple[str, ...],
+        located: Located | None = None,
     ) -> Placement:
         body: dict[str, Any] = {"avoid": list(avoid)[:100]}
         body |= {"device": device} if device else {}
         body |= {"location": list(location)} if location is not None else {}
+        body |= {"located": msgspec.to_builtins(located)} if located is not None else {}
         return msgspec.convert(await self._post("/v1/placements", body, token), Placement)
 
     async def _post(self, path: str, body: dict[str, Any], token: str = "") -> Any:

@@ -16,6 +16,7 @@ from tocsin.client.core.failures import NotConnected
 from tocsin.client.core.options import SessionOptions
 from tocsin.client.core.session import Session
 from tocsin.client.notifications import Item, Notification
+from tocsin.client.shell.broker_pings import BrokerPings
 from tocsin.client.shell.connection import Connection
 from tocsin.client.shell.inbox import Inbox
 from tocsin.errors import InvalidValue, TocsinError
@@ -51,6 +52,8 @@ class Driver:
         tls: ssl.SSLContext | None,
         queue_count: int,
         queue_bytes: int,
+        *,
+        measures: bool = False,
     ) -> None:
         self.session = Session(options, random.Random().random, Story(_REMEMBERED))
         self.inbox: Inbox[Item] = Inbox(queue_count, queue_bytes)
@@ -61,6 +64,11 @@ class Driver:
         self._coordinator: ClientCoordinatorPort | None = None
         self._user, self._password, self._register = user, password, register
         self._tls = tls
+        self._pings: BrokerPings | None = None
+        if measures:
+            self._pings = BrokerPings(
+                lambda: self.session.token, lambda located: self.tell(ev.CoordinateFound(located)), tls
+            )
         self._connections: dict[int, ConnectionPort] = {}
         #: Given up, and closing.
         self._leaving: set[asyncio.Task[None]] = set()
@@ -83,6 +91,8 @@ class Driver:
         self._connected: asyncio.Future[None] = self._loop.create_future()
         if self._open_coordinator is not None:
             self._coordinator = self._open_coordinator()
+        if self._pings is not None:
+            self._spawn(self._pings.run(), self._tasks)
         self.tell(ev.Started())
 
     async def connected(self) -> None:
@@ -200,6 +210,8 @@ class Driver:
             case ev.TellConnected(subscriber, device, broker):
                 log.debug("connected to %s as %s", broker, subscriber)
                 self.subscriber, self.device, self.broker = subscriber, device, broker
+                if self._pings is not None:
+                    self._pings.connected(broker, self.session.url_of(broker))
                 if not self._connected.done():
                     self._connected.set_result(None)
             case ev.Fail(error):
@@ -268,7 +280,9 @@ class Driver:
     async def _ask_for_broker(self, wanted: ev.RequestPlacement) -> None:
         assert self._coordinator is not None
         try:
-            placement = await self._coordinator.place(wanted.token, wanted.device, wanted.location, wanted.avoid)
+            placement = await self._coordinator.place(
+                wanted.token, wanted.device, wanted.location, wanted.avoid, wanted.located
+            )
         except (httpx.TransportError, httpx.InvalidURL) as exc:
             self.tell(ev.PlacementFailed(str(exc) or type(exc).__name__))
         except TocsinError as exc:

@@ -48,8 +48,8 @@ async def show(node: Node) -> Response:
 async def change(body: BalancingBody, node: Node) -> Response:
     """Change some of the settings; they are remembered."""
     given = body.model_dump(exclude_unset=True, exclude={"by"})
-    # Settings that are left out stay; only the budget can be set to none.
-    changes = {name: value for name, value in given.items() if value is not None or name == "max_moves"}
+    # Settings that are left out stay; only limits can be set to none.
+    changes = {name: value for name, value in given.items() if value is not None or name in ("max_moves", "reach_ms")}
     await node.change_balancing(node.balancer.settings.changed(changes), body.by)
     return reply(_described(node))
 

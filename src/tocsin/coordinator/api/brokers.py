@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
+from tocsin.coordinates.coordinate import Coordinate
 from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, NameInPath, Node, Role, broker_only, own_name_only
 from tocsin.coordinator.registry import events as ev
 from tocsin.coordinator.registry import session_wire
@@ -59,6 +60,9 @@ class BrokerAnswer(BaseModel):
     silent_s: float = Field(description="Seconds since it was last heard of")
     loads: LoadsAnswer
     deliveries: DeliveriesAnswer
+    coordinate: Coordinate | None = Field(
+        description="Its network coordinate, in milliseconds; null until it has told one"
+    )
 
 
 class BrokersAnswer(BaseModel):
@@ -134,6 +138,7 @@ async def heartbeat(
         body.locations,
         session_wire.counted(body),
         incarnation,
+        session_wire.measured(body),
     )
     answer = await node.ask(event, AnswerHeartbeat)
     node.acknowledgements.note(name, body.revocations_seen)
@@ -147,6 +152,8 @@ async def heartbeat(
             "revoked": node.users.revoked_since(body.revocations_seen),
             "revocations_version": version,
             "public_keys": None if keys_version(keys) == body.keys_seen else keys,
+            "peers": answer.peers[0] if answer.peers else None,
+            "peers_version": answer.peers[1] if answer.peers else body.peers_seen,
         }
     )
 
@@ -226,6 +233,7 @@ def _described(report: BrokerReport) -> dict[str, Any]:
         "silent_s": round(report.silent_s, 3),
         "loads": {"incoming": report.load.incoming, "outgoing": report.load.outgoing, "total": report.load.total},
         "deliveries": asdict(report.deliveries),
+        "coordinate": report.coordinate,
     }
 
 

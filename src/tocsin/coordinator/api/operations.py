@@ -66,5 +66,7 @@ async def metrics(node: Node) -> Response:
     last_kept = node.balancer.promises.kept[-1:]
     moves_per_person_hour = node.state.moves_per_person_hour(node.now_s())
     node.metrics.outlook(node.state.outlook.chance, moves_per_person_hour, last_kept[0] if last_kept else None)
+    if (error := node.state.round_trips.median_error) is not None:
+        node.metrics.estimates(error)
     text = node.metrics.render(node.broker_states(), node.state.subscriber_count, mass_outage=node.state.mass_outage)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -54,6 +54,7 @@ class PlanSummary(BaseModel):
     after: BalanceAnswer
     lower_bound: float = Field(description="A highest score that no assignment can be below")
     gap: float = Field(description="The highest score after it, over the lower bound")
+    confined: int = Field(description="Subscribers that can't be moved: no other broker is within `reach_ms` of them")
 
 
 class PlanAnswer(PlanSummary):
@@ -96,6 +97,7 @@ def _summary(kept: KeptPlan) -> dict[str, Any]:
         "after": plan.after.figures(),
         "lower_bound": plan.lower_bound,
         "gap": plan.gap,
+        "confined": plan.confined,
     }
 
 

@@ -45,7 +45,9 @@ class PolicyAnswer(BaseModel):
 @router.post("/placements", response_model=Placement, tags=["subscribers"])
 async def place(body: PlacementRequest, user: User, node: Node) -> Response:
     """The broker to connect to. A device that was at a broker before gets the same one, as long as that takes it."""
-    event = PlacementAsked(node.now_s(), user.user, body.device or "", body.location, frozenset(body.avoid))
+    event = PlacementAsked(
+        node.now_s(), user.user, body.device or "", body.location, frozenset(body.avoid), body.located
+    )
     placed = (await node.ask(event, AnswerPlacement)).placed
     node.metrics.placements.labels(placed.reason).inc()
     return reply({"broker": placed.broker, "url": placed.url})

@@ -50,6 +50,8 @@ class Plan:
     mover_loads: Floats
     view: AssignmentView
     proposal: Proposal
+    #: How many subscribers it may not move, because no other broker is within their reach.
+    confined: int = 0
 
     @property
     def brokers(self) -> tuple[str, ...]:
@@ -91,6 +93,7 @@ def make_plan(view: AssignmentView, stage: Stage, policy: str, proposal: Proposa
         before.demands[movers],
         view,
         proposal,
+        view.confined,
     )
 
 
@@ -111,6 +114,8 @@ def changed_since(plan: Plan, view: AssignmentView) -> list[str]:
             changes.append(f"{name} is at {view.brokers[view.owners[now]]} by now")
         elif _held(view, now) != _held(old, int(mover)):
             changes.append(f"{name} has subscribed or unsubscribed since")
+        elif not view.may_be_at(now, int(plan.proposal.owners[mover])):
+            changes.append(f"{view.brokers[plan.proposal.owners[mover]]} is out of reach of {name} by now")
     return changes
 
 
@@ -131,6 +136,7 @@ def verify(view: AssignmentView, plan: Plan) -> list[str]:
     may_move = {name for name, movable in zip(view.subscribers, view.movable.tolist(), strict=True) if movable}
     takes = {name for name, flag in zip(view.brokers, view.takes.tolist(), strict=True) if flag}
     number_of = {name: number for number, name in enumerate(view.brokers)}
+    row_of = {name: row for row, name in enumerate(view.subscribers)} if view.within_reach.size else {}
     seen: set[str] = set()
     for move in plan.moves():
         if move.subscriber not in owner_of:
@@ -147,6 +153,8 @@ def verify(view: AssignmentView, plan: Plan) -> list[str]:
             faults.append(f"{move.subscriber} is to move to its own broker")
         if move.destination not in takes:
             faults.append(f"{move.destination} takes no subscribers, but {move.subscriber} is to go there")
+        elif view.within_reach.size and not view.within_reach[row_of[move.subscriber], number_of[move.destination]]:
+            faults.append(f"{move.destination} is out of reach of {move.subscriber}")
         else:
             owner_of[move.subscriber] = number_of[move.destination]
         if not move.reason:

@@ -56,6 +56,8 @@ class BalancingSettings:
     every_s: float = 5.0
     #: A broker that has been dead for this long is emptied.
     evacuate_after_s: float = 30.0
+    #: The longest round trip to a broker that a plan may move a subscriber to, as far as it is known; None: any.
+    reach_ms: float | None = None
     stages: StageSettings = field(default_factory=StageSettings)
 
     def listed(self) -> dict[str, Any]:

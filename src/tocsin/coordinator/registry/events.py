@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tocsin.coordinates.coordinate import Coordinate
+from tocsin.coordinates.located import Located
 from tocsin.coordinator.moves.table import MoveRecord, PlanRun
 from tocsin.coordinator.registry.records import SessionSubscription
 from tocsin.model.location import Location
@@ -63,6 +65,18 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What a broker has measured since its last heartbeat: its coordinate, if that has changed, and round trips to its
+    peers (None: no answer). `peers_seen` is the version of the peers that it knows."""
+
+    coordinate: Coordinate | None = None
+    round_trips_ms: Mapping[str, float | None] = field(default_factory=dict)
+    peers_seen: str = ""
+    #: Subscribers who have told where in the network they are.
+    located: Mapping[str, Located] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class HeartbeatReceived(Event):
     """`draining`: the broker itself is shutting down. `pulled_bytes`: the bytes that came for subscriptions meanwhile.
     `prepared`: it holds all subscriptions of these, as ordered. `locations`: the new locations of subscribers."""
@@ -78,6 +92,7 @@ class HeartbeatReceived(Event):
     locations: Mapping[str, Location] = field(default_factory=dict)
     counted: Counted = Counted()
     incarnation: int = 0
+    measured: Measured = Measured()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,7 @@ class PlacementAsked(Event):
     device: str = ""
     location: Location | None = None
     avoid: frozenset[str] = frozenset()
+    located: Located | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,12 +112,14 @@ class BrokerOrders:
 
 @dataclass(frozen=True, slots=True)
 class AnswerHeartbeat:
-    """`lost`: sessions that the broker no longer owns and should drop. Its next heartbeat is due in `next_in_s`."""
+    """`lost`: sessions that the broker no longer owns and should drop. Its next heartbeat is due in `next_in_s`.
+    `peers`: the brokers that it should measure, with their addresses and a version; None if it knows them."""
 
     state: BrokerState
     lost: tuple[str, ...]
     orders: BrokerOrders = field(default_factory=BrokerOrders)
     next_in_s: float = 1.0
+    peers: tuple[Mapping[str, str], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tocsin.balancing.assignment import AssignedBroker, AssignmentView
+from tocsin.balancing.assignment import AssignmentView
 from tocsin.balancing.evenness import Balance
 from tocsin.balancing.placement import PlacementPolicy
 from tocsin.balancing.views import Load
+from tocsin.coordinates.coordinate import Coordinate
+from tocsin.coordinates.located import Located
 from tocsin.coordinator.load.deliveries import Deliveries, DeliveryCounts
 from tocsin.coordinator.load.move_rate import MoveRate
 from tocsin.coordinator.load.outlook import LEAST_HORIZON_S, ForecastErrors, MoveTimes, Outlook
@@ -33,11 +35,13 @@ from tocsin.coordinator.moves.execution import Execution, MoveLimits, Progress
 from tocsin.coordinator.moves.table import MoveRecord, Step
 from tocsin.coordinator.registry import events as ev
 from tocsin.coordinator.registry import instructions as ins
+from tocsin.coordinator.registry.assignments import Assignments
 from tocsin.coordinator.registry.brokers import Brokers
 from tocsin.coordinator.registry.liveness import KnownBroker, Liveness
 from tocsin.coordinator.registry.newcomers import Newcomers
 from tocsin.coordinator.registry.placement import Placements
 from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
+from tocsin.coordinator.registry.round_trips import RoundTrips
 from tocsin.coordinator.registry.sessions import Sessions
 from tocsin.errors import InUse, InvalidValue, TocsinError
 from tocsin.model.chance import Chance
@@ -72,6 +76,7 @@ class BrokerReport:
     load: Load
     silent_s: float
     deliveries: Deliveries
+    coordinate: Coordinate | None
 
 
 class CoordinatorState:
@@ -102,13 +107,23 @@ class CoordinatorState:
         self._brokers = Brokers(brokers, now_s, self._liveness)
         self._story = Story()
         self._sessions = Sessions(self._brokers.names, sessions, self.rates, self._story)
+        #: Others only read it.
+        self.round_trips = RoundTrips()
+        self._brokers_changed()
+        self._assignments = Assignments(self._brokers, self._sessions, self.rates, self.round_trips)
         self._forecast_errors = ForecastErrors()
         self._compared_windows = 0
         self._move_times = MoveTimes()
         self._move_rate = MoveRate(now_s)
         self._stopped_evacuations = StoppedEvacuations(stopped_evacuations)
         self._newcomers = Newcomers(
-            self._brokers, self._liveness, self._sessions, self.rates, self.execution, self._placements
+            self._brokers,
+            self._liveness,
+            self._sessions,
+            self.rates,
+            self.execution,
+            self._placements,
+            self.round_trips,
         )
         self._handlers: dict[type[Any], Callable[[Any], list[ins.Instruction]]] = {
             ev.HeartbeatReceived: self._heartbeat_received,
@@ -152,6 +167,10 @@ class CoordinatorState:
         """Where the subscriber was last, if it reports its location."""
         return self._sessions.location_of(subscriber)
 
+    def located_of(self, subscriber: str) -> Located | None:
+        """Where the subscriber is in the network, if it has told that."""
+        return self._sessions.located_of(subscriber)
+
     def balance(self) -> Balance:
         """The loads, by the model, of the brokers that subscribers may be at. Only ACTIVE ones take subscribers."""
         return self._balance(lambda one: self._sessions.loads.of(one.record.name).total)
@@ -187,13 +206,9 @@ class CoordinatorState:
         """How fast notifications were over the last seconds, over all brokers."""
         return self._deliveries.of(self._brokers.names, now_s, within_s)
 
-    def assignment(self, resting: Collection[str] = frozenset()) -> AssignmentView:
-        """The assignment for making plans. Only ACTIVE brokers take subscribers."""
-        candidates = [
-            AssignedBroker(one.record.name, one.record.capacity, one.state is BrokerState.ACTIVE)
-            for one in self._brokers.present()
-        ]
-        return AssignmentView.of(candidates, self._sessions, self.rates.of, resting)
+    def assignment(self, resting: Collection[str] = frozenset(), reach_ms: float | None = None) -> AssignmentView:
+        """The assignment for making plans."""
+        return self._assignments.of_present(resting, reach_ms)
 
     def leaving(self, now_s: float, dead_for_s: float) -> frozenset[str]:
         """Brokers that should be emptied: they are drained, dead for `dead_for_s`, or gone; and no operator has stopped
@@ -208,14 +223,9 @@ class CoordinatorState:
         """Brokers that are not emptied, because an operator has stopped their evacuation."""
         return self._stopped_evacuations.brokers
 
-    def evacuation(self, leaving: Collection[str]) -> AssignmentView:
+    def evacuation(self, leaving: Collection[str], reach_ms: float | None = None) -> AssignmentView:
         """The assignment for planning the evacuation of brokers that are leaving."""
-        staying = [one for one in self._brokers.present() if one.record.name not in leaving]
-        candidates = [
-            AssignedBroker(one.record.name, one.record.capacity, self.takes(one.record.name)) for one in staying
-        ]
-        candidates += [AssignedBroker(name, 1.0, takes=False) for name in leaving]
-        return AssignmentView.of(candidates, self._sessions, self.rates.of, leaving=leaving)
+        return self._assignments.of_leaving(leaving, reach_ms)
 
     def unheard(self, now_s: float) -> list[str]:
         """Brokers whose reports are too old to plan by: they are about to be dead, or there is a mass outage."""
@@ -280,6 +290,7 @@ class CoordinatorState:
     def _broker_registered(self, event: ev.BrokerRegistered) -> list[ins.Instruction]:
         known = self._brokers.register(event)
         self._sessions.add_broker(event.broker)
+        self._brokers_changed()
         incarnation = known.record.holder.incarnation
         self._story.note(event.broker, f"registered, incarnation {incarnation}")
         return [ins.StoreBroker(known.record), *self._back(known), ins.AnswerBroker(known.state, incarnation)]
@@ -304,6 +315,8 @@ class CoordinatorState:
         self._brokers.remove(event.broker)
         self._story.note(event.broker, f"removed by {event.by}")
         self._deliveries.forget(event.broker)
+        self.round_trips.forget(event.broker)
+        self._brokers_changed()
         entry = ins.Audit(event.by, "remove", event.broker)
         allowed = self._stopped_evacuations.allow(event.broker)
         return [ins.ForgetBroker(event.broker), entry, *allowed, *self._sessions.remove_broker(event.broker)]
@@ -321,6 +334,7 @@ class CoordinatorState:
         if broker.record.dead or broker.was_dead:
             broker.record = replace(broker.record, dead=False)
             self._story.note(event.broker, "back")
+            self._brokers_changed()
             done += [
                 ins.StoreBroker(broker.record),
                 *self._back(broker),
@@ -337,13 +351,17 @@ class CoordinatorState:
         broker.shutting_down, broker.was_dead, broker.has_reported = event.draining, False, True
         changes, lost = self._sessions.reported(event.broker, event.changed, event.ended)
         self._sessions.moved(event.locations)
+        measured = event.measured
+        self._sessions.located(measured.located)
+        self.round_trips.reported(event.now_s, event.broker, measured.coordinate, measured.round_trips_ms)
         self.execution.prepared(event.broker, event.prepared)
         progress = self._progressed(event.now_s, self.execution.advance(event.now_s, self, event.broker))
         orders, next_in_s = ins.BrokerOrders(), self._limits.heartbeat_every_s
         if self.execution.is_busy(event.broker):
             orders = self._orders(self.execution.orders(event.broker, event.now_s))
             next_in_s = min(next_in_s, _BUSY_EVERY_S)
-        answer = ins.AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s)
+        peers = self.round_trips.peers_of(event.broker, measured.peers_seen)
+        answer = ins.AnswerHeartbeat(broker.state, tuple(lost), orders, next_in_s, peers)
         return [*done, *changes, *progress, answer]
 
     def _orders(self, moves: Mapping[Step, Sequence[MoveRecord]]) -> ins.BrokerOrders:
@@ -377,6 +395,7 @@ class CoordinatorState:
         for one in done:
             if isinstance(one, ins.StoreBroker):
                 self._story.note(one.broker.name, "dead")
+                self._brokers_changed()
         return [*done, *self._progressed(now_s, self.execution.advance(now_s, self))]
 
     def _compare_forecasts(self) -> None:
@@ -397,6 +416,10 @@ class CoordinatorState:
                 self._move_rate.add(now_s)
         return done
 
+    def _brokers_changed(self) -> None:
+        """Dead brokers are measured by nobody."""
+        self.round_trips.know({one.record.name: one.record.url for one in self._brokers if not one.record.dead})
+
     # ── small parts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _report(self, broker: KnownBroker, now_s: float) -> BrokerReport:
@@ -409,4 +432,5 @@ class CoordinatorState:
             loads.of(name),
             self._liveness.silent_s(broker, now_s),
             self._deliveries.of((name,), now_s),
+            self.round_trips.coordinate_of(name),
         )

@@ -15,9 +15,10 @@ from tocsin.coordinator.registry.instructions import AnswerMoves, AnswerPlacemen
 from tocsin.coordinator.registry.liveness import KnownBroker, Liveness
 from tocsin.coordinator.registry.placement import Placements
 from tocsin.coordinator.registry.records import SessionRecord
+from tocsin.coordinator.registry.round_trips import RoundTrips
 from tocsin.coordinator.registry.sessions import Sessions
 from tocsin.errors import Unavailable
-from tocsin.model.location import Location
+from tocsin.protocol.subscription_keys import KeyText
 
 _RETRY_AFTER_S = 1.0
 
@@ -40,6 +41,7 @@ class Newcomers:
     _rates: Rates
     _execution: Execution
     _placements: Placements
+    _round_trips: RoundTrips
     #: Kept between placements: looking at every broker for every newcomer would be most of the work of placing a
     #: million.
     _choice: _Choice | None = field(init=False, default=None)
@@ -55,7 +57,8 @@ class Newcomers:
             if owner in self._brokers and self._brokers[owner].is_present:
                 return [AnswerPlacement(Placed(owner, self._brokers[owner].record.url, "sticky"))]
         notes: list[Instruction] = []
-        placed = self._place(event.now_s, self._candidates(event), session, event.location, notes)
+        newcomer = Newcomer(event.location, _held(session), event.located)
+        placed = self._place(event.now_s, self._candidates(event), newcomer, notes)
         if placed is None:
             raise Unavailable("there is no broker that takes subscribers", retry_after_s=_RETRY_AFTER_S)
         return [*notes, AnswerPlacement(placed)]
@@ -70,7 +73,8 @@ class Newcomers:
             session = self._sessions.get(subscriber)
             # Without a known location, its broker's location stands for it: that broker was chosen for it.
             location = self._sessions.location_of(subscriber) or source.record.location
-            placed = self._place(event.now_s, candidates, session, location, notes)
+            newcomer = Newcomer(location, _held(session), self._sessions.located_of(subscriber))
+            placed = self._place(event.now_s, candidates, newcomer, notes)
             if placed is not None:
                 placements[subscriber] = placed
         return [*notes[:1], AnswerMoves(placements)]
@@ -79,13 +83,11 @@ class Newcomers:
         self,
         now_s: float,
         candidates: Sequence[BrokerView],
-        session: SessionRecord | None,
-        location: Location | None,
+        newcomer: Newcomer,
         notes: list[Instruction],
     ) -> Placed | None:
         if not candidates:
             return None
-        newcomer = Newcomer(location, tuple(held.key for held in session.subscriptions) if session else ())
         name, policy, note = self._placements.place(now_s, candidates, newcomer)
         if note is not None:
             notes.append(note)
@@ -113,4 +115,9 @@ class Newcomers:
             self._execution.reserved(name),
             held=loads.held(name),
             rate_of=self._rates.of,
+            coordinate=self._round_trips.coordinate_of(name),
         )
+
+
+def _held(session: SessionRecord | None) -> tuple[KeyText, ...]:
+    return tuple(held.key for held in session.subscriptions) if session else ()

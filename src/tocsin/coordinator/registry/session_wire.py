@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from tocsin.coordinator.registry.events import Counted, ReportedSession, Traffic
+from tocsin.coordinator.registry.events import Counted, Measured, ReportedSession, Traffic
 from tocsin.coordinator.registry.instructions import BrokerOrders
 from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription, user_of
 from tocsin.model.people import fingerprint
@@ -33,6 +33,10 @@ def traffic(heartbeat: Heartbeat) -> Traffic:
 
 def counted(heartbeat: Heartbeat) -> Counted:
     return Counted(tuple(heartbeat.latencies), heartbeat.cache_hits, heartbeat.cache_misses)
+
+
+def measured(heartbeat: Heartbeat) -> Measured:
+    return Measured(heartbeat.coordinate, heartbeat.round_trips_ms, heartbeat.peers_seen, heartbeat.located)
 
 
 def pulled(heartbeat: Heartbeat) -> dict[KeyText, int]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from tocsin.coordinates.located import Located
 from tocsin.coordinator.load.broker_loads import Loads
 from tocsin.coordinator.load.rates import Rates
 from tocsin.coordinator.registry.events import ReportedSession
@@ -31,6 +32,8 @@ class Sessions:
         self._by_subscriber: dict[str, SessionRecord] = {}
         #: The locations that subscribers report. They are not stored: subscribers report them again.
         self._locations: dict[str, Location] = {}
+        #: The same for their coordinates in the network.
+        self._located: dict[str, Located] = {}
         #: For each broker, the sessions that it has lost and has not been told of.
         self._to_lose: dict[str, set[str]] = {broker: set() for broker in brokers}
         for record in records:
@@ -53,6 +56,14 @@ class Sessions:
     def moved(self, locations: Mapping[str, Location]) -> None:
         """Take new locations of subscribers. Subscribers without a session are left out."""
         self._locations.update((one, location) for one, location in locations.items() if self.get(one) is not None)
+
+    def located_of(self, subscriber: str) -> Located | None:
+        """Where it is in the network, if it has told that."""
+        return self._located.get(subscriber)
+
+    def located(self, located: Mapping[str, Located]) -> None:
+        """Take new coordinates of subscribers. Subscribers without a session are left out."""
+        self._located.update((one, where) for one, where in located.items() if self.get(one) is not None)
 
     def add_broker(self, broker: str) -> None:
         self._to_lose.setdefault(broker, set())
@@ -150,6 +161,7 @@ class Sessions:
     def _end(self, session: SessionRecord, former: frozenset[str]) -> _Changes:
         """End the session. Its generation is remembered while `former` may keep older copies."""
         self._locations.pop(session.subscriber, None)
+        self._located.pop(session.subscriber, None)
         return self._settle(SessionRecord(session.subscriber, "", session.generation, former=former))
 
     def _lets_go(self, broker: str, subscriber: str) -> _Changes:

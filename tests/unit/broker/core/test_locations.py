@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tocsin.broker.core.events import LocationsPublished, LocationTold, ReportDue, Reported, Ticked
+from tocsin.broker.core.events import CoordinateTold, LocationsPublished, LocationTold, ReportDue, Reported, Ticked
 from tocsin.broker.core.instructions import PublishLocations, Report
+from tocsin.coordinates.coordinate import DIMENSIONS, ORIGIN, Coordinate
+from tocsin.coordinates.located import Located
 from unit.broker.core.driving import Broker
 
 
@@ -70,3 +72,25 @@ def test_a_stranger_has_no_location() -> None:
     broker.tell(Ticked(10.0))
     assert not broker.all_of(PublishLocations)
     assert not _reported(broker)
+
+
+_HERE = Located(Coordinate((30.0, *[0.0] * (DIMENSIONS - 1)), 1.0), {"b": 12.5})
+
+
+def _located(broker: Broker) -> dict[str, Located]:
+    broker.tell(ReportDue())
+    return dict(broker.all_of(Report)[0].located)
+
+
+def test_the_coordinator_is_told_of_a_coordinate_until_it_has_it_and_only_the_last() -> None:
+    broker = Broker()
+    broker.live("ann")
+    subscriber = "ann/d"
+    broker.tell(CoordinateTold(1, Located(ORIGIN)))
+    broker.tell(CoordinateTold(1, _HERE))
+    broker.tell(CoordinateTold(99, _HERE))  # A connection that is gone.
+    assert _located(broker) == _located(broker) == {subscriber: _HERE}
+    broker.tell(Reported({}, [], [], {}, 11.0, located={subscriber: Located(ORIGIN)}))
+    assert _located(broker) == {subscriber: _HERE}, "it has changed since that report"
+    broker.tell(Reported({}, [], [], {}, 12.0, located={subscriber: _HERE}))
+    assert _located(broker) == {}

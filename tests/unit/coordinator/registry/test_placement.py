@@ -23,7 +23,7 @@ def test_a_rush_is_spread_before_any_heartbeat_shows_it() -> None:
 
 def test_only_known_policies_are_chosen_and_the_choice_is_remembered() -> None:
     network = Network()
-    with pytest.raises(InvalidValue, match="least-resulting-load, nearest, random, round-robin"):
+    with pytest.raises(InvalidValue, match="least-resulting-load, nearest, nearest-network, random, round-robin"):
         network.handle(PolicyChosen("best"))
     network.handle(PolicyChosen("random"))
     network.restart()
