@@ -39,6 +39,11 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNetwork
         yield started
 
 
+def _token(network: RunningNetwork, user: str) -> str:
+    with httpx.Client(base_url=network.coordinator.url, headers={"Authorization": "Bearer operators"}) as http:
+        return str(http.post("/v1/users", json={"name": user}).raise_for_status().json()["token"])
+
+
 def _pairs(network: RunningNetwork) -> list[dict[str, Any]]:
     with CoordinatorClient(network.coordinator.url, token="operators") as client:
         return client.round_trips()
@@ -71,8 +76,7 @@ def test_coordinates_appear_and_the_table_answers(network: RunningNetwork) -> No
 def test_only_users_and_brokers_are_told_a_coordinate(network: RunningNetwork) -> None:
     """Whoever shows neither a user's token nor that it knows the brokers' gets nothing."""
     wait_until(lambda: _are_known(network), "round trips between all brokers")
-    with httpx.Client(base_url=network.coordinator.url, headers={"Authorization": "Bearer operators"}) as http:
-        user = http.post("/v1/users", json={"name": "ann"}).raise_for_status().json()["token"]
+    user = _token(network, "ann")
     url = network.brokers["north"].url + pings.PATH
     for shown in ("", "Bearer brokers", "Bearer operators", pings.credentials("guess", "north", "a" * 32)):
         assert httpx.get(url, headers={"Authorization": shown} if shown else {}).status_code == 401
@@ -85,8 +89,7 @@ def test_only_users_and_brokers_are_told_a_coordinate(network: RunningNetwork) -
 async def test_a_subscriber_measures_the_brokers_and_finds_where_it_is(network: RunningNetwork) -> None:
     """It learns of the others from its own broker, and shows each its token."""
     wait_until(lambda: _are_known(network), "round trips between all brokers")
-    with httpx.Client(base_url=network.coordinator.url, headers={"Authorization": "Bearer operators"}) as http:
-        user = http.post("/v1/users", json={"name": "bob"}).raise_for_status().json()["token"]
+    user = await asyncio.to_thread(_token, network, "bob")
     told: asyncio.Queue[Located] = asyncio.Queue()
     measuring = BrokerPings(lambda: user, told.put_nowait)
     measuring.connected("north", network.brokers["north"].url)

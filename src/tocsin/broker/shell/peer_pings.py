@@ -50,7 +50,7 @@ class PeerPings:
                 await self._ping(http, peer, url)
                 answer, round_trip_ms = await self._ping(http, peer, url)
             self._peers.measured(peer, answer.coordinate, round_trip_ms)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, TocsinError) as exc:
+        except (httpx.HTTPError, TimeoutError, TocsinError) as exc:
             self._metrics.pings.labels("failed").inc()
             self._peers.failed(peer)
             log.debug("a peer could not be measured", peer=peer, reason=str(exc) or type(exc).__name__)

@@ -99,6 +99,11 @@ class Session:
         """The token that brokers were last shown, or will be."""
         return self._seeker.token
 
+    @property
+    def located(self) -> Located | None:
+        """Where it is in the network, if it has found that."""
+        return self._seeker.located
+
     def url_of(self, broker: str) -> str:
         """The address of a broker that it has a link to; else empty."""
         return next((link.url for link in self._links() if link.broker == broker), "")

@@ -22,6 +22,8 @@ from tocsin.runtime.timed_requests import timed_get
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 5.0
+#: A program that wants to subscribe waits for no longer.
+_LOOK_AROUND_S = 3.0
 #: Brokers close connections that have been idle for longer: one of those might be closing just now.
 _KEPT_S = 2.0
 
@@ -37,10 +39,20 @@ class BrokerPings:
         self._tls = tls
         self._measuring = Measuring(random.Random())
         self._woken = asyncio.Event()
+        #: Nothing is to be measured just now.
+        self._idle = asyncio.Event()
 
     def connected(self, broker: str, url: str) -> None:
         self._measuring.connected(broker, url)
+        self._idle.clear()
         self._woken.set()
+
+    async def look_around(self, broker: str, url: str) -> None:
+        """Before the first connection: measure a broker that may be any, and others that it names. Returns when that is
+        done, or has taken too long."""
+        self.connected(broker, url)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), _LOOK_AROUND_S)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -54,6 +66,7 @@ class BrokerPings:
                     if (located := await self._measure(http, ping, now_s)) is not None:
                         self._tell(located)
                     continue
+                self._idle.set()
                 with contextlib.suppress(TimeoutError):
                     due_s = self._measuring.due_s
                     await asyncio.wait_for(self._woken.wait(), None if due_s > 1e12 else max(0.0, due_s - now_s()))
@@ -68,6 +81,6 @@ class BrokerPings:
                     _, body, round_trip_ms = await timed_get(http, url, headers, pings.MAX_ANSWER_BYTES)
             answer = pings.read_answer(ping.broker, body)
             return self._measuring.answered(ping, answer, round_trip_ms, now_s())
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, TocsinError) as exc:
+        except (httpx.HTTPError, TimeoutError, TocsinError) as exc:
             log.debug("%s could not be measured: %s", ping.broker, str(exc) or type(exc).__name__)
             return self._measuring.failed(ping, now_s())

@@ -19,11 +19,13 @@ from tocsin.client.notifications import Item, Notification
 from tocsin.client.shell.broker_pings import BrokerPings
 from tocsin.client.shell.connection import Connection
 from tocsin.client.shell.inbox import Inbox
+from tocsin.coordinates.located import Located
 from tocsin.errors import InvalidValue, TocsinError
 from tocsin.model.position import Position
 from tocsin.model.story import Story
 from tocsin.protocol import messages
 from tocsin.protocol.client_ports import ClientCoordinatorPort, ConnectionPort
+from tocsin.protocol.subscribers import Placement
 
 if TYPE_CHECKING:
     from tocsin.client.subscriptions import Subscription
@@ -278,11 +280,13 @@ class Driver:
             self.tell(ev.TokenGiven(token))
 
     async def _ask_for_broker(self, wanted: ev.RequestPlacement) -> None:
-        assert self._coordinator is not None
         try:
-            placement = await self._coordinator.place(
-                wanted.token, wanted.device, wanted.location, wanted.avoid, wanted.located
-            )
+            placement = await self._place(wanted, wanted.located)
+            if self._pings is not None and wanted.located is None:
+                # Only now it knows a broker to measure. Knowing where it is, it may be better placed.
+                await self._pings.look_around(placement.broker, placement.url)
+                if (located := self.session.located) is not None:
+                    placement = await self._place(wanted, located)
         except (httpx.TransportError, httpx.InvalidURL) as exc:
             self.tell(ev.PlacementFailed(str(exc) or type(exc).__name__))
         except TocsinError as exc:
@@ -291,3 +295,7 @@ class Driver:
             self.tell(ev.PlacementFailed(f"not a placement: {exc}", InvalidValue(str(exc)), temporary=False))
         else:
             self.tell(ev.Placed(placement.broker, placement.url))
+
+    async def _place(self, wanted: ev.RequestPlacement, located: Located | None) -> Placement:
+        assert self._coordinator is not None
+        return await self._coordinator.place(wanted.token, wanted.device, wanted.location, wanted.avoid, located)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tocsin.client.core import events as ev
+from tocsin.coordinates.coordinate import ORIGIN
+from tocsin.coordinates.located import Located
 from tocsin.protocol import messages
 from unit.client.core.playing import Play, connects, play_at, sent
 
@@ -40,6 +42,27 @@ def test_a_place_is_told_now_and_after_coming_back() -> None:
     assert play.after(10) == [ev.RequestPlacement("t", "phone", (), (3.0, 4.0))], "somebody near is wanted now"
     play.tell(ev.Placed("b2", "http://b2"))
     assert sent(play.welcome(2, "b2")) == [messages.LocationUpdate(3.0, 4.0)]
+
+
+def test_a_coordinate_is_told_now_and_after_coming_back() -> None:
+    """And to the coordinator that is asked for a broker meanwhile. It does not push out a location that waits."""
+    play = Play(has_coordinator=True)
+    play.tell(ev.Started())
+    play.tell(ev.Placed("b1", "http://b1"))
+    play.welcome(1)
+    here, there = Located(ORIGIN, {"b1": 5.0}), Located(ORIGIN, {"b1": 9.0})
+    assert sent(play.tell(ev.CoordinateFound(here))) == [messages.CoordinateUpdate(ORIGIN, {"b1": 5.0})]
+    assert play.session.url_of("b1") == "http://b1"
+    play.tell(ev.Closed(1, 1006))
+    play.tell(ev.LocationTold(3.0, 4.0))
+    assert sent(play.tell(ev.CoordinateFound(there))) == []
+    assert (play.session.located, play.session.url_of("b1")) == (there, "")
+    assert play.after(10) == [ev.RequestPlacement("t", "phone", (), (3.0, 4.0), there)]
+    play.tell(ev.Placed("b2", "http://b2"))
+    assert sent(play.welcome(2, "b2")) == [
+        messages.LocationUpdate(3.0, 4.0),
+        messages.CoordinateUpdate(ORIGIN, {"b1": 9.0}),
+    ]
 
 
 def test_places_that_wait_to_be_sent_are_not_piled_up() -> None:
