@@ -28,11 +28,13 @@ class PingServer:
     takes_s: float = 0.0
     url: str = ""
     connections: int = 0
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
     #: The first line and the header Authorization of each request.
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writers.append(writer)
         try:
             while head := (await reader.readuntil(b"\r\n\r\n")).decode():
                 lines = head.split("\r\n")
@@ -64,3 +66,6 @@ async def ping_server(name: str, x_ms: float = 0.0, **options: object) -> AsyncI
     broker.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         yield broker
+        for writer in broker.writers:
+            writer.close()
+        await asyncio.sleep(0)  # Those that answer them end.

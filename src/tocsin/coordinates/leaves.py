@@ -14,7 +14,7 @@ _TURNS = 80
 
 def locate(anchors: Sequence[tuple[Coordinate, float]], chance: Chance) -> Coordinate:
     """The coordinate of whoever has these round trips to processes with these coordinates. With six of
-    them it takes some six milliseconds. Raises InvalidValue if one is no round trip."""
+    them it takes some three milliseconds. Raises InvalidValue if one is no round trip."""
     vivaldi = Vivaldi(chance, ORIGIN)
     for _ in range(_TURNS):
         for number, (coordinate, round_trip_ms) in enumerate(anchors):
