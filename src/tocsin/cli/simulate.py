@@ -110,6 +110,8 @@ def _progress() -> Iterator[Callable[[str], Callable[[float], None]]]:
 
 
 def _print(scenario: Scenario, runs: list[Run], wall_s: float) -> None:
+    from tocsin.simulator.figures import round_trips
+
     out.print(f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name, style="bold", markup=False)
     rows = []
     for run in runs:
@@ -123,9 +125,11 @@ def _print(scenario: Scenario, runs: list[Run], wall_s: float) -> None:
                 run.totals.plans,
                 run.totals.migrations,
                 f"{run.totals.deliveries:,}",
+                *(f"{one:,.1f} ms" for one in round_trips(run).values()),
             ]
         )
-    print_rows(["policies", "cov", "max MB/s", "highest", "plans", "moves", "deliveries"], rows)
+    columns = ["policies", "cov", "max MB/s", "highest", "plans", "moves", "deliveries"]
+    print_rows([*columns, *(["round trip", "19 of 20"] if runs[0].round_trips_ms else [])], rows)
     totals = runs[0].totals
     out.print(
         f"{runs[0].duration_s:g} s of {sum(runs[0].samples[-1].subscribers):,} subscribers at {len(runs[0].brokers)} "

@@ -48,7 +48,7 @@ _Vector = tuple[float, ...]
 
 
 class Vivaldi:
-    """One process's coordinate. It changes by `measured` alone, and by beginning anew."""
+    """One process's coordinate. It changes by `measured` alone."""
 
     def __init__(self, chance: Chance, begins_at: Coordinate = ORIGIN) -> None:
         self._chance = chance
@@ -77,12 +77,6 @@ class Vivaldi:
         """Forget the round trips to all others: the memory is bounded by the number of peers."""
         for gone in self._samples_ms.keys() - set(peers):
             del self._samples_ms[gone]
-
-    def reset(self) -> None:
-        """Begin anew: this process is somewhere else now."""
-        self._coordinate = ORIGIN
-        self._differences_ms.clear()
-        self._samples_ms.clear()
 
     def _moved(self, other: Coordinate, round_trip_ms: float) -> Coordinate:
         mine = self._coordinate

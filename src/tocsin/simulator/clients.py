@@ -7,16 +7,24 @@ are sent, and nothing may overtake them.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Protocol, assert_never
 
 import msgspec
 
-from tocsin.broker.core.events import ConnectionLost, Event, SubscribeAsked, SubscriberArrived, UnsubscribeAsked
+from tocsin.broker.core.events import (
+    ConnectionLost,
+    CoordinateTold,
+    Event,
+    SubscribeAsked,
+    SubscriberArrived,
+    UnsubscribeAsked,
+)
 from tocsin.client.core import events as ev
 from tocsin.client.core.options import SessionOptions
 from tocsin.client.core.session import Session
+from tocsin.coordinates.located import Located
 from tocsin.errors import Unavailable
 from tocsin.model.backoff import Backoff
 from tocsin.model.position import Position
@@ -25,6 +33,7 @@ from tocsin.simulator.chance import Dice
 from tocsin.simulator.cluster import Cluster
 from tocsin.simulator.deliveries import Deliveries
 from tocsin.simulator.kernel import Kernel
+from tocsin.simulator.round_trips import Measurable, SimulatedRoundTrips
 from tocsin.simulator.scenario import NetworkTiming
 from tocsin.simulator.slots import Slots
 from tocsin.simulator.tally import Tally
@@ -36,11 +45,8 @@ _NO_PAYLOAD = msgspec.Raw(b"{}")
 _LINKS = 1 << 20
 
 
-class Node(Protocol):
+class Node(Measurable, Protocol):
     """A broker, as subscribers see it."""
-
-    url: str
-    is_up: bool
 
     def tell(self, event: Event) -> None: ...
 
@@ -48,7 +54,9 @@ class Node(Protocol):
 class Placements(Protocol):
     """The coordinator, as subscribers see it."""
 
-    def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> tuple[str, str]:
+    def place(
+        self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str], located: Located | None
+    ) -> tuple[str, str]:
         """Name and address of a broker; raises Unavailable if none is available now."""
         ...
 
@@ -78,6 +86,7 @@ class Clients:
         self._tally = tally
         self._chance = dice.random
         self.placements: Placements
+        self.round_trips: SimulatedRoundTrips | None = None
         self._nodes: Sequence[Node] = ()
         self._node_at: dict[str, int] = {}
         count = workload.subscribers
@@ -105,6 +114,10 @@ class Clients:
 
     # State
 
+    def connected(self) -> Iterator[tuple[int, int]]:
+        """Subscribers, each with the number of its broker. One that is being moved may be at two."""
+        return ((connection % self._count, broker) for connection, broker in self._broker_at.items())
+
     def broker_of(self, subscriber: int) -> int:
         """The number of the broker that it is connected to; -1 if there is none."""
         found = (broker for connection, broker in self._broker_at.items() if connection % self._count == subscriber)
@@ -122,7 +135,16 @@ class Clients:
             self._begun[subscriber] += 1
             self._tally.logins += 1
             asked = self._slots.wanted(subscriber) if self._subscribes[subscriber] else []
-            self._tell(subscriber, *asked, ev.Started())
+            self._tell(subscriber, *self._found(subscriber), *asked, ev.Started())
+
+    def _found(self, subscriber: int) -> list[ev.Event]:
+        """Where it is in the network, if there are sites: found before it asks for a broker."""
+        up = [node for node in self._nodes if node.is_up]
+        if self.round_trips is None or not up:
+            return []
+        first = up[subscriber % len(up)]
+        located = self.round_trips.look_around(subscriber, first, {node.name: node for node in self._nodes})
+        return [ev.CoordinateFound(located)] if located is not None else []
 
     def log_out(self, subscriber: int) -> None:
         if self._sessions[subscriber] is not None:
@@ -243,7 +265,7 @@ class Clients:
         self._tally.messages += 2
         at = self._workload.location(subscriber, self._kernel.now_s)
         try:
-            broker, url = self.placements.place(_name(subscriber), _DEVICE, at, frozenset(asked.avoid))
+            broker, url = self.placements.place(_name(subscriber), _DEVICE, at, frozenset(asked.avoid), asked.located)
         except Unavailable as exc:
             self._tell(subscriber, ev.PlacementFailed(exc.message, exc, exc.temporary))
         else:
@@ -296,6 +318,9 @@ class Clients:
                 case messages.Unsubscribe(subscription, request):
                     self._tally.messages += 1
                     node.tell(UnsubscribeAsked(connection, subscription, request, now_s))
+                case messages.CoordinateUpdate(coordinate, round_trips_ms):
+                    self._tally.messages += 1
+                    node.tell(CoordinateTold(connection, Located(coordinate, round_trips_ms)))
                 case messages.Ack():
                     pass  # See `deliveries`.
                 case _:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tocsin.balancing.placement import PlacementPolicy
 from tocsin.broker.core.instructions import Report
+from tocsin.coordinates.located import Located
 from tocsin.coordinator.load.controller import StageController
 from tocsin.coordinator.load.lasting_rates import LastingRates
 from tocsin.coordinator.load.plan import Plan, to_run
@@ -24,6 +25,7 @@ from tocsin.coordinator.registry.events import (
     BrokerRegistered,
     Event,
     HeartbeatReceived,
+    Measured,
     PlacementAsked,
     PlanBegun,
     ReportedSession,
@@ -112,8 +114,10 @@ class Coordination:
 
     # Requests of subscribers and brokers
 
-    def place(self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str]) -> tuple[str, str]:
-        placed = self._ask(PlacementAsked(self._kernel.now_s, user, device, at, avoid), AnswerPlacement).placed
+    def place(
+        self, user: str, device: str, at: tuple[float, float], avoid: frozenset[str], located: Located | None
+    ) -> tuple[str, str]:
+        placed = self._ask(PlacementAsked(self._kernel.now_s, user, device, at, avoid, located), AnswerPlacement).placed
         return placed.broker, placed.url
 
     def register(self, broker: Broker) -> None:
@@ -130,7 +134,7 @@ class Coordination:
     def claim(self, broker: str, subscribers: Sequence[str]) -> Mapping[str, int]:
         return self._ask(SubscribersClaimed(broker, tuple(subscribers)), AnswerClaim).generations
 
-    def heartbeat(self, broker: str, connections: int, report: Report) -> AnswerHeartbeat:
+    def heartbeat(self, broker: str, connections: int, report: Report, measured: Measured) -> AnswerHeartbeat:
         changed = tuple(
             ReportedSession(
                 subscriber,
@@ -142,7 +146,9 @@ class Coordination:
         )
         traffic = Traffic(connections, *self._traffic(broker))
         ended, prepared = tuple(report.ended), tuple(report.prepared)
-        event = HeartbeatReceived(self._kernel.now_s, broker, traffic, changed, ended, prepared=prepared)
+        event = HeartbeatReceived(
+            self._kernel.now_s, broker, traffic, changed, ended, prepared=prepared, measured=measured
+        )
         return self._ask(event, AnswerHeartbeat)
 
     def _traffic(self, broker: str) -> tuple[float, float]:
@@ -192,7 +198,7 @@ class Coordination:
         if not is_running and balance.loads and not self._state.unheard(now_s):
             verdict = self._controller.look(now_s, balance)
             if verdict.stage is not None:
-                view = self._state.assignment(self._controller.resting(now_s))
+                view = self._state.assignment(self._controller.resting(now_s), self._balancing.reach_ms)
                 decision = self._controller.decide(now_s, view, verdict, self._state.outlook)
                 if (plan := decision.plan) is not None:
                     self._controller.begun(now_s, plan)

@@ -22,6 +22,7 @@ def faults(scenario: Scenario, more_placements: Mapping[str, PlacementPolicy] | 
     yield from _times(scenario)
     yield from _names(scenario)
     yield from _living(scenario)
+    yield from _sites(scenario)
     yield from _subscribers(scenario)
     yield from _fluctuation(scenario)
     yield from _failures(scenario)
@@ -38,6 +39,22 @@ def _times(scenario: Scenario) -> Iterator[Fault]:
             ("network", "dead_after_s"),
             f"has to be longer than heartbeat_every_s, {scenario.network.heartbeat_every_s:g}",
         )
+
+
+def _sites(scenario: Scenario) -> Iterator[Fault]:
+    if scenario.sites is None:
+        if scenario.balancing.reach_ms is not None:
+            yield ("balancing", "reach_ms"), "needs [sites]: without them there are no round trips"
+        return
+    matrix = scenario.sites.round_trips_ms
+    for number, row in enumerate(matrix):
+        if len(row) != len(matrix):
+            yield ("sites", "round_trips_ms", number), f"has {len(row)} round trips; there are {len(matrix)} sites"
+            return
+        if any(row[other] != matrix[other][number] for other in range(number)):
+            yield ("sites", "round_trips_ms", number), "differs from the way back"
+    if scenario.sites.access_ms[0] > scenario.sites.access_ms[1]:
+        yield ("sites", "access_ms"), _reversed(*scenario.sites.access_ms)
 
 
 def _fluctuation(scenario: Scenario) -> Iterator[Fault]:

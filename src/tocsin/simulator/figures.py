@@ -96,6 +96,13 @@ def promise_kept(run: Run, since_s: float = 0.0) -> dict[str, int | float | None
     }
 
 
+def round_trips(run: Run) -> dict[str, float]:
+    """To their brokers at the end: half of the subscribers have none longer than the first figure, 19 of 20 than the
+    second."""
+    found = run.round_trips_ms
+    return {f"p{share}": found[min(len(found) - 1, len(found) * share // 100)] for share in (50, 95) if found}
+
+
 def shuffles(run: Run) -> list[PlanRecord]:
     return [plan for plan in run.plans if plan.stage == "shuffle"]
 
@@ -158,6 +165,7 @@ def _summary_of(name: str, run: Run) -> dict[str, Any]:
             "plans": totals.plans,
             "moves_per_person_hour": moves_per_person_hour(run),
             "promise_kept": promise_kept(run),
+            **({"round_trip_ms": round_trips(run)} if run.round_trips_ms else {}),
         },
         "brokers": [
             {

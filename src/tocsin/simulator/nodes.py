@@ -6,7 +6,7 @@ A call to the coordinator or the cluster is answered after the time of the way t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tocsin.broker.core.events import (
@@ -43,6 +43,8 @@ from tocsin.broker.core.instructions import (
 )
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
+from tocsin.broker.core.peers import Peers
+from tocsin.coordinator.registry.events import Measured
 from tocsin.protocol.ports import Delivery
 from tocsin.simulator.chance import Dice
 from tocsin.simulator.clients import Clients
@@ -50,12 +52,15 @@ from tocsin.simulator.cluster import Cluster
 from tocsin.simulator.coordination import Coordination, url_of
 from tocsin.simulator.deliveries import SingleDeliveries
 from tocsin.simulator.kernel import Kernel
+from tocsin.simulator.round_trips import SimulatedRoundTrips
 from tocsin.simulator.scenario import Broker, Scenario
 from tocsin.simulator.tally import Tally
 
 #: Machines look for expired things when they are told the time. In a run only holds expire: half a minute after a move,
 #: or a minute after they were prepared for a subscriber who did not come.
 _TICK_EVERY_S = 30.0
+#: As the live broker does; it happens with heartbeats, which are no oftener, except in moves.
+_MEASURE_EVERY_S = 1.0
 #: A simulated broker has no limits, so that the effects of policies show.
 _NO_LIMIT = 1 << 40
 
@@ -88,6 +93,11 @@ class BrokerNode:
         self._tally = tally
         self._dice = Dice(seed, f"broker {broker.name}")
         self.state = self._machine()
+        self.peers = Peers(Dice(seed, f"peers of {broker.name}"))
+        #: None if the scenario has no sites. With sites, all brokers by name.
+        self.round_trips: SimulatedRoundTrips | None = None
+        self.others: Mapping[str, BrokerNode] = {}
+        self._measured_s = 0.0
         #: How often it has begun; calls from before are ignored.
         self._life = 0
         self._pulls = 0
@@ -194,10 +204,15 @@ class BrokerNode:
         self._call(self._coordinator_s, self._heartbeat, report)
 
     def _heartbeat(self, report: Report) -> None:
-        answer = self._coordination.heartbeat(self.name, self.state.connections, report)
+        fresh = self.peers.unreported()
+        measured = Measured(fresh.coordinate, fresh.round_trips_ms, self.peers.seen, report.located)
+        answer = self._coordination.heartbeat(self.name, self.state.connections, report, measured)
+        self.peers.reported(fresh)
+        if answer.peers is not None:
+            self.peers.learn(*answer.peers)
         known = {subscriber: version for subscriber, (version, _, _) in report.changed.items()}
         now_s = self._kernel.now_s
-        self.tell(Reported(known, report.ended, answer.lost, {}, now_s, report.prepared))
+        self.tell(Reported(known, report.ended, answer.lost, {}, now_s, report.prepared, located=report.located))
         orders = answer.orders
         if orders.prepare or orders.adopt or orders.move:
             prepare = {one: [self._cluster.key_of(text) for text in texts] for one, texts in orders.prepare.items()}
@@ -209,6 +224,9 @@ class BrokerNode:
         """Report; the answer says when to report next."""
         if self._life == life:
             self._beaten_s = self._kernel.now_s
+            if self.round_trips is not None and self._beaten_s - self._measured_s >= _MEASURE_EVERY_S:
+                self._measured_s = self._beaten_s
+                self.round_trips.measure_peer(self, self.others)
             self.tell(ReportDue())
 
     def _tick(self, life: int) -> None:

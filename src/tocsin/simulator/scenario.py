@@ -23,6 +23,8 @@ _Count = Annotated[int, Meta(ge=0)]
 _Some = Annotated[int, Meta(ge=1)]
 #: Names of brokers and channels, as on the wire.
 _Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@~-]{1,64}$")]
+_RoundTrip = Annotated[float, Meta(ge=0.01, le=5_000)]
+_Access = Annotated[float, Meta(ge=0, le=1_000)]
 #: The fewest and the most, both included.
 _CountRange = tuple[_Count, _Count]
 _SecondsRange = tuple[_Seconds, _Seconds]
@@ -58,6 +60,18 @@ class Broker(_Section, frozen=True, kw_only=True):
     name: _Name
     location: Location | None = None
     capacity: _Positive = 1.0
+
+
+class Sites(_Section, frozen=True, kw_only=True):
+    """Brokers are at the sites in turn, and each subscriber at one that the seed picks. All of them measure round trips
+    and find their network coordinates."""
+
+    round_trips_ms: Annotated[tuple[tuple[_RoundTrip, ...], ...], Meta(min_length=1)]
+    """From each site to each; on the diagonal, within the site."""
+    access_ms: tuple[_Access, _Access] = (1.0, 20.0)
+    """What a subscriber's own way adds: the least and the most."""
+    jitter: _Share = 0.1
+    """Up to how much longer a ping takes."""
 
 
 class BrokerLayout(_Section, frozen=True, kw_only=True):
@@ -210,6 +224,7 @@ class Balancing(_Section, frozen=True, kw_only=True):
     max_moves: _Some | None = None
     every_s: _SomeSeconds = 10.0
     begins_at_s: _Seconds = 0.0
+    reach_ms: _Positive | None = None
     rates_window_s: _SomeSeconds = 60.0
     moves_in_flight: _Some = 100
     moves_per_s: _Positive = 50.0
@@ -225,6 +240,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     city: City = City()
     reports: Reports | None = None
     network: NetworkTiming = NetworkTiming()
+    sites: Sites | None = None
     brokers: tuple[Broker, ...] | BrokerLayout
     channels: tuple[Channel, ...] | ChannelLayout
     subscribers: Subscribers

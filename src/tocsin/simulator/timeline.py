@@ -111,3 +111,5 @@ class Run:
     samples: tuple[Sample, ...]
     plans: tuple[PlanRecord, ...]
     totals: Totals
+    round_trips_ms: tuple[float, ...] = ()
+    """Those of the subscribers that are connected at the end to their brokers, sorted. Empty: there are no sites."""

@@ -23,6 +23,7 @@ from tocsin.simulator.deliveries import Deliveries, SingleDeliveries, SummedDeli
 from tocsin.simulator.faults import faults
 from tocsin.simulator.kernel import Kernel
 from tocsin.simulator.nodes import BrokerNode
+from tocsin.simulator.round_trips import SimulatedRoundTrips
 from tocsin.simulator.scenario import Scenario
 from tocsin.simulator.tally import Tally
 from tocsin.simulator.timeline import Run, Sample, Totals
@@ -113,6 +114,10 @@ class World:
             for number, broker in enumerate(workload.brokers)
         ]
         self.clients.reach(self.nodes)
+        self._round_trips = SimulatedRoundTrips(scenario.sites, workload.subscribers, seed) if scenario.sites else None
+        self.clients.round_trips = self._round_trips
+        for node in self.nodes:
+            node.round_trips, node.others = self._round_trips, {one.name: one for one in self.nodes}
         self.clients.placements = self.coordination
         if single is not None:
             single.pull = self._pull
@@ -149,6 +154,7 @@ class World:
             samples=tuple(self._samples),
             plans=tuple(self.coordination.plans),
             totals=self._totals(),
+            round_trips_ms=self._round_trips_ms(),
         )
 
     # Events
@@ -220,6 +226,11 @@ class World:
             migrations=self.tally.migrations,
             alive=tuple(one.state is not BrokerState.DEAD for one in ordered),
         )
+
+    def _round_trips_ms(self) -> tuple[float, ...]:
+        if self._round_trips is None:
+            return ()
+        return tuple(sorted(self._round_trips.of(*pair) for pair in self.clients.connected()))
 
     def _totals(self) -> Totals:
         tally = self.tally

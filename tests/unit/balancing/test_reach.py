@@ -48,6 +48,7 @@ def test_what_was_measured_counts_and_else_what_is_estimated() -> None:
 
 
 def test_where_somebody_is_stays_within_reach() -> None:
+    """However far away that is: to stay is always allowed."""
     assert _reach(50, {"ann": Located(_at(100), {"a": 500.0})}) == [[True, True, True], [True] * 3]
 
 

@@ -102,11 +102,3 @@ def test_round_trips_of_peers_that_are_gone_are_forgotten() -> None:
     assert vivaldi.measured("far", _FAR, 10.0) == 80.0
     vivaldi.keep_only([])
     assert vivaldi.measured("far", _FAR, 10.0) == 10.0
-
-
-def test_who_begins_anew_knows_nothing() -> None:
-    vivaldi = _vivaldi()
-    vivaldi.measured("far", _FAR, 80.0)
-    vivaldi.reset()
-    assert vivaldi.coordinate == ORIGIN
-    assert vivaldi.measured("far", _FAR, 10.0) == 10.0

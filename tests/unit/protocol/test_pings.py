@@ -44,6 +44,7 @@ def test_a_broker_believes_who_knows_its_token() -> None:
     ],
 )
 def test_nobody_else_is_believed(shown: str, token: str) -> None:
+    """Whatever is shown: another token, another broker's request, or no signature at all."""
     with pytest.raises(Unauthorised):
         nonce_of(shown, token, "north")
 

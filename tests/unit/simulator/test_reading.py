@@ -194,5 +194,7 @@ def test_a_file_is_loaded_by_its_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["papr", "no/such.toml", "../presets/paper", ""])
 def test_a_scenario_that_is_not_there_is_told_with_those_that_are(name: str) -> None:
-    with pytest.raises(InvalidValue, match="there are: city-million, communities, living-city, paper, prototype, zipf"):
+    with pytest.raises(
+        InvalidValue, match="there are: city-million, communities, living-city, paper, prototype, sites, zipf"
+    ):
         load(name)

@@ -34,11 +34,11 @@ _SAME_MS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Measure this broker. Its answer should name other brokers if it `asks_for_peers`."""
+    """Measure this broker. Its answer should name other brokers if it `wants_peers`."""
 
     broker: str
     url: str
-    asks_for_peers: bool
+    wants_peers: bool
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Measuring:
         if not self._queue:
             return None
         broker = self._queue.popleft()
-        return Ping(broker, self._brokers[broker].url, asks_for_peers=broker == self._own)
+        return Ping(broker, self._brokers[broker].url, wants_peers=broker == self._own)
 
     @property
     def due_s(self) -> float:
@@ -104,7 +104,7 @@ class Measuring:
         if one is None or one.url != ping.url:
             return None  # Connected elsewhere meanwhile.
         one.coordinate = answer.coordinate
-        if ping.asks_for_peers:
+        if ping.wants_peers:
             self._take_peers(answer.peers, one.url)
         if one.is_contradicted_by(round_trip_ms):
             self._doubt(ping.broker, one, round_trip_ms)

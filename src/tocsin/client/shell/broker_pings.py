@@ -73,7 +73,7 @@ class BrokerPings:
 
     async def _measure(self, http: httpx.AsyncClient, ping: Ping, now_s: Callable[[], float]) -> Located | None:
         """The first ping opens the connection, which takes some round trips more; the second one is measured."""
-        url = f"{ping.url}{pings.PATH}" + ("?peers=true" if ping.asks_for_peers else "")
+        url = f"{ping.url}{pings.PATH}" + ("?peers=true" if ping.wants_peers else "")
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
             async with asyncio.timeout(_TIMEOUT_S):

@@ -43,6 +43,8 @@ class RoundTrips:
         #: The brokers, in an order that has nothing to do with their names, and where each stands in it.
         self._ring: list[tuple[str, str]] = []
         self._numbers: dict[str, int] = {}
+        #: The peers of those that have asked since the brokers changed, with their versions.
+        self._peers: dict[str, tuple[dict[str, str], str]] = {}
 
     # Brokers
 
@@ -50,6 +52,7 @@ class RoundTrips:
         """These are the brokers that can be measured now, by name, with their addresses."""
         self._ring = sorted(brokers.items(), key=lambda one: hashlib.sha256(one[0].encode()).digest())
         self._numbers = {name: number for number, (name, _) in enumerate(self._ring)}
+        self._peers = {}
 
     def forget(self, broker: str) -> None:
         self._coordinates.pop(broker, None)
@@ -61,13 +64,16 @@ class RoundTrips:
         """The brokers that this one measures, with their addresses, and a version that changes with them; None if that
         is the version which the broker has `seen`. With many brokers they are some, at distances that grow by a factor
         in a random order: from anyone to anyone it is a few steps."""
+        if (known := self._peers.get(broker)) is None:
+            known = self._peers[broker] = self._choose_peers(broker)
+        return None if known[1] == seen else known
+
+    def _choose_peers(self, broker: str) -> tuple[dict[str, str], str]:
         count, at = len(self._ring), self._numbers.get(broker, 0)
         growing = (round(count ** (number / MAX_PEERS)) for number in range(MAX_PEERS))
         steps = islice(dict.fromkeys([*growing, *range(1, count)]), MAX_PEERS)
-        chosen = [self._ring[(at + step) % count] for step in steps if step < count]
-        peers = dict(sorted(chosen))
-        version = hashlib.sha256(repr(peers).encode()).hexdigest()[:16]
-        return None if version == seen else (peers, version)
+        peers = dict(sorted(self._ring[(at + step) % count] for step in steps if step < count))
+        return peers, hashlib.sha256(repr(peers).encode()).hexdigest()[:16]
 
     def reported(
         self, now_s: float, broker: str, coordinate: Coordinate | None, measured_ms: Mapping[str, float | None]

@@ -21,10 +21,12 @@ def _peers(*names: str) -> Peers:
 
 
 def test_who_has_no_peers_measures_nobody() -> None:
+    """As a broker that is alone."""
     assert _peers().next() is None
 
 
 def test_all_peers_are_measured_equally_often() -> None:
+    """In no order that could be foreseen."""
     peers = _peers("b", "c", "d")
     counts = Counter(peers.next() for _ in range(3000))
     assert counts.keys() == {("b", "http://b"), ("c", "http://c"), ("d", "http://d")}

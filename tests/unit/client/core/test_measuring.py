@@ -38,7 +38,7 @@ class Net:
         round_trip_ms = abs(self.brokers[ping.broker] - self.at_ms) + 2.0 + self.more_ms
         if slow := self.slow.get(ping.broker):
             round_trip_ms += slow.pop(0)
-        peers = {name: url for name, url in self.urls.items() if name != ping.broker} if ping.asks_for_peers else {}
+        peers = {name: url for name, url in self.urls.items() if name != ping.broker} if ping.wants_peers else {}
         return self.measuring.answered(ping, PingAnswer(ping.broker, coordinate, peers), round_trip_ms, self.now_s)
 
     def run(self, seconds: float) -> None:
@@ -83,6 +83,7 @@ def test_while_nothing_changes_it_measures_more_and_more_seldom_and_tells_nothin
 
 
 def test_a_single_slow_ping_changes_nothing() -> None:
+    """It is repeated at once, and nothing is told."""
     net = Net(6)
     net.run(60)
     net.slow["b0"] = [500.0]

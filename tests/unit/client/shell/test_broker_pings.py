@@ -77,6 +77,7 @@ async def test_who_comes_for_the_first_time_is_placed_again_once_it_knows_where_
 
 
 async def test_without_the_option_nothing_is_measured() -> None:
+    """By default: most networks have no use for it."""
     async with _brokers("b0") as brokers:
         placed = 200, {"broker": "b0", "url": brokers[0].url}
         with answering(lambda _: placed) as coordinator, pytest.raises(NotConnected):
