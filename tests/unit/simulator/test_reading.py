@@ -169,7 +169,7 @@ def test_single_values_can_be_set() -> None:
 
 def test_every_preset_can_be_loaded_by_its_name() -> None:
     found = presets()
-    assert set(found) == {"paper", "prototype", "zipf", "communities", "city-million", "living-city"}
+    assert set(found) == {"paper", "prototype", "zipf", "communities", "city-million", "living-city", "sites"}
     for name, scenario in found.items():
         assert scenario.name == name
         assert scenario.title

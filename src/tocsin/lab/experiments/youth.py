@@ -25,6 +25,7 @@ DECIDING = (
     "balancing",
     "broker/core",
     "client/core",
+    "coordinates",
     "coordinator/load",
     "coordinator/moves",
     "coordinator/registry",
