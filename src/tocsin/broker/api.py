@@ -120,7 +120,8 @@ async def coordinate(
     """
     node, settings = _node(request), request.app.state.settings
     known = node.peers
-    answer = pings.PingAnswer(node.state.name, known.coordinate, dict(known.urls) if peers else {})
+    named = {name: url for name, url in known.urls.items() if len(url) <= pings.MAX_PEER_URL} if peers else {}
+    answer = pings.PingAnswer(node.state.name, known.coordinate, named)
     if authorization[: len(pings.SCHEME)].lower() != pings.SCHEME.lower():
         node.check(_bearer(authorization))
         return reply(answer)

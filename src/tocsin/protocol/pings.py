@@ -19,8 +19,9 @@ PATH = "/v1/coordinate"
 #: The scheme of the header `Authorization`, and the header of the answer's signature.
 SCHEME = "Peer"
 PROOF_HEADER = "Tocsin-Proof"
-#: A longer answer is none: a coordinate and 32 peers take less than half of it.
+#: A longer answer is none. Peers with addresses of at most this length leave half of it free.
 MAX_ANSWER_BYTES = 32 << 10
+MAX_PEER_URL = 400
 #: Peers that a broker or a subscriber is told of.
 MAX_PEERS = 32
 _NONCE_DIGITS = 32

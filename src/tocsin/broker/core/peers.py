@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from tocsin.coordinates.coordinate import Coordinate
 from tocsin.coordinates.vivaldi import Vivaldi
 from tocsin.model.chance import Chance
+from tocsin.protocol.pings import MAX_PEERS
+from tocsin.protocol.subscribers import is_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,13 @@ class Peers:
         return self._urls
 
     def learn(self, urls: Mapping[str, str], version: str) -> None:
-        """Peers come and go. What was measured to those that are gone is forgotten."""
-        self._urls, self._names, self.seen = dict(urls), tuple(sorted(urls)), version
+        """Peers come and go. What was measured to those that are gone is forgotten. More than a heartbeat has room for
+        are left out."""
+        known = islice(((name, url) for name, url in sorted(urls.items()) if is_name(name)), MAX_PEERS)
+        self._urls, self.seen = dict(known), version
+        self._names = tuple(self._urls)
         self._vivaldi.keep_only(self._names)
-        self._fresh_ms = {name: one for name, one in self._fresh_ms.items() if name in urls}
+        self._fresh_ms = {name: one for name, one in self._fresh_ms.items() if name in self._urls}
 
     def next(self) -> tuple[str, str] | None:
         """The name and address of the one to measure now: any, all equally likely."""

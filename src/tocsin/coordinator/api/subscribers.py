@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
+from tocsin.coordinates.located import Located
 from tocsin.coordinator.api.dependencies import OPERATOR_ONLY, NameInPath, Node, User
 from tocsin.coordinator.registry.events import PlacementAsked, PolicyChosen
 from tocsin.coordinator.registry.instructions import AnswerPlacement
@@ -26,6 +27,9 @@ class SubscriberAnswer(BaseModel):
     connected: bool
     subscriptions: int
     location: Location | None = Field(description="Its last location, in metres, if it reports one")
+    located: Located | None = Field(
+        description="Its coordinate and the round trips that it measured, if it reports them"
+    )
 
 
 class SubscribersAnswer(BaseModel):
@@ -77,6 +81,7 @@ async def list_subscribers(
                     "connected": one.connected,
                     "subscriptions": len(one.subscriptions),
                     "location": node.state.location_of(one.subscriber),
+                    "located": node.state.located_of(one.subscriber),
                 }
                 for one in sessions
             ]

@@ -10,6 +10,8 @@ import pytest
 from tocsin.broker.core.peers import Measured, Peers
 from tocsin.coordinates.coordinate import DIMENSIONS, ORIGIN, Coordinate
 from tocsin.errors import InvalidValue
+from tocsin.protocol.coordination import Heartbeat
+from tocsin.protocol.pings import MAX_PEERS
 
 _THERE = Coordinate((30.0, *[0.0] * (DIMENSIONS - 1)), 1.0, 0.0, 0.1)
 
@@ -80,3 +82,16 @@ def test_what_is_no_round_trip_changes_nothing() -> None:
         peers.measured("b", _THERE, 0.0)
     assert peers.coordinate == ORIGIN
     assert peers.unreported().round_trips_ms == {}
+
+
+def test_no_list_of_peers_makes_a_report_that_can_not_be_sent() -> None:
+    """Too many, and names that are none, are left out."""
+    peers = Peers(random.Random(1))
+    peers.learn({**{f"b{number:03}": "http://b" for number in range(500)}, "a b": "http://x", "": "http://y"}, "v1")
+    for name in ("a b", "", "b499"):
+        peers.failed(name)
+    for number in range(500):
+        peers.measured(f"b{number:03}", _THERE, 31.5)
+    measured = peers.unreported()
+    assert len(measured.round_trips_ms) == MAX_PEERS
+    Heartbeat(coordinate=measured.coordinate, round_trips_ms=dict(measured.round_trips_ms))

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.broker.core.events import Claimed, ResultsPulled
-from tocsin.broker.core.instructions import StoreSubscription
+from tocsin.broker.core.events import Claimed, ReportDue, ResultsPulled
+from tocsin.broker.core.instructions import Report, StoreSubscription
 from tocsin.broker.shell.coordinator_link import to_wire
 from tocsin.errors import Unavailable
 from tocsin.model.position import Position
@@ -49,6 +49,49 @@ async def test_a_position_far_beyond_the_end_is_refused(broker: Broker, sequence
         assert isinstance(ann.last(), Subscribed)
     assert [one.subscriptions for one in broker.store.sessions() if one.subscriber == "eve/d"] == [[]]
     assert not broker.failures()
+
+
+_ZEROS = "0,0,0,0,0,0,0"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        '"coordinate":null',
+        '"coordinate":{"vector":[]}',
+        f'"coordinate":{{"vector":[{_ZEROS}]}}',
+        f'"coordinate":{{"vector":[{_ZEROS},0,0]}}',
+        f'"coordinate":{{"vector":[{_ZEROS},NaN]}}',
+        f'"coordinate":{{"vector":[{_ZEROS},1e999]}}',
+        f'"coordinate":{{"vector":[{_ZEROS},1e300]}}',
+        f'"coordinate":{{"vector":[{_ZEROS},{"9" * 5000}]}}',
+        f'"coordinate":{{"vector":[{_ZEROS},"1"]}}',
+        '"coordinate":{"height_ms":0}',
+        '"coordinate":{"height_ms":-1e-300}',
+        '"coordinate":{"error":2}',
+        '"coordinate":{},"round_trips_ms":{"b":0}',
+        '"coordinate":{},"round_trips_ms":{"b":-1}',
+        '"coordinate":{},"round_trips_ms":{"b":10001}',
+        '"coordinate":{},"round_trips_ms":{"' + "b" * 65 + '":1}',
+        '"coordinate":{},"round_trips_ms":{' + ",".join(f'"{number}":1' for number in range(9)) + "}",
+    ],
+)
+async def test_what_is_no_coordinate_is_refused_and_told_to_nobody(broker: Broker, body: str) -> None:
+    """The connection stays, and a right coordinate counts after it."""
+    ann = await broker.line("ann")
+    await broker.say(ann, f'{{"type":"coordinate",{body}}}'.replace(",}", "}"))
+    assert isinstance(ann.last(), Error)
+    assert ann.closed is None
+    assert _located(broker) == {}
+    await broker.say(ann, f'{{"type":"coordinate","coordinate":{{"vector":[{_ZEROS},1]}},"round_trips_ms":{{"b":3}}}}')
+    assert _located(broker)["ann/d"].round_trips_ms == {"b": 3}
+    assert not broker.failures()
+
+
+def _located(broker: Broker) -> Any:
+    """What the next report would tell."""
+    return next(one for one in broker.state.handle(ReportDue()) if isinstance(one, Report)).located
 
 
 async def test_what_the_store_can_not_take_ends_one_connection(broker: Broker) -> None:
