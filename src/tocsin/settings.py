@@ -249,6 +249,9 @@ class BrokerSettings(Settings):
     max_connections: int = 20_000
     max_connections_per_user: int = 20
     max_subscriptions_per_user: int = 1000
+    #: Subscriptions of one session that may have a filter, and characters that a filter may have.
+    max_filters_per_session: int = 100
+    max_filter_characters: int = 4096
     #: Sessions of one user that are kept here, connected or not.
     max_sessions_per_user: int = 100
     #: The bytes that may wait to be sent to one subscriber. Above it, the subscriber is parked until it has read.

@@ -62,12 +62,14 @@ def _check_tenure(
     seen = {position.sequence for life in tenure.lives for position, _ in life.got}
     lasts = not tenure.has_left
     for sequence, record in by_subscription.get(begin.epoch, []):
-        if sequence > begin.sequence and sequence not in seen and (lasts or sequence < max(seen, default=0)):
+        is_due = sequence > begin.sequence and (lasts or sequence < max(seen, default=0))
+        if is_due and sequence not in seen and tenure.must_get(record):
             yield Violation(Kind.LOST, f"{tenure} of {begin} did not get {sequence}, record {record}")
     if lasts:
         got = {record for life in tenure.lives for _, record in life.got}
         for record, topic in enumerate(world.cluster.records, 1):
-            if topic == tenure.topic and record > tenure.records_before and record not in got:
+            is_due = topic == tenure.topic and record > tenure.records_before and tenure.must_get(record)
+            if is_due and record not in got:
                 yield Violation(Kind.LOST, f"{tenure} did not get record {record}, published after `subscribed`")
 
 
@@ -83,6 +85,8 @@ def _check_order(world: World, tenure: Tenure) -> Iterator[Violation]:
         for position, record in life.got:
             if position.epoch != begin.epoch or not record or world.cluster.records[record - 1] != tenure.topic:
                 yield Violation(Kind.MISDELIVERED, f"{tenure} got {position}, record {record}")
+            elif not tenure.may_get(record):
+                yield Violation(Kind.MISDELIVERED, f"{tenure} got {position}, record {record}, past its filter")
             elif position.sequence <= last:
                 kind = Kind.DOUBLED if position.sequence in seen else Kind.REORDERED
                 yield Violation(kind, f"{tenure} got {position} in life {number + 1}, having had {last}")

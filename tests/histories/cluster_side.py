@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from tocsin.model.position import Position
+from tocsin.model.schema import ResultColumn
 from tocsin.protocol.ports import BackendHold, Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
@@ -18,6 +21,23 @@ CHANNEL = "OfTopic"
 TOPICS = ("a", "b", "c")
 #: Few hold these at a time, so that many brokers do not have them at hand.
 QUIET_TOPICS = ("d", "e")
+
+
+#: The results' columns that filters speak of.
+COLUMNS = (ResultColumn("severity", "INT"),)
+#: Filters, with what they mean.
+FILTERS: Mapping[str, Callable[[int | None], bool]] = {
+    "": lambda _: True,
+    "severity >= 2": lambda severity: severity is not None and severity >= 2,
+    "severity = 0": lambda severity: severity == 0,
+    "severity IS NULL": lambda severity: severity is None,
+    "NOT severity = 1 OR severity IS NULL": lambda severity: severity != 1,
+}
+
+
+def severity_of(record: int) -> int | None:
+    """Of five records, one after the other, each is different."""
+    return None if record % 5 == 4 else record % 5
 
 
 def key_for(topic: str, permission: str) -> SubscriptionKey:
@@ -39,8 +59,17 @@ class Result:
     record: int
 
     def delivery(self) -> Delivery:
-        # Brokers look at nothing but its length.
-        return Delivery(self.subscription, self.sequence, f"{self.subscription}-{self.sequence}".encode())
+        # Brokers look at nothing but its length, unless somebody filters it.
+        wire = f"{self.subscription}-{self.sequence}".encode()
+        return _RecordDelivery(self.subscription, self.sequence, wire, record=self.record)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordDelivery(Delivery):
+    record: int = 0
+
+    def payload(self) -> bytes:
+        return msgspec.json.encode({"severity": severity_of(self.record)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,4 +246,4 @@ class ClusterSide:
 
     def _described(self, one: int, position: int) -> BackendHold:
         key = self.registry.keys[one]
-        return BackendHold(one, key.channel, key.parameter_values(), key.permission, position)
+        return BackendHold(one, key.channel, key.parameter_values(), key.permission, position, columns=COLUMNS)

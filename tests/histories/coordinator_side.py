@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tocsin.balancing.placement import POLICIES
@@ -142,13 +142,14 @@ class CoordinatorSide:
         session = self._state.session(subscriber)
         return "" if session is None else session.owner
 
-    def has_on_disk(self, subscriber: str, broker: str, keys: Sequence[SubscriptionKey]) -> bool:
-        """Whether these would be known after a kill, as kept by `broker`."""
+    def has_on_disk(self, subscriber: str, broker: str, held: Mapping[SubscriptionKey, tuple[str, int]]) -> bool:
+        """Whether these, with their filters and epochs, would be known after a kill, as kept by `broker`."""
         session = self.disk.sessions.get(subscriber)
         return (
             session is not None
             and session.owner == broker
-            and {text_of(key) for key in keys} == {held.key for held in session.subscriptions}
+            and {text_of(key): known for key, known in held.items()}
+            == {one.key: (one.where, Position.parse(one.position).epoch) for one in session.subscriptions}
         )
 
     # Parts
@@ -168,10 +169,10 @@ class CoordinatorSide:
     def _held(self, kept: Kept) -> SessionSubscription:
         text = text_of(kept.key)
         self._keys[text] = kept.key
-        return SessionSubscription(text, str(kept.position))
+        return SessionSubscription(text, str(kept.position), kept.where)
 
     def kept(self, session: SessionRecord) -> KeptSession:
-        kept = [Kept(self._keys[one.key], Position.parse(one.position)) for one in session.subscriptions]
+        kept = [Kept(self._keys[one.key], Position.parse(one.position), one.where) for one in session.subscriptions]
         return KeptSession(session.subscriber, session.generation, kept)
 
     def _restored(self, now_s: float) -> CoordinatorState:

@@ -222,6 +222,33 @@ def _forget_unsubscribing(substitute: Substitute) -> None:
     substitute(Ledger, "_left_as", once_confirmed)
 
 
+def _forget_filter(substitute: Substitute) -> None:
+    from tocsin.broker.core.subscribing import Subscribing
+    from tocsin.protocol.ports import Kept
+
+    restore = Subscribing.restore
+
+    def forgetful(self: Any, session: Any, kept: Any, **more: Any) -> None:
+        subscriptions = [Kept(one.key, one.position) for one in kept.subscriptions]
+        restore(self, session, replace(kept, subscriptions=subscriptions), **more)
+
+    substitute(Subscribing, "restore", forgetful)
+
+
+def _catch_up_unfiltered(substitute: Substitute) -> None:
+    from tocsin.broker.core.matching import FilterGroup
+
+    substitute(FilterGroup, "matches", lambda _self, _delivery: True)
+
+
+def _pass_over_what_waits(substitute: Substitute) -> None:
+    from tocsin.broker.core import machine
+    from tocsin.client.core.client_subscription import ClientSubscription
+
+    substitute(ClientSubscription, "is_dealt_with", True)
+    substitute(machine, "_PASS_EVERY_S", 0.0)
+
+
 _LOST = frozenset({Kind.LOST})
 _GONE = frozenset({Kind.LOST, Kind.HISTORY_GONE})
 
@@ -243,6 +270,19 @@ BUGS = {
             "the client forgets what it has left once a broker confirms that",
             _forget_unsubscribing,
             frozenset({Kind.KEPT_FOR_NOTHING}),
+        ),
+        Bug("forget-filter", "a resumed session forgets its filter", _forget_filter, frozenset({Kind.MISDELIVERED})),
+        Bug(
+            "catch-up-unfiltered",
+            "only live results are compared with filters",
+            _catch_up_unfiltered,
+            frozenset({Kind.MISDELIVERED}),
+        ),
+        Bug(
+            "pass-over-what-waits",
+            "what is not acknowledged is passed over like what does not match",
+            _pass_over_what_waits,
+            _LOST,
         ),
         Bug("ignore-permission", "permission classes share results", _ignore_permission, _LOST | {Kind.MISDELIVERED}),
         Bug("cursor-too-far", "the cluster's cursor passes what is not committed", _cursor_too_far, _LOST),

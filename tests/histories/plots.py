@@ -237,7 +237,7 @@ def _subscribe_to_more(device: Device, topics: Sequence[str]) -> None:
     held = {one.topic for one in device.holds}
     rest = [one for one in topics if one not in held]
     if rest and device.program is not None:
-        device.program.subscribe(rest[0])
+        device.program.subscribe(rest[0], "")
 
 
 def _served(world: World, device: Device, at: Callable[[BrokerSide], bool]) -> Iterator[None]:

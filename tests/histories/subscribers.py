@@ -10,14 +10,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from histories.cluster_side import CHANNEL, key_for
+from histories.cluster_side import CHANNEL, FILTERS, key_for, severity_of
 from histories.coordinator_side import url_of
 from histories.wires import End, Wire
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import Replaced
 from tocsin.client.core.options import SessionOptions
 from tocsin.client.core.session import Session
-from tocsin.errors import Unavailable
+from tocsin.errors import TocsinError, Unavailable
 from tocsin.model.position import Position
 from tocsin.protocol.messages import FromBroker
 from tocsin.protocol.subscription_keys import SubscriptionKey
@@ -36,10 +36,19 @@ class Life:
     got: list[tuple[Position, int]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Wish:
+    """A filter, and the number of records when it was first known to be in force."""
+
+    where: str
+    records: int | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Tenure:
     device: Device
     topic: str
+    wishes: list[Wish]
     lives: list[Life] = field(default_factory=list)
     #: The coordinator has it on disk: a program that brings no position may rely on that.
     is_reported: bool = False
@@ -60,7 +69,30 @@ class Tenure:
         return ""
 
     def __str__(self) -> str:
-        return f"{self.device.name} {self.topic}"
+        return f"{self.device.name} {self.topic} {self.wishes}"
+
+    @property
+    def where(self) -> str:
+        return self.wishes[-1].where
+
+    def confirm(self, records: int) -> None:
+        if self.wishes[-1].records is None:
+            self.wishes[-1].records = records
+
+    def _wishes_for(self, record: int) -> list[str]:
+        """Those that may have decided on a record: all that were not certainly replaced when it was published."""
+        following = [*self.wishes[1:], None]
+        return [
+            one.where
+            for one, after in zip(self.wishes, following, strict=True)
+            if after is None or after.records is None or record <= after.records
+        ]
+
+    def must_get(self, record: int) -> bool:
+        return all(FILTERS[one](severity_of(record)) for one in self._wishes_for(record))
+
+    def may_get(self, record: int) -> bool:
+        return any(FILTERS[one](severity_of(record)) for one in self._wishes_for(record))
 
     def has(self, record: int) -> bool:
         return any(got == record for life in self.lives for _, got in life.got)
@@ -76,10 +108,10 @@ class Device:
         self.tenures: list[Tenure] = []
         self.program: Program | None = None
 
-    def want(self, topic: str) -> Tenure | None:
+    def want(self, topic: str, where: str) -> Tenure | None:
         if any(one.topic == topic for one in self.holds):
             return None
-        tenure = Tenure(self, topic)
+        tenure = Tenure(self, topic, [Wish(where)])
         self.holds.append(tenure)
         self.tenures.append(tenure)
         return tenure
@@ -127,7 +159,10 @@ class Device:
         if (
             program is not None
             and self.is_settled
-            and self._world.coordinator.has_on_disk(self.name, program.broker, [one.key for one in self.holds])
+            and not program.changing
+            and self._world.coordinator.has_on_disk(
+                self.name, program.broker, {one.key: (one.where, one.lives[-1].begin.epoch) for one in self.holds}
+            )
         ):
             for one in self.holds:
                 one.is_reported = True
@@ -147,6 +182,10 @@ class Program:
         self._requests = 0
         self._tenures: dict[int, Tenure] = {}
         self._to_ask = deque(device.holds)
+        #: It asks for what was kept as the broker says it was, filter and all.
+        self._believes_kept = not brings and world.rng.random() < 0.5
+        #: Those for which it has asked for another filter, and was not answered.
+        self.changing: set[Tenure] = set()
         #: Those that it has been told `subscribed` of.
         self.subscribed: set[Tenure] = set()
         #: Those that it has unsubscribed from.
@@ -172,15 +211,24 @@ class Program:
     def _waits(self) -> bool:
         return any(one not in self.subscribed for one in self._tenures.values())
 
-    def subscribe(self, topic: str) -> None:
-        if (tenure := self.device.want(topic)) is not None:
+    def subscribe(self, topic: str, where: str) -> None:
+        if (tenure := self.device.want(topic, where)) is not None:
             self._subscribe(tenure, "")
+
+    def change_filter(self, tenure: Tenure, where: str) -> None:
+        if tenure in self.subscribed and tenure not in self.changing and tenure.where != where:
+            tenure.wishes.append(Wish(where))
+            tenure.is_reported = False
+            self.changing.add(tenure)
+            request = next(one for one, held in self._tenures.items() if held is tenure)
+            self.tell(ev.FilterAsked(request, where))
 
     def unsubscribe(self, tenure: Tenure) -> None:
         if tenure not in self.subscribed:
             return
         self.device.holds.remove(tenure)
         tenure.has_left = True
+        self.changing.discard(tenure)
         self._given_up.append(tenure)
         request = next(one for one, held in self._tenures.items() if held is tenure)
         del self._tenures[request]
@@ -291,14 +339,27 @@ class Program:
                 self._subscribed(request, position)
             case ev.TellConnected(_, _, broker):
                 self.broker = broker
-            case ev.TellRefused(request, error):
-                self._world.note(f"{self._tenures.get(request)} was refused: {error}")
-            case ev.Fail(error):
-                if not isinstance(error, Replaced):
-                    self._world.note(f"{self.device.name} failed: {error}")
-                self.die()
+            case ev.TellRefused() | ev.Fail():
+                self._failed(instruction)
+            case ev.TellFiltered(request, error):
+                self._filtered(request, error)
             case ev.TellUnsubscribed() | ev.RenewToken():
                 pass
+
+    def _failed(self, instruction: ev.TellRefused | ev.Fail) -> None:
+        if isinstance(instruction, ev.TellRefused):
+            self._world.note(f"{self._tenures.get(instruction.request)} was refused: {instruction.error}")
+            return
+        if not isinstance(instruction.error, Replaced):
+            self._world.note(f"{self.device.name} failed: {instruction.error}")
+        self.die()
+
+    def _filtered(self, request: int, error: TocsinError | None) -> None:
+        if (tenure := self._tenures.get(request)) is not None:
+            self.changing.discard(tenure)
+            tenure.confirm(len(self._world.cluster.records))
+            if error is not None:
+                self._world.note(f"the filter of {tenure} was refused: {error}")
 
     def _subscribed(self, request: int, position: Position) -> None:
         tenure = self._tenures.get(request)
@@ -306,10 +367,17 @@ class Program:
             return
         if not tenure.lives:
             tenure.records_before = len(self._world.cluster.records)
+        tenure.confirm(len(self._world.cluster.records))
         tenure.lives.append(Life(position, self._brings and bool(tenure.lives)))
         self.subscribed.add(tenure)
 
     def _subscribe(self, tenure: Tenure, position: str) -> None:
         self._requests += 1
         self._tenures[self._requests] = tenure
-        self.tell(ev.SubscribeAsked(self._requests, CHANNEL, {"topic": tenure.topic}, position))
+        where = tenure.where
+        if self._believes_kept and tenure.is_reported:
+            kept = (one.where for one in self._session.kept() if one.parameters == {"topic": tenure.topic})
+            said = next(kept, where)
+            # A broker that can't ask the coordinator may say an earlier one: who has changed it says so again.
+            where = where if said in [one.where for one in tenure.wishes[:-1]] else said
+        self.tell(ev.SubscribeAsked(self._requests, CHANNEL, {"topic": tenure.topic}, position, where))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from histories.broker_side import BrokerSide
-from histories.cluster_side import CHANNEL, QUIET_TOPICS, TOPICS, ClusterSide, Results
+from histories.cluster_side import CHANNEL, FILTERS, QUIET_TOPICS, TOPICS, ClusterSide, Results
 from histories.coordinator_side import CoordinatorSide
 from histories.subscribers import Device, Program, Tenure
 from histories.wires import Wire
@@ -44,6 +44,7 @@ EVENTS: Mapping[str, int] = {
     "begin": 16,
     "subscribe": 5,
     "unsubscribe": 1,
+    "change_filter": 3,
     "die": 6,
     "leave": 3,
     "cut": 4,
@@ -74,8 +75,8 @@ class World:
         self._ready_at_s: dict[ClusterSide | CoordinatorSide, float] = {self.cluster: 0.0, self.coordinator: 0.0}
         #: What must not happen, and has.
         self.noticed: list[str] = []
-        #: Topic → the record after all others.
-        self.last_records: dict[str, int] = {}
+        #: Topic → the records after all others.
+        self.last_records: dict[str, list[int]] = {}
 
     # What can happen
 
@@ -172,7 +173,14 @@ class World:
 
     def subscribe(self) -> None:
         topic = self.rng.choice(TOPICS)
-        self._with_program(lambda one: one.subscribe(topic))
+        self._with_program(lambda one: one.subscribe(topic, self.some_filter()))
+
+    def change_filter(self) -> None:
+        def change_one(program: Program) -> None:
+            if program.device.holds:
+                program.change_filter(self.rng.choice(program.device.holds), self.some_filter())
+
+        self._with_program(change_one)
 
     def unsubscribe(self) -> None:
         def leave_one(program: Program) -> None:
@@ -239,7 +247,7 @@ class World:
         for device in self.devices:
             for topic in self.rng.sample(TOPICS, self.rng.randint(0, 2)):
                 assert device.program is not None
-                device.program.subscribe(topic)
+                device.program.subscribe(topic, self.some_filter())
         for _ in range(self.rng.randint(0, 12)):
             self._round()
         self.is_calm = False
@@ -251,20 +259,32 @@ class World:
             broker.are_claims_slow = False
         if not self._rounds_until(lambda: all(one.is_settled for one in self.devices)):
             return False
-        self.last_records = {topic: self.cluster.publish(topic) for topic in (*TOPICS, *QUIET_TOPICS)}
+        # As many as are needed for each filter to match one.
+        self.last_records = {
+            topic: [self.cluster.publish(topic) for _ in range(5)] for topic in (*TOPICS, *QUIET_TOPICS)
+        }
         if not self._rounds_until(lambda: not self.missing()):
             return False
         self._rounds_until(lambda: not self.kept_for_nothing(), at_most=_MAX_ROUNDS // 10)
         return True
+
+    def some_filter(self) -> str:
+        """Mostly none."""
+        return self.rng.choice(("", "", *FILTERS))
 
     def kept_for_nothing(self) -> list[Tenure]:
         """What programs that still run have unsubscribed from, and brokers keep."""
         return [one for device in self.devices if device.program for one in device.program.kept_for_nothing()]
 
     def missing(self) -> list[Tenure]:
-        """Those that lack their topic's last record."""
+        """Those that lack one of their topic's last records, or were not told of their last filter."""
         tenures = [one for device in self.devices for one in device.holds]
-        return [one for one in tenures if not one.has(self.last_records.get(one.topic, 0))]
+        return [
+            one
+            for one in tenures
+            if one.wishes[-1].records is None
+            or any(one.must_get(record) and not one.has(record) for record in self.last_records.get(one.topic, ()))
+        ]
 
     def _rounds_until(self, condition: Callable[[], bool], at_most: int = _MAX_ROUNDS) -> bool:
         for _ in range(at_most):

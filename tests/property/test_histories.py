@@ -17,7 +17,8 @@ def test_every_result_once_whatever_happens(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["forget-positions", "catch-up-skips-one", "cursor-too-far", "keep-repeats", "ignore-permission"]
+    "name",
+    ["forget-positions", "forget-filter", "catch-up-skips-one", "cursor-too-far", "keep-repeats", "ignore-permission"],
 )
 def test_planted_bugs_are_found(name: str) -> None:
     """A few histories are enough for each of the coarser bugs."""

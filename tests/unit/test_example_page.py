@@ -61,6 +61,9 @@ def test_reads_calls_as_everybody_does(script: Path) -> None:
         "C(a => flood)",
         "C(a => 1, a => 2)",
         "C(a => 1) D",
+        "C WHERE n >= 2 AND t = 'it''s WHERE'",
+        "C(where => 1) where n<>'x' ",
+        "C() WHERE",
         "",
     ]
     ran = subprocess.run([str(NODE), str(HARNESS), str(script), "parse", "", *calls], capture_output=True, check=True)

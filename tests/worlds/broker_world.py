@@ -101,6 +101,7 @@ class FakeCoordinator:
 class FakeStore:
     generations: dict[str, int] = field(default_factory=dict)
     positions: dict[str, dict[SubscriptionKey, Position]] = field(default_factory=lambda: defaultdict(dict))
+    filters: dict[tuple[str, SubscriptionKey], str] = field(default_factory=dict)
 
     #: The disk is full: nothing is taken.
     is_full: bool = False
@@ -122,8 +123,9 @@ class FakeStore:
             case ForgetSession(subscriber):
                 self.generations.pop(subscriber, None)
                 self.positions.pop(subscriber, None)
-            case StoreSubscription(subscriber, key, position):
+            case StoreSubscription(subscriber, key, position, where):
                 self.positions[subscriber][key.stored()] = position
+                self.filters[subscriber, key.stored()] = where
             case ForgetSubscription(subscriber, key):
                 self.positions[subscriber].pop(key.stored(), None)
             case StorePositions(positions):
@@ -132,10 +134,10 @@ class FakeStore:
                         self.positions[subscriber][key.stored()] = position
 
     def sessions(self) -> list[KeptSession]:
-        return [
-            KeptSession(one, generation, [Kept(key, at) for key, at in self.positions[one].items()])
-            for one, generation in self.generations.items()
-        ]
+        def kept(subscriber: str) -> list[Kept]:
+            return [Kept(key, at, self.filters[subscriber, key]) for key, at in self.positions[subscriber].items()]
+
+        return [KeptSession(one, generation, kept(one)) for one, generation in self.generations.items()]
 
 
 @dataclass(slots=True)

@@ -81,15 +81,16 @@ async def follow(
 ) -> Response:
     """Follow channels by Server-Sent Events.
 
-    `subscribe` is a call such as `EmergenciesOfType(etype => 'flood')`; give it again for each further channel. The
-    token goes into the `Authorization` header. With `Last-Event-ID` the stream carries on where another one ended.
+    `subscribe` is a call such as `EmergenciesOfType(etype => 'flood')`, with a filter if one is wanted, as in
+    `Emergencies WHERE severity >= 3`; give it again for each further channel. The token goes into the `Authorization`
+    header. With `Last-Event-ID` the stream carries on where another one ended.
     """
     node, token = _node(request), _bearer(authorization)
     settings: BrokerSettings = request.app.state.settings
     origin = request.headers.get("origin", "")
     if not request.app.state.origins(origin, request.headers.get("host", "")):
         raise Forbidden("this origin is not in allowed_origins")
-    calls = [Subscribe(*parse_call(text)) for text in subscribe]
+    calls = [Subscribe(channel, parameters, where=where) for channel, parameters, where in map(parse_call, subscribe)]
     subscribes = with_positions(calls, last_event_id)
     # Before the stream begins: a token that is not good is a plain 401.
     node.check(token)

@@ -35,7 +35,9 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 def run_subscribe(
-    calls: Annotated[list[str], typer.Argument(help="Channels, such as 'EmergenciesOfType(etype => \"flood\")'.")],
+    calls: Annotated[
+        list[str], typer.Argument(help="Channels, such as 'EmergenciesOfType(etype => \"flood\") WHERE severity >= 3'.")
+    ],
     coordinator: Annotated[
         str, typer.Option(envvar=variables.COORDINATOR_URL, help="Address of the coordinator.")
     ] = DEFAULT_COORDINATOR_URL,
@@ -105,11 +107,14 @@ def _tell_gone(as_json: bool, subscription: Subscription, gone: HistoryGone) -> 
 
 
 async def _follow_until_interrupted(
-    subscriber: Awaitable[Subscriber], parsed: list[tuple[str, dict[str, ParameterValue]]], count: int, as_json: bool
+    subscriber: Awaitable[Subscriber],
+    parsed: list[tuple[str, dict[str, ParameterValue], str]],
+    count: int,
+    as_json: bool,
 ) -> None:
     async with await subscriber as me:
-        for channel, parameters in parsed:
-            await me.subscribe(channel, parameters)
+        for channel, parameters, where in parsed:
+            await me.subscribe(channel, parameters, where=where)
         if not as_json:
             err.print(f"connected to {me.broker} as {me.name}; waiting", style="dim", markup=False, soft_wrap=True)
         following = asyncio.create_task(_print_all(me, count, as_json))

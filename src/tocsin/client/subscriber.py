@@ -155,17 +155,19 @@ class Subscriber:
         /,
         *,
         position: str = "",
+        where: str = "",
         **parameters: ParameterValue,
     ) -> Subscription:
-        """Subscribe to a channel with these parameters; for one named `position`, give `values` as a mapping.
+        """Subscribe to a channel with these parameters; for one named `position` or `where`, give `values` as a
+        mapping.
 
-        With `position`, later results that still exist are sent first. A subscription that was kept for this device is
-        carried on.
+        With `where`, a filter such as `severity >= 3`, only results that match it come. With `position`, later results
+        that still exist are sent first. A subscription that was kept for this device is carried on.
         """
         self._asked += 1
         request = self._asked
-        subscription = Subscription(self._handout, request, channel, {**(values or {}), **parameters})
-        asked = ev.SubscribeAsked(request, channel, subscription.parameters, position)
+        subscription = Subscription(self._handout, request, channel, {**(values or {}), **parameters}, where)
+        asked = ev.SubscribeAsked(request, channel, subscription.parameters, position, where)
         try:
             async with asyncio.timeout(self._subscribe_timeout_s):
                 await self._driver.subscribe(asked, subscription)
@@ -190,7 +192,7 @@ class Subscriber:
 
     async def subscribe_kept(self) -> list[Subscription]:
         """Carry on everything that was kept for this device."""
-        return [await self.subscribe(one.channel, one.parameters) for one in self.kept]
+        return [await self.subscribe(one.channel, one.parameters, where=one.where) for one in self.kept]
 
     async def notifications(self) -> AsyncIterator[Notification]:
         """The notifications of all subscriptions together, in the order in which they arrived."""

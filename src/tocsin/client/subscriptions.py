@@ -18,11 +18,20 @@ from tocsin.protocol.calls import write_call
 
 
 class Subscription:
-    """A channel with its parameters; iterate over it for its notifications."""
+    """A channel with its parameters, and a filter or none; iterate over it for its notifications."""
 
-    def __init__(self, handout: Handout, request: int, channel: str, parameters: Mapping[str, ParameterValue]) -> None:
+    def __init__(
+        self,
+        handout: Handout,
+        request: int,
+        channel: str,
+        parameters: Mapping[str, ParameterValue],
+        where: str = "",
+    ) -> None:
         self.channel = channel
         self.parameters = dict(parameters)
+        #: The filter that is in force; empty: none.
+        self.where = where
         self.request = request
         #: The position of the notification that the application got last.
         self.handed: Position | None = None
@@ -32,7 +41,7 @@ class Subscription:
         return f"<Subscription {self} at {self.position or 'no position yet'}>"
 
     def __str__(self) -> str:
-        return write_call(self.channel, self.parameters)
+        return write_call(self.channel, self.parameters, self.where)
 
     @property
     def position(self) -> str:
@@ -53,6 +62,15 @@ class Subscription:
         """The application has dealt with everything up to `position`, or handed out so far; it won't come again."""
         if position or self.handed is not None:
             self._handout.acknowledge(self, messages.parse_position(position or self.position))
+
+    async def change_filter(self, where: str) -> None:
+        """Give it another filter, or none with an empty one. Returns when that is in force; if it is refused, or not
+        answered in time, the one before stays, and the reason is raised.
+
+        What was handed out is not repeated. Every later result follows the new filter, except those that arrived before
+        this returns: they were chosen by one of the two.
+        """
+        await self._handout.change_filter(self, where)
 
     async def unsubscribe(self) -> None:
         """End it: no more notifications are handed out, and iterating over it ends. Returns when the broker knows."""
@@ -92,6 +110,9 @@ class Handout:
 
     def acknowledge(self, subscription: Subscription, position: Position) -> None:
         self._driver.tell(ev.Acknowledged(subscription.request, position))
+
+    async def change_filter(self, subscription: Subscription, where: str) -> None:
+        await self._driver.change_filter(subscription, where)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         with suppress(NotConnected):

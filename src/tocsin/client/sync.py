@@ -88,10 +88,11 @@ class SyncSubscriber:
         /,
         *,
         position: str = "",
+        where: str = "",
         **parameters: ParameterValue,
     ) -> SyncSubscription:
         """As `Subscriber.subscribe`."""
-        asked = partial(self._me.subscribe, channel, values, position=position, **parameters)
+        asked = partial(self._me.subscribe, channel, values, position=position, where=where, **parameters)
         return SyncSubscription(self, self.run(asked))
 
     def tell_location(self, x: float, y: float) -> None:
@@ -189,6 +190,15 @@ class SyncSubscription:
     def position(self) -> str:
         """As `Subscription.position`."""
         return self._subscription.position
+
+    @property
+    def where(self) -> str:
+        """As `Subscription.where`."""
+        return self._subscription.where
+
+    def change_filter(self, where: str) -> None:
+        """As `Subscription.change_filter`."""
+        self._subscriber.run(partial(self._subscription.change_filter, where))
 
     def ack(self, position: str = "") -> None:
         self._subscriber.run(partial(self._subscription.ack, position))

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from tocsin.cluster.channels.compiler.compile import CompiledChannel, compile_channel
 from tocsin.cluster.channels.executor import ChannelExecutor, ChannelState, RunLimits
 from tocsin.cluster.channels.repetitive import RepetitiveRuns
+from tocsin.cluster.channels.spark_verdict import explain
 from tocsin.cluster.database import check_folder, open_catalogue
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.cluster.datasets.grants import Grants, refusal
@@ -35,7 +36,7 @@ from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
 from tocsin.cluster.scratch import fresh_scratch
-from tocsin.errors import NotFound, NotGranted
+from tocsin.errors import NotFound, NotGranted, TocsinError
 from tocsin.model.catalogue import Channel, ChannelKind, Feed, FeedSource, ParameterValue
 from tocsin.model.grants import Action, Grant
 from tocsin.runtime.clock import Clock, SystemClock
@@ -214,6 +215,20 @@ class Cluster:
             (window.after[name] for window in windows for name in window.after if name.lower() == dataset.lower()),
             default=sequence,
         )
+
+    def find_result_columns(self, name: str) -> None:
+        """Ask Spark for the columns of a channel's results, unless they are known. A channel that Spark can't run any
+        more keeps what is known of it: it fails when it runs, and says so."""
+        state = self.executor.states[name.lower()]
+        known = [one.name for one in self.catalogue.result_columns(name)]
+        if known == [one.name for one in state.compiled.columns]:
+            return
+        try:
+            verdict = explain(self.spark, self.executor.views, self.store, state.channel, state.compiled)
+        except TocsinError as exc:
+            log.warning("the columns of a channel's results are not known", channel=name, reason=exc.message)
+        else:
+            self.catalogue.set_result_columns(name, verdict.columns)
 
     def put_to_work(self, channel: Channel, compiled: CompiledChannel) -> None:
         """A channel was created: from now on it runs."""
@@ -424,6 +439,7 @@ class Cluster:
         state.failed.update(self.registry.failures(channel.name))
         for subscriptions in self.registry.of_channel(channel.name):
             state.subscriptions.add([one for one in subscriptions if one.id not in state.failed])
+        self.find_result_columns(channel.name)
         # The last process may have ended before it did these.
         self._end_not_granted(state)
         self._tell_failed(channel.name)

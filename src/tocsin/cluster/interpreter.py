@@ -34,7 +34,7 @@ from tocsin.cluster.replacement import replace_channel
 from tocsin.errors import AlreadyExists, InUse, InvalidValue, NotFound, TocsinError, Unavailable
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource
 from tocsin.model.grants import Action, Grant, GranteeKind
-from tocsin.model.schema import Schema
+from tocsin.model.schema import ResultColumn, Schema
 
 _Handler = Callable[[Cluster, Any], Answer]
 
@@ -133,6 +133,8 @@ def _add_column(cluster: Cluster, statement: st.AlterDatasetAddColumn) -> Answer
         for name, channel in compiled.items():
             # A run under way ends with the former query.
             cluster.executor.states[name.lower()].compiled = channel
+    for name in compiled:
+        cluster.find_result_columns(name)
     return Answer(f"column {column.name} added to {stored.dataset.name}")
 
 
@@ -241,23 +243,25 @@ def _create_channel(cluster: Cluster, statement: st.CreateChannel) -> Answer:
             return Answer(f"channel {before.name} is defined so already: nothing to do")
     review_channel(channel, cluster.catalogue.datasets)
     compiled = compile_channel(channel, cluster.catalogue.datasets)
-    explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
+    verdict = explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
     if before is not None:
-        return _replace_channel(cluster, channel, compiled)
+        return _replace_channel(cluster, channel, compiled, verdict.columns)
     cluster.grants.forget(Action.SUBSCRIBE, channel.name)
     if cluster.settings.channels_open:
         cluster.grants.grant(Grant(Action.SUBSCRIBE, channel.name, GranteeKind.ALL))
     cluster.put_to_work(channel, compiled)
     try:
-        cluster.catalogue.add_channel(channel)
+        cluster.catalogue.add_channel(channel, verdict.columns)
     except BaseException:
         cluster.retire(channel)
         raise
     return Answer(f"{channel.kind.lower()} channel {channel.name} created")
 
 
-def _replace_channel(cluster: Cluster, channel: Channel, compiled: CompiledChannel) -> Answer:
-    done = replace_channel(cluster, channel, compiled)
+def _replace_channel(
+    cluster: Cluster, channel: Channel, compiled: CompiledChannel, columns: tuple[ResultColumn, ...]
+) -> Answer:
+    done = replace_channel(cluster, channel, compiled, columns)
     kept = f"{done.kept} subscription{' goes' if done.kept == 1 else 's go'} on"
     paused = "; it stays paused" if cluster.catalogue.is_paused(channel.name) else ""
     return Answer(f"{channel.kind.lower()} channel {channel.name} replaced; {kept}, {done.ended} ended{paused}")
@@ -359,8 +363,8 @@ def _existing(cluster: Cluster, grant: Grant) -> Grant:
 def _explain(cluster: Cluster, statement: st.ExplainChannel) -> Answer:
     channel = cluster.catalogue.channel(statement.name)
     compiled = cluster.executor.states[channel.name.lower()].compiled
-    sql, plan = explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
-    return Answer(f"channel {channel.name}", ("part", "text"), [("sql", sql), ("plan", plan)])
+    verdict = explain(cluster.spark, cluster.executor.views, cluster.store, channel, compiled)
+    return Answer(f"channel {channel.name}", ("part", "text"), [("sql", verdict.sql), ("plan", verdict.plan)])
 
 
 #: What carries out each statement that changes what exists, and each other one.

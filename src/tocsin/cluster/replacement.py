@@ -18,6 +18,7 @@ from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.cluster.cluster import Cluster
 from tocsin.model.catalogue import Channel, ChannelKind
+from tocsin.model.schema import ResultColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,9 @@ class Replaced:
     ended: int
 
 
-def replace_channel(cluster: Cluster, channel: Channel, compiled: CompiledChannel) -> Replaced:
+def replace_channel(
+    cluster: Cluster, channel: Channel, compiled: CompiledChannel, columns: tuple[ResultColumn, ...]
+) -> Replaced:
     """`channel` is as `carried_over` has made it. Raises Unavailable if a run under way does not end."""
     state = cluster.executor.states[channel.name.lower()]
     # Subscribing waits for this, and for no run.
@@ -38,7 +41,7 @@ def replace_channel(cluster: Cluster, channel: Channel, compiled: CompiledChanne
         anew = _in_another_form(cluster, state, channel, compiled, ends)
         try:
             with cluster.registry.ending(channel.name, ends, reason_for_end(channel)) as end:
-                cluster.catalogue.alter_channel(channel, end)
+                cluster.catalogue.alter_channel(channel, end, columns)
         except BaseException:
             if anew is not None:
                 anew.close()

@@ -84,7 +84,7 @@ def make_app(
     for module in (statements, catalogue, feeds, dead_letters, brokers):
         app.include_router(module.router)
     app.add_middleware(LimitBodies, max_bytes=MAX_BODY_BYTES, except_path=feeds.RECORDS_PATH)
-    app.add_middleware(NameRun, header=brokers.RUN_HEADER)
+    app.add_middleware(NameRun, header=brokers.RUN_HEADER, version=lambda: cluster.catalogue.columns_version)
     app.add_middleware(CheckAccess, access=Access.of(cluster.settings, cluster.grants))
     return app
 

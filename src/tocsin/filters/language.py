@@ -7,10 +7,12 @@ column with values. NOT is pushed to the predicates while reading. What can't ma
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, Final
 
 from tocsin.errors import StatementError
@@ -23,18 +25,20 @@ from tocsin.filters.patterns import UnsupportedPattern, read_pattern
 from tocsin.filters.predicates import Constraint, Pattern, constraint
 from tocsin.filters.ranges import NOTHING, Ranges, difference, ranges_of
 from tocsin.filters.tokens import Token, Tokens, token_pattern
-from tocsin.filters.words import KEYWORDS, MAX_CHARACTERS, MAX_DEPTH, MAX_PREDICATES, MAX_VALUES_IN_LIST
+from tocsin.filters.words import KEYWORDS, MARKS, MAX_CHARACTERS, MAX_DEPTH, MAX_PREDICATES, MAX_VALUES_IN_LIST
 from tocsin.model.schema import NUMBERS, ColumnType, Schema
 from tocsin.model.times import parse_date, parse_time
 
 _HOW: Final = "write column = value, with AND, OR and NOT between"
 _OPERATORS: Final = "= != < <= > >= BETWEEN IN LIKE IS NULL"
-_TOKEN: Final = token_pattern(r"<=>|<=|>=|<>|!=|==|[=<>(),]")
+_TOKEN: Final = token_pattern(MARKS)
 _COMPARISONS: Final = frozenset(("=", "==", "!=", "<>", "<", "<=", ">", ">="))
 #: Spark SQL's DECIMAL has no more.
 _MAX_DIGITS: Final = 38
 #: A BIGINT beside such a fraction still fits into a DECIMAL, so Spark compares them exactly.
 _MAX_FRACTION_DIGITS: Final = 18
+#: Characters of names in an error.
+_MAX_SHOWN: Final = 500
 #: Beyond it Spark takes `n < 9223372036854775808` for true even if n is NULL.
 _LONGS: Final = DOMAINS[ColumnType.BIGINT]
 _VALUES: Final = {
@@ -49,15 +53,19 @@ _VALUES: Final = {
 _TYPED: Final = {"TIMESTAMP": ColumnType.TIMESTAMP, "DATE": ColumnType.DATE}
 
 
-def parse(text: str, schema: Schema) -> Filter:
-    """The filter that a text means for records of a schema. StatementError points at what is wrong.
+_NOTHING_REFUSED: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def parse(text: str, schema: Schema, refused: Mapping[str, str] = _NOTHING_REFUSED) -> Filter:
+    """The filter that a text means for records of a schema. StatementError points at what is wrong. `refused` are
+    columns that records have and that can't be compared, by lower-case name, with the reason.
 
     >>> from tocsin.model.schema import Column
     >>> schema = Schema((Column("symbol", ColumnType.STRING), Column("volume", ColumnType.BIGINT)))
     >>> parse("volume>300000 and not (symbol != 'YHOO')", schema).text
     "symbol = 'YHOO' AND volume > 300000"
     """
-    return _Parser(text, columns_of(schema)).filter()
+    return _Parser(text, columns_of(schema), refused).filter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,9 @@ class _Value:
 
 
 class _Parser:
-    def __init__(self, text: str, columns: FilterColumns) -> None:
+    def __init__(self, text: str, columns: FilterColumns, refused: Mapping[str, str]) -> None:
         self._columns = columns
+        self._refused = refused
         self._tokens = Tokens(text, _TOKEN, MAX_CHARACTERS, "a filter", _HOW)
         self._depth = 0
         #: Where each predicate stands, by the identity of its leaf.
@@ -308,13 +317,16 @@ class _Parser:
             return self._error("write the column first, then the value: volume > 5", token.offset)
         if token.kind not in ("name", "quoted"):
             return self._error(f"expected a column; {_HOW}", token.offset)
+        if (reason := self._refused.get(name.lower())) is not None:
+            return self._error(reason, token.offset)
         if token.kind == "name" and token.text.upper() in KEYWORDS:
             if name.lower() in self._columns.by_name:
                 return self._error(f"{token.text} is a word of SQL: write `{token.text}` for the column", token.offset)
             return self._error(f"expected a column; {_HOW}", token.offset)
         close = difflib.get_close_matches(name.lower(), self._columns.by_name, n=1)
         meant = f"; did you mean {self._columns.by_name[close[0]].name}?" if close else ""
-        return self._error(f"no column {name[:64]}{meant or f'; there are {self._columns.names}'}", token.offset)
+        known = self._columns.names or "none that filters compare"
+        return self._error(f"no column {name[:64]}{meant or f'; there are {_shortened(known)}'}", token.offset)
 
     def _without_operator(self, column: FilterColumn, token: Token) -> StatementError:
         if token.is_mark("<=>"):
@@ -333,6 +345,10 @@ class _Parser:
 
     def _error(self, message: str, offset: int | None = None) -> StatementError:
         return self._tokens.error(message, self._tokens.next().offset if offset is None else offset)
+
+
+def _shortened(names: str) -> str:
+    return names if len(names) <= _MAX_SHOWN else f"{names[:_MAX_SHOWN].rpartition(',')[0]}, …"
 
 
 def _ranged(column: FilterColumn, ranges: Ranges, *, negated: bool) -> Constraint:

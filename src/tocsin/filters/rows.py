@@ -11,12 +11,14 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from tocsin.errors import InvalidValue
-from tocsin.filters.domains import DOMAINS, NEGATIVE_ZERO, Key, double_key, pack_double, time_key, unpack_bits
+from tocsin.filters.domains import DOMAINS, NEGATIVE_ZERO, Domain, Key, double_key, pack_double, time_key, unpack_bits
 from tocsin.filters.normal_form import Row
 from tocsin.model.schema import Column, ColumnType, Schema
 
 #: As Spark writes them in JSON.
 _NOT_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_TIMES: Final = DOMAINS[ColumnType.TIMESTAMP]
+_DAYS: Final = DOMAINS[ColumnType.DATE]
 
 
 class RowEncoder:
@@ -95,7 +97,19 @@ def _double(value: object) -> int:
     return double_key(_NOT_FINITE[str(value)])
 
 
+def _beyond(text: object, domain: Domain) -> int | None:
+    """Years that have no four digits, as Spark writes them, lie beyond all that filters can name: one key does for all
+    later ones, and one for all earlier ones."""
+    if not isinstance(text, str):
+        return None
+    if text.startswith("+"):
+        return int(domain.end) - 1
+    return int(domain.first) if text.startswith(("-", "0000")) else None
+
+
 def _time(value: object) -> int:
+    if (key := _beyond(value, _TIMES)) is not None:
+        return key
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise TypeError
@@ -103,6 +117,8 @@ def _time(value: object) -> int:
 
 
 def _day(value: object) -> int:
+    if (key := _beyond(value, _DAYS)) is not None:
+        return key
     day = date.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(day, date) or isinstance(day, datetime):
         raise TypeError

@@ -16,6 +16,9 @@ KEYWORDS: Final = frozenset((
 ))
 # fmt: on
 
+#: The marks of the language, as a regular expression.
+MARKS: Final = r"<=>|<=|>=|<>|!=|==|[=<>(),]"
+
 #: Brokers hold filters in memory. A list of a thousand short names has some 8,000 characters.
 MAX_CHARACTERS: Final = 16_384
 #: People write one to five; what is beyond is a program's, and can be several subscriptions.

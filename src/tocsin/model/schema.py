@@ -38,6 +38,15 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One column of a channel's results. The type is as Spark SQL writes it, such as `DECIMAL(10,2)`: results may have
+    types that columns of datasets can't have."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
     """The columns of a dataset, in order, and the names of its primary key.
 

@@ -21,13 +21,22 @@ class TokenBucket:
 
     def has_one(self, now_s: float) -> bool:
         """Whether `take` would succeed now."""
-        self._tokens = min(self.burst, self._tokens + (now_s - self._filled_at_s) * self.per_s)
-        self._filled_at_s = now_s
+        self._fill(now_s)
         return self._tokens >= 1
 
-    def take(self, now_s: float) -> bool:
-        """Take one token, if there is one."""
-        if not self.has_one(now_s):
+    def is_full(self, now_s: float) -> bool:
+        """Whether nothing has been taken for long."""
+        self._fill(now_s)
+        return self._tokens >= self.burst
+
+    def take(self, now_s: float, count: float = 1) -> bool:
+        """Take so many tokens, if they are there."""
+        self._fill(now_s)
+        if self._tokens < count:
             return False
-        self._tokens -= 1
+        self._tokens -= count
         return True
+
+    def _fill(self, now_s: float) -> None:
+        self._tokens = min(self.burst, self._tokens + (now_s - self._filled_at_s) * self.per_s)
+        self._filled_at_s = now_s

@@ -9,35 +9,40 @@ from collections.abc import Mapping
 from math import isfinite
 
 from tocsin.filters.tokens import Token, Tokens, quoted, token_pattern
+from tocsin.filters.words import MARKS
 from tocsin.model.catalogue import ParameterValue
 
 _HOW = "write Channel(name => 'text', other => 5)"
 _MAX_CHARACTERS = 100_000
 #: Longer whole numbers fit no parameter, and Python refuses to read those of thousands of digits.
 _MAX_DIGITS = 400
-_TOKEN = token_pattern(r"=>|[(),]")
+#: With the marks of filters, which may follow.
+_TOKEN = token_pattern(rf"=>|{MARKS}")
 
 
-def parse_call(text: str) -> tuple[str, dict[str, ParameterValue]]:
-    """The channel and the parameter values; StatementError points at the first character that can't be read.
+def parse_call(text: str) -> tuple[str, dict[str, ParameterValue], str]:
+    """The channel, the parameter values, and the filter that may follow: brokers read that, since they know the columns
+    of the channel. StatementError points at the first character that can't be read.
 
     >>> parse_call('EmergenciesOfType(etype => "flood")')
-    ('EmergenciesOfType', {'etype': 'flood'})
-    >>> parse_call("EmergenciesNear(x => -1.5, y => 2, urgent => true)")
-    ('EmergenciesNear', {'x': -1.5, 'y': 2, 'urgent': True})
+    ('EmergenciesOfType', {'etype': 'flood'}, '')
+    >>> parse_call("EmergenciesNear(x => -1.5, urgent => true) WHERE severity >= 3")
+    ('EmergenciesNear', {'x': -1.5, 'urgent': True}, 'severity >= 3')
     >>> parse_call("Everything")
-    ('Everything', {})
+    ('Everything', {}, '')
     """
     return _Parser(text).call()
 
 
-def write_call(channel: str, parameters: Mapping[str, ParameterValue]) -> str:
+def write_call(channel: str, parameters: Mapping[str, ParameterValue], where: str = "") -> str:
     """The call as text that `parse_call` reads back.
 
     >>> write_call("EmergenciesOfType", {"etype": "Fisher's", "severity": 3})
     "EmergenciesOfType(etype => 'Fisher''s', severity => 3)"
     """
-    return f"{channel}({', '.join(f'{name} => {_written(value)}' for name, value in parameters.items())})"
+    return f"{channel}({', '.join(f'{name} => {_written(value)}' for name, value in parameters.items())})" + (
+        f" WHERE {where}" if where else ""
+    )
 
 
 def _written(value: ParameterValue) -> str:
@@ -54,11 +59,23 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text, _TOKEN, _MAX_CHARACTERS, "a call", _HOW)
 
-    def call(self) -> tuple[str, dict[str, ParameterValue]]:
+    def call(self) -> tuple[str, dict[str, ParameterValue], str]:
+        tokens = self._tokens
+        channel, values = self._call()
+        if not tokens.next().kind:
+            return channel, values, ""
+        word = tokens.next()
+        if not tokens.take_word("WHERE"):
+            raise tokens.error("only WHERE and a filter may follow the call", word.offset)
+        if not tokens.next().kind:
+            raise tokens.error("expected a condition after WHERE, such as severity >= 3", word.offset)
+        return channel, values, tokens.text[word.end :].strip()
+
+    def _call(self) -> tuple[str, dict[str, ParameterValue]]:
         tokens = self._tokens
         channel = self._name("the name of a channel").text
         values: dict[str, ParameterValue] = {}
-        if tokens.next().kind:
+        if tokens.next().kind and not tokens.next().is_word("WHERE"):
             tokens.take_mark("(")
             while not tokens.next().is_mark(")"):
                 if values:
@@ -69,8 +86,6 @@ class _Parser:
                 tokens.take_mark("=>")
                 values[name.text] = self._value()
             tokens.take_mark(")")
-        if tokens.next().kind:
-            raise tokens.error("nothing may follow the call", tokens.next().offset)
         return channel, values
 
     def _name(self, what: str) -> Token:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from tocsin.coordinates.coordinate import MAX_MS, Coordinate
 from tocsin.coordinates.located import Located
+from tocsin.filters.words import MAX_CHARACTERS
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.latencies import BUCKETS
 from tocsin.protocol.pings import MAX_PEERS
@@ -79,6 +80,7 @@ class ReportedSubscription(SubscriptionKeyBody):
     """A frontend subscription as brokers report it, so that another broker can carry it on."""
 
     position: str = Field(max_length=50, pattern=r"^\d{1,19}-\d{1,19}$", description="Acknowledged up to here")
+    where: str = Field("", max_length=MAX_CHARACTERS, description="Its filter, as the subscriber wrote it")
 
 
 class Session(BaseModel):

@@ -11,9 +11,10 @@ from typing import Annotated
 import msgspec
 
 from tocsin.coordinates.coordinate import Coordinate
-from tocsin.errors import InvalidValue, NotFound, SubscriptionFailed, TocsinError
+from tocsin.errors import InvalidValue, NotFound, StatementError, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
+from tocsin.protocol.frames import text_of
 
 VERSION = 1
 
@@ -47,12 +48,14 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True
 
 
 class Subscribe(_Message, frozen=True, tag="subscribe"):
-    """Ask for a channel's results: with `position`, those after it; without, only future ones."""
+    """Ask for a channel's results: with `position`, those after it; without, only future ones. With `where`, a filter,
+    only those that match it; the same subscription may be asked for again with another one."""
 
     channel: str
     parameters: dict[str, ParameterValue] = {}
     position: str = ""
     request: Number = 0
+    where: str = ""
 
 
 class Hello(_Message, frozen=True, tag="hello"):
@@ -102,7 +105,8 @@ class Ping(_Message, frozen=True, tag="ping"):
 
 
 class Subscribed(_Message, frozen=True, tag="subscribed"):
-    """Notifications follow from after `position`. `recovered` is false if results before it are gone for good."""
+    """Notifications follow from after `position`. `recovered` is false if results before it are gone for good. `where`
+    is the filter that is in force, as the subscriber wrote it."""
 
     subscription: int
     channel: str
@@ -110,6 +114,7 @@ class Subscribed(_Message, frozen=True, tag="subscribed"):
     position: str
     recovered: bool = True
     request: Number = 0
+    where: str = ""
 
 
 class Welcome(_Message, frozen=True, tag="welcome"):
@@ -139,6 +144,14 @@ class Result(msgspec.Struct, frozen=True):
 
 class Notification(Result, frozen=True, tag_field="type", tag="notification"):
     """One result. Brokers never build this object: they put `type` before the cluster's text."""
+
+
+class Passed(_Message, frozen=True, tag="passed"):
+    """No result of this subscription since the last notification and up to `position` matches its filter. It is a
+    position to carry on from, and to acknowledge, like that of a notification."""
+
+    subscription: int
+    position: str
 
 
 class Failed(_Message, frozen=True, tag="failed"):
@@ -190,7 +203,7 @@ class Error(_Message, frozen=True, tag="error"):
 
 
 FromSubscriber = Hello | Subscribe | Unsubscribe | Ack | LocationUpdate | CoordinateUpdate | Ping
-FromBroker = Welcome | Subscribed | Unsubscribed | Notification | Failed | HistoryGone | Move | Pong | Error
+FromBroker = Welcome | Subscribed | Unsubscribed | Notification | Passed | Failed | HistoryGone | Move | Pong | Error
 
 _from_subscriber: msgspec.json.Decoder[FromSubscriber] = msgspec.json.Decoder(FromSubscriber)
 _from_broker: msgspec.json.Decoder[FromBroker] = msgspec.json.Decoder(FromBroker)
@@ -226,9 +239,10 @@ def parse_position(text: str) -> Position:
 
 
 def error_message(error: TocsinError, request: Number = 0) -> Error:
-    """`error` as a message to a subscriber."""
+    """`error` as a message to a subscriber. One about a filter shows the place in it."""
     retry_after_s = float(error.details().get("retry_after_s", 0))
-    return Error(error.code, error.message, error.temporary, request, retry_after_s)
+    text = error.pointed() if isinstance(error, StatementError) else error.message
+    return Error(error.code, text, error.temporary, request, retry_after_s)
 
 
 _result = msgspec.json.Decoder(Result)
@@ -250,6 +264,25 @@ def notification_of(line: bytes) -> bytes:
 
 def is_notification(text: bytes) -> bool:
     return text.startswith(_TYPE)
+
+
+class _WithPayload(msgspec.Struct):
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_with_payload = msgspec.json.Decoder(_WithPayload)
+
+
+def payload_of(wire: bytes) -> msgspec.Raw | None:
+    """The payload inside one of our own frames; None for a message that has none.
+
+    >>> from tocsin.protocol.frames import text_frame
+    >>> bytes(payload_of(text_frame(b'{"type":"notification","payload":{"id":5}}')))
+    b'{"id":5}'
+    >>> payload_of(text_frame(b'{"type":"history_gone"}'))
+    """
+    payload = _with_payload.decode(text_of(wire)).payload
+    return None if payload is msgspec.UNSET else payload
 
 
 def gap_for(result: Result, size_bytes: int) -> bytes:

@@ -18,6 +18,8 @@ import msgspec
 
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
+from tocsin.model.schema import ResultColumn
+from tocsin.protocol.messages import payload_of
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ class BackendHold:
     failure: str = ""
     #: The channel's parameters that are filled in, each with its source: USER or CLASS.
     filled: Mapping[str, str] = field(default_factory=dict)
+    #: The columns of its results; none if the cluster does not say. All subscriptions of a channel share one tuple.
+    columns: tuple[ResultColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ class Delivery:
     failure: str = ""
     #: It has failed because its channel was dropped: a new request for the same subscription must go to the cluster.
     is_end: bool = False
+
+    def payload(self) -> msgspec.Raw | bytes | None:
+        """What filters decide on; None if it is no result, but says that there are none. Most results are never asked
+        for it: their text goes to subscribers as it is."""
+        return None if self.failure else payload_of(self.wire)
 
 
 class ClusterPort(Protocol):
@@ -108,6 +117,8 @@ class Kept(msgspec.Struct, frozen=True):
 
     key: SubscriptionKey
     position: Position
+    #: Its filter as the subscriber wrote it; empty: it has none.
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

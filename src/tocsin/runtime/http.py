@@ -107,16 +107,21 @@ class LimitBodies:
 
 
 class NameRun:
-    """Adds a header to every answer that names the process: it changes with each start."""
+    """Adds a header to every answer that names the process: it changes with each start, and with `version`."""
 
-    def __init__(self, app: ASGIApp, header: str) -> None:
+    def __init__(self, app: ASGIApp, header: str, version: Callable[[], int]) -> None:
         self._app = app
-        self._header = (header.lower().encode(), secrets.token_hex(8).encode())
+        self._name = header.lower().encode()
+        self._process = secrets.token_hex(8)
+        self._version = version
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), self._header]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (self._name, f"{self._process}-{self._version()}".encode()),
+                ]
             await send(message)
 
         await self._app(scope, receive, send_named if scope["type"] == "http" else send)

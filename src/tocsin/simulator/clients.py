@@ -254,7 +254,7 @@ class Clients:
                 self._kernel.after(self._delay_s, self._place, subscriber, session, instruction)
             case ev.TellRefused(_, error) | ev.Fail(error):
                 raise error  # A simulation must not go on with a mistake.
-            case ev.Send() | ev.RenewToken():
+            case ev.Send() | ev.RenewToken() | ev.TellFiltered():
                 raise AssertionError(f"an instruction that no session gives here: {instruction}")
             case _:
                 assert_never(instruction)

@@ -44,6 +44,10 @@ class Results:
         self.ids = {key: one for key, one in self.ids.items() if one != subscription}
 
 
+#: The only filter that a scripted broker refuses.
+WRONG_FILTER = "wrong"
+
+
 class ScriptedBroker:
     """Serves `results` faithfully. Tests close connections, send what they like, and read what was said."""
 
@@ -57,6 +61,8 @@ class ScriptedBroker:
         self.kept: dict[int, tuple[str, dict[str, Any], int]] = {}
         #: Given a `subscribe`, an error instead of serving it, or None.
         self.objection: Callable[[messages.Subscribe], messages.Error | None] = lambda _ask: None
+        #: Of kept subscriptions, by number. This broker lets everything through.
+        self.filters: dict[int, str] = {}
         self._sent: dict[ServerConnection, dict[int, int]] = {}
         self._server: Server | None = None
         self.changed = asyncio.Condition()
@@ -118,7 +124,9 @@ class ScriptedBroker:
                     return
                 device = message.device or "~made-up"
                 kept = [
-                    messages.Subscribed(number, channel, parameters, f"{number}-{sequence}")
+                    messages.Subscribed(
+                        number, channel, parameters, f"{number}-{sequence}", where=self.filters.get(number, "")
+                    )
                     for number, (channel, parameters, sequence) in self.kept.items()
                 ]
                 welcome = messages.Welcome(f"ann/{device}", device, self.name, kept)
@@ -143,6 +151,10 @@ class ScriptedBroker:
         if (error := self.objection(subscribe)) is not None:
             await socket.send(messages.encode(error), text=True)
             return
+        if subscribe.where == WRONG_FILTER:
+            refusal = messages.Error("statement", "line 1, column 1: no column wrong", request=subscribe.request)
+            await socket.send(messages.encode(refusal), text=True)
+            return
         number = self.results.id_of(subscribe.channel, subscribe.parameters)
         after, recovered = self.results.sequence, True
         if subscribe.position:
@@ -150,7 +162,13 @@ class ScriptedBroker:
             recovered = position.epoch == number
             after = position.sequence if recovered else after
         answer = messages.Subscribed(
-            number, subscribe.channel, subscribe.parameters, f"{number}-{after}", recovered, subscribe.request
+            number,
+            subscribe.channel,
+            subscribe.parameters,
+            f"{number}-{after}",
+            recovered,
+            subscribe.request,
+            subscribe.where,
         )
         await socket.send(messages.encode(answer), text=True)
         self._sent[socket][number] = after

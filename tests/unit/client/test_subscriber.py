@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tocsin.client import ConnectionEnded, NotConnected, Replaced, Subscriber, Subscription, TokenRefused
-from tocsin.errors import AlreadyExists, HistoryGone, InvalidValue, NotFound
+from tocsin.errors import AlreadyExists, HistoryGone, InvalidValue, NotFound, StatementError
 from tocsin.protocol import messages
-from unit.client.scripted import Results, ScriptedBroker, scripted
+from unit.client.scripted import WRONG_FILTER, Results, ScriptedBroker, scripted
 
 pytestmark = pytest.mark.shell
 
@@ -226,6 +226,32 @@ async def test_what_was_kept_is_carried_on(results: Results, broker: ScriptedBro
         (other,) = await me.subscribe_kept()
         assert await take(other, 2) == [1, 2]
         assert me.kept == []
+
+
+async def test_filters_are_kept_and_changed(results: Results, broker: ScriptedBroker) -> None:
+    """What was kept is asked for with its filter. A change returns when it is in force; a wrong one raises, and the one
+    before stays, also at the next connection."""
+    results.publish(results.id_of("C", {}), *numbered(1))
+    broker.kept, broker.filters = {1: ("C", {}, 100)}, {1: "n > 0"}
+    async with Subscriber(broker=broker.url, token="t", device="phone") as me:
+        (subscription,) = await me.subscribe_kept()
+        assert (subscription.where, str(subscription)) == ("n > 0", "C() WHERE n > 0")
+        assert await take(subscription, 1) == [1]
+        await subscription.change_filter("n > 1")
+        assert subscription.where == "n > 1"
+        with pytest.raises(StatementError, match="no column wrong"):
+            await subscription.change_filter(WRONG_FILTER)
+        assert subscription.where == "n > 1"
+        results.publish(1, *numbered(2))
+        assert await take(subscription, 1) == [2]
+        await broker.live.close(messages.CLOSE_SLOW, "too slow")
+        await broker.until(lambda: len(broker.hellos) == 2)
+        assert [one.where for one in broker.hellos[-1].subscriptions] == ["n > 1"]
+        with pytest.raises(StatementError):
+            await me.subscribe("D", where=WRONG_FILTER)
+        await subscription.unsubscribe()
+        with pytest.raises(NotFound):
+            await subscription.change_filter("n > 2")
 
 
 async def test_unsubscribing(results: Results, broker: ScriptedBroker) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.errors import StatementError
+from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol.calls import parse_call, write_call
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,20}", fullmatch=True)
@@ -21,7 +22,7 @@ PARAMETERS = st.lists(st.tuples(NAMES, VALUES), unique_by=lambda pair: pair[0].l
 def test_parse_undoes_write(channel: str, values: dict[str, object]) -> None:
     """Any channel and values can be written as a call, and come back with their types."""
     read = parse_call(write_call(channel, values))
-    assert read == (channel, values)
+    assert read == (channel, values, "")
     assert [type(value) for value in read[1].values()] == [type(value) for value in values.values()]
 
 
@@ -41,7 +42,7 @@ def test_parse_undoes_write(channel: str, values: dict[str, object]) -> None:
 )
 def test_reads(text: str, values: dict[str, object]) -> None:
     """Strings with either quote, numbers, booleans, spaces anywhere."""
-    assert parse_call(text) == ("C", values)
+    assert parse_call(text) == ("C", values, "")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_reads(text: str, values: dict[str, object]) -> None:
         ("'C'()", 1, "expected the name of a channel"),
         ("C(", 3, "expected the name of a parameter"),
         ("C(a => 1", 9, "expected ,"),
-        ("C(a = 1)", 5, "not understood"),
+        ("C(a = 1)", 5, "expected =>"),
         ("C(a => )", 8, "expected a string in quotes"),
         ("C(a => flood)", 8, "expected a string in quotes"),
         ("C(a => 'x)", 8, "the string has no end"),
@@ -63,7 +64,7 @@ def test_reads(text: str, values: dict[str, object]) -> None:
         ("C(a => 1e999)", 8, "finite"),
         ("C(a => 1x)", 8, "not understood"),
         ("C(a => 1); DROP", 10, "not understood"),
-        ("C(a => 1) D", 11, "nothing may follow"),
+        ("C(a => 1) D", 11, "only WHERE and a filter may follow"),
         ("C(a => 'x\0')", 10, "control characters"),
         (f"C(a => {'9' * 5000})", 8, "finite"),
     ],
@@ -80,5 +81,39 @@ def test_errors_point_at_the_place(text: str, column: int, message: str) -> None
 def test_nonsense_is_refused(text: str) -> None:
     """Nothing but a StatementError comes of any text."""
     with suppress(StatementError):
-        channel, values = parse_call(text)
-        assert parse_call(write_call(channel, values)) == (channel, values)
+        found = parse_call(text)
+        assert parse_call(write_call(*found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("C", ("C", {}, "")),
+        ("C WHERE a >= 1", ("C", {}, "a >= 1")),
+        ("C() where  a<>'it''s' ", ("C", {}, "a<>'it''s'")),
+        ("C(where => 1)where `where` = 'x WHERE y'", ("C", {"where": 1}, "`where` = 'x WHERE y'")),
+        ("Where(a => 1)", ("Where", {"a": 1}, "")),
+    ],
+)
+def test_a_filter_may_follow(text: str, found: tuple[str, dict[str, ParameterValue], str]) -> None:
+    """Behind the word WHERE, in any case; what it means is the broker's business."""
+    assert parse_call(text) == found
+    assert parse_call(write_call(*found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("C(a => 1) WHERE", 11, "expected a condition after WHERE"),
+        ("C(a => 1) AND b = 2", 11, "only WHERE and a filter may follow"),
+        ("C WHERE a = 'x", 13, "the string has no end"),
+        ("C WHERE a = 1; DROP", 14, "not understood"),
+        ("WHERE a = 1", 7, "expected ("),
+    ],
+)
+def test_errors_before_and_in_a_filter_point_too(text: str, column: int, message: str) -> None:
+    """As far as they can be found without the columns of the channel."""
+    with pytest.raises(StatementError) as caught:
+        parse_call(text)
+    assert message in str(caught.value)
+    assert caught.value.column == column

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tocsin.broker.core.instructions import Acquire, Instruction, Release
+from tocsin.broker.core.matching import RecentRows
 from tocsin.broker.core.sessions import Backend, Session
 from tocsin.model.position import Position
 from tocsin.protocol.ports import BackendHold
@@ -32,6 +33,7 @@ class Waiter:
     restoring: bool
     #: Whether our own store has it, at `position`.
     is_stored: bool = False
+    where: str = ""
 
     def left_alone(self) -> Waiter | None:
         """The waiter that is left when the connection is gone: only one whose position would be lost."""
@@ -48,6 +50,7 @@ class Holdings:
         self._wanted: dict[SubscriptionKey, list[Waiter]] = {}
         self._asked: dict[SubscriptionKey, list[Waiter]] = {}
         self._unwanted: dict[int, Backend] = {}
+        self._rows: RecentRows = {}
         #: Unwanted backends in a heap, by the time of their release, so that no event looks at all of them. An entry is
         #: out of date when its backend is wanted again or has got another time; the number decides between equal times.
         self._releases: list[tuple[float, int, Backend]] = []
@@ -80,7 +83,7 @@ class Holdings:
         backend = self._backends.get(held.id)
         if backend is None:
             key = SubscriptionKey.of(held.channel, held.parameters, held.permission, held.filled)
-            backend = Backend(held.id, key, dict(held.parameters), held.sequence, next_pull)
+            backend = Backend(held.id, key, dict(held.parameters), held.sequence, next_pull, held.columns, self._rows)
             self._backends[held.id] = backend
             self.spell(backend, key)
         backend.failure = backend.failure or held.failure

@@ -194,7 +194,7 @@ class Claims:
                 backend = frontend.backend
                 if number != backend.id or backend.frontends.get(subscriber) is not frontend:
                     yield subscriber, f"subscription {number} is not attached to its backend subscription"
-                if frontend.live != (backend.live.get(session.connection or 0) is session):
+                if frontend.live != frontend.is_live_in(session.connection):
                     yield subscriber, f"subscription {number} is live for the session or for its backend, not for both"
                 if frontend.live and session.state.presence not in (Presence.READY, Presence.SENDING):
                     yield subscriber, f"subscription {number} is live, and the session {session.state}"

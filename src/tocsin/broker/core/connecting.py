@@ -70,7 +70,7 @@ class Connections:
             if frontend.key.permission != arrival.permission:
                 self._subscriptions.detach(frontend, self._story.now_s)  # The permission class has changed since.
             else:
-                frontend.sent = frontend.acked
+                frontend.put_back(frontend.acked)
         if not session.restoring:
             self.welcome(session)
 

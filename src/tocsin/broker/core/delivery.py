@@ -16,11 +16,12 @@ from tocsin.broker.core import events as ev
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.cache import ResultCache
 from tocsin.broker.core.instructions import Deliver, FetchHistory, Instruction, NoteDelivered, Send
+from tocsin.broker.core.matching import SourceFilters
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session
 from tocsin.model.position import Position
-from tocsin.protocol.messages import HistoryGone
-from tocsin.protocol.ports import Delivery
+from tocsin.protocol.messages import HistoryGone, Passed
+from tocsin.protocol.ports import Delivery, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _REMOVED = "results before this position are gone: they are past the cluster's retention"
@@ -44,7 +45,12 @@ class Delivering:
         #: Backend subscriptions whose history is needed: the sequence to begin after, and the frontends that need it.
         self._missed: dict[int, dict[Frontend, None]] = {}
         self._fetching: set[int] = set()
+        #: The last part of their history had nothing that matches; they go on with the next tick.
+        self._looking_through: dict[Session, None] = {}
         self.deliveries = 0
+        #: Results times live subscriptions with filters: those that were sent, and those that did not match.
+        self.matched = 0
+        self.skipped = 0
         #: How often a subscriber had to be told that results are missing.
         self.gaps_sent = 0
         #: By subscription, since the last call of `pulled_bytes`.
@@ -88,6 +94,7 @@ class Delivering:
             if live := len(known.live):
                 for one in deliveries:
                     receivers[one.committed_at_us] = receivers.get(one.committed_at_us, 0) + live
+            self._match(known.filters, deliveries, touched, receivers)
         too_much = self._park_who_get_too_much(touched, event.deliveries)
         self.through = max(before, event.through)
         for session in touched:
@@ -103,6 +110,45 @@ class Delivering:
             for frontend in [one for one in self._ahead if one.sent <= self.through]:
                 del self._ahead[frontend]
                 self.bring_forward(frontend.session)
+
+    def _match(
+        self,
+        filters: SourceFilters | None,
+        deliveries: Sequence[Delivery],
+        touched: list[Session],
+        receivers: dict[int, int],
+    ) -> None:
+        """Put results into the outboxes of those whose filters they match."""
+        if filters is None or not filters.live:
+            return
+        for one in deliveries:
+            count = 0
+            for group in filters.wanted(one):
+                count += len(group.live)
+                for frontend in group.live.values():
+                    frontend.last_match = one.sequence
+                    session = frontend.session
+                    if not session.outbox:
+                        touched.append(session)
+                    session.outbox.append(one.wire)
+            self.matched += count
+            self.skipped += filters.live - count
+            if count:
+                receivers[one.committed_at_us] = receivers.get(one.committed_at_us, 0) + count
+        filters.last = deliveries[-1].sequence
+
+    def pass_over(self) -> None:
+        """Tell live subscribers with filters how far nothing else has matched. They acknowledge it: else the position
+        of somebody whose filter seldom matches would stay where it was, until its history is gone."""
+        for backend in self._holdings.backends():
+            if (filters := backend.filters) is None or not filters.live:
+                continue
+            position = str(Position(backend.id, filters.last))
+            for frontend in filters.all_live():
+                connection = frontend.session.connection
+                if connection is not None and max(frontend.last_match, frontend.passed) < filters.last:
+                    frontend.passed = filters.last
+                    self._out.append(Send(connection, Passed(backend.id, position)))
 
     def _note_end(self, backend: Backend, deliveries: Sequence[Delivery]) -> None:
         """Note a subscription's end: the result that gives the reason is its last."""
@@ -164,10 +210,8 @@ class Delivering:
     def leave(self, frontend: Frontend) -> None:
         """Send no more to this one."""
         if frontend.live:
-            frontend.live = False
+            frontend.end_live(frontend.session.connection)
             frontend.sent = self.through
-            if frontend.session.connection is not None:
-                frontend.backend.live.pop(frontend.session.connection, None)
         self._ahead.pop(frontend, None)
         if self._missed:
             self._missed.get(frontend.backend.id, {}).pop(frontend, None)
@@ -207,8 +251,7 @@ class Delivering:
                 continue
             room_bytes = _add(frontend, found, wires, room_bytes)
             if not found or frontend.sent == found[-1].sequence:
-                frontend.live = True
-                frontend.backend.live[connection] = session
+                frontend.set_live(connection)
                 # History that was asked for before, and is still on its way, would come a second time.
                 self._missed.get(frontend.backend.id, {}).pop(frontend, None)
         if wires:
@@ -237,6 +280,7 @@ class Delivering:
         by_subscription = _by_subscription(event.deliveries)
         sessions: dict[Session, list[bytes]] = {}
         room: dict[Session, int] = {}
+        looked_through: set[SubscriberId] = set()
         for subscription, after in event.after.items():
             self._fetching.discard(subscription)
             deliveries = by_subscription.get(subscription, [])
@@ -257,14 +301,25 @@ class Delivering:
                 wires = sessions.setdefault(session, [])
                 found = [one for one in deliveries if one.sequence > frontend.sent]
                 room[session] = _add(frontend, found, wires, room.get(session, self._chunk_bytes))
+                if found:
+                    looked_through.add(session.subscriber)
                 if not found or frontend.sent == found[-1].sequence:
                     frontend.sent = max(frontend.sent, event.through)
         for session, wires in sessions.items():
             if wires:
                 session.learn(SessionFact.PART_SENT)
                 self._write(session, wires, confirm=True)
+            elif session.subscriber in looked_through:
+                self._looking_through[session] = None
             else:
                 self.bring_forward(session)
+
+    def look_further(self) -> None:
+        """Go on with those for whom a part of the history had nothing. Nobody's reading slows them down: without a
+        pause, a filter that matches nothing would have the whole history fetched as fast as the cluster can."""
+        looking, self._looking_through = self._looking_through, {}
+        for session in looking:
+            self.bring_forward(session)
 
     def lose_history(self, event: ev.HistoryLost) -> list[Frontend]:
         """Tell those who asked that results are gone, and go on with the rest; returns those that were told."""
@@ -285,7 +340,9 @@ class Delivering:
     def tell_gone(self, frontend: Frontend, earliest: int, *, is_rewound: bool = False) -> None:
         """Make a subscriber go on from `earliest`, or back to it, if its history is gone."""
         self.gaps_sent += 1
-        frontend.sent = earliest if is_rewound else max(frontend.sent, earliest)
+        frontend.put_back(earliest if is_rewound else max(frontend.sent, earliest))
+        if is_rewound and frontend.group is not None:
+            frontend.group.source.rewind(earliest)
         frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
         frontend.is_sent_known = True
         if frontend.session.connection is not None:
@@ -317,11 +374,15 @@ def _by_subscription(deliveries: Iterable[Delivery]) -> dict[int, list[Delivery]
 
 
 def _add(frontend: Frontend, found: Iterable[Delivery], wires: list[bytes], room_bytes: int) -> int:
-    """Take results as long as there is room; returns the room that is left. There is always room for one."""
+    """Take the results that a subscription gets, as long as there is room; returns the room that is left. There is
+    always room for one."""
+    group = frontend.group
     for one in found:
         if room_bytes <= 0:
             break
-        wires.append(one.wire)
-        room_bytes -= len(one.wire)
+        if group is None or group.matches(one):
+            wires.append(one.wire)
+            room_bytes -= len(one.wire)
+            frontend.last_match = one.sequence
         frontend.sent = one.sequence
     return room_bytes

@@ -134,6 +134,13 @@ class BackendsAcquired(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class HoldsListed(Event):
+    """The cluster has described what it holds for us once more: the columns of results may have changed."""
+
+    held: Sequence[BackendHold]
+
+
+@dataclass(frozen=True, slots=True)
 class BackendsReleased(Event):
     now_s: float
 

@@ -102,6 +102,7 @@ class StoreSubscription(msgspec.Struct):
     subscriber: SubscriberId
     key: SubscriptionKey
     position: Position
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

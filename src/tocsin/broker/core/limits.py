@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tocsin.broker.core.sessions import Session
-from tocsin.errors import Overloaded, TocsinError
+from tocsin.errors import Overloaded, TocsinError, TooLarge
+from tocsin.filters.words import MAX_CHARACTERS
+from tocsin.model.token_bucket import TokenBucket
+
+#: Characters of filters that one user's programs may have read: enough for a thousand subscriptions at once. A thousand
+#: characters take 10 ms of CPU at most, as measured, so that one user has a fiftieth of a core all the time.
+_FILTER_CHARACTERS_AT_ONCE = 200_000
+_FILTER_CHARACTERS_PER_S = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +21,8 @@ class Limits:
     max_connections_per_user: int = 20
     max_subscriptions_per_user: int = 1000
     max_sessions_per_user: int = 100
+    max_filters_per_session: int = 100
+    max_filter_characters: int = 4096
     max_queued_bytes: int = 256 << 10
     slow_after_s: float = 10
     device_retention_s: float = 7 * 24 * 3600
@@ -28,6 +37,8 @@ class Quotas:
         self._connections: dict[str, int] = {}
         self._subscriptions: dict[str, int] = {}
         self._sessions: dict[str, tuple[Session, ...]] = {}
+        #: What users may still have read, of those who have filters.
+        self._filter_characters: dict[str, TokenBucket] = {}
 
     def refuse_connection(self, user: str, connections: int) -> TocsinError | None:
         """Why another connection can't be taken; None if it can."""
@@ -44,6 +55,31 @@ class Quotas:
             most = self._limits.max_subscriptions_per_user
             return Overloaded(f"{user} has {most} subscriptions, the most for one user; unsubscribe", retry_after_s=60)
         return None
+
+    def spend_on_filter(self, user: str, where: str, now_s: float) -> None:
+        """Raises TooLarge, or Overloaded, if a filter may not be read."""
+        most = min(self._limits.max_filter_characters, MAX_CHARACTERS)
+        if len(where) > most:
+            raise TooLarge(f"where: a filter may have {most:,} characters at most, not {len(where):,}")
+        bucket = self._filter_characters.get(user)
+        if bucket is None:
+            bucket = TokenBucket(_FILTER_CHARACTERS_PER_S, _FILTER_CHARACTERS_AT_ONCE)
+            self._filter_characters[user] = bucket
+        if not bucket.take(now_s, len(where)):
+            raise Overloaded(f"{user} changes filters too often", retry_after_s=1)
+
+    def forget_full_buckets(self, now_s: float) -> None:
+        """Of users who have not asked for filters of late."""
+        for user in [one for one, bucket in self._filter_characters.items() if bucket.is_full(now_s)]:
+            del self._filter_characters[user]
+
+    def check_filters(self, others: int) -> None:
+        """Raises Overloaded if a session with so many other filters can't have one more."""
+        if others >= (most := self._limits.max_filters_per_session):
+            raise Overloaded(
+                f"this device has {most} subscriptions with filters, the most for one device; unsubscribe",
+                retry_after_s=60,
+            )
 
     def subscriptions_of(self, user: str) -> int:
         return self._subscriptions.get(user, 0)

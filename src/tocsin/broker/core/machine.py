@@ -6,7 +6,7 @@ subscriptions (subscribing) and results (delivery), and moves (moves). A session
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tocsin.broker.core import events as ev
@@ -19,14 +19,17 @@ from tocsin.broker.core.claiming import Claims
 from tocsin.broker.core.connecting import Connections
 from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.filled_parameters import Filling
+from tocsin.broker.core.filtering import Filtering
+from tocsin.broker.core.forgetting import Forgetting
 from tocsin.broker.core.limits import Limits, Quotas
 from tocsin.broker.core.locations import LocationReports
+from tocsin.broker.core.matching import FilterCounts
 from tocsin.broker.core.moves import Moves
 from tocsin.broker.core.reports import Reporting
+from tocsin.broker.core.retyping import Retyping
 from tocsin.broker.core.sessions import Frontend, Session, behind
 from tocsin.broker.core.subscribing import Subscribing
 from tocsin.model.chance import Chance
-from tocsin.model.people import fingerprint
 from tocsin.model.position import Position
 from tocsin.model.story import Story
 from tocsin.protocol.messages import CLOSE_FAILED, error_message
@@ -34,6 +37,9 @@ from tocsin.protocol.ports import KeptSession, SubscriberId
 
 #: How often the machine looks for expired sessions and tokens.
 _SWEEP_EVERY_S = 5.0
+#: How often subscribers with filters are told how far nothing else matched: after a crash, so much of their history is
+#: looked through again.
+_PASS_EVERY_S = 30.0
 #: When draining, moves are spread over this part of the available time.
 _MOVE_SPREAD = 0.5
 #: They happen all the time, and would push the cause of an error out of the story.
@@ -75,15 +81,21 @@ class BrokerState:
         self._admission = Admission(quotas, out)
         self._reports = reports = Reporting()
         self._filling = filling = Filling()
-        self._subscriptions = subscribing = Subscribing(holdings, deliveries, quotas, reports, acked, filling, out)
+        self._subscriptions = subscribing = Subscribing(
+            holdings, deliveries, quotas, reports, acked, filling, Filtering(quotas), out
+        )
         self._moves = moves = Moves(holdings, filling, out)
         self._locations = locations = LocationReports(out, publishes=publishes_locations)
         self._claims = claims = Claims(holdings, subscribing, deliveries, reports, locations, quotas, story, out)
         self._connections = Connections(
             name, claims, subscribing, deliveries, moves, locations, quotas, acked, story, out
         )
+        self._retyping = Retyping(holdings, deliveries, subscribing, out)
+        self._forgetting = Forgetting(self.cache, claims, subscribing, reports, locations, out)
         self._arrivals = Arrivals(self._admission, claims, self._connections, subscribing, quotas)
+        self._quotas = quotas
         self._next_sweep_s = 0.0
+        self._next_pass_s = 0.0
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             ev.Started: self._started,
             ev.SubscriberArrived: self._arrivals.arrived,
@@ -98,6 +110,7 @@ class BrokerState:
             ev.ConnectionCongested: self._connections.congested,
             ev.ConnectionFlushed: self._connections.flushed,
             ev.BackendsAcquired: self._backends_acquired,
+            ev.HoldsListed: lambda event: self._retyping.described(event.held, self._now_s),
             ev.BackendsReleased: lambda _: self._holdings.released(),
             ev.ResultsPulled: self._deliveries.take,
             ev.CursorLost: lambda event: self._acked.update(dict.fromkeys(self._deliveries.lose_cursor(event))),
@@ -196,6 +209,12 @@ class BrokerState:
         return self._deliveries.deliveries
 
     @property
+    def filter_counts(self) -> FilterCounts:
+        filters = (one.filters for one in self._holdings.backends())
+        count = sum(len(one) for one in filters if one is not None)
+        return FilterCounts(count, self._deliveries.matched, self._deliveries.skipped)
+
+    @property
     def resumed(self) -> int:
         """Subscriptions that went on after a position."""
         return self._subscriptions.resumed
@@ -266,6 +285,7 @@ class BrokerState:
     # The cluster
 
     def _backends_acquired(self, event: ev.BackendsAcquired) -> None:
+        self._retyping.described((held for _, held in event.acquired), event.now_s)
         woken = self._subscriptions.acquired(event)
         self._moves.acquired(event)
         for session in woken:
@@ -300,20 +320,7 @@ class BrokerState:
             # Else it has come back since, and is not claimed yet: the claim decides.
         self._connections.close_revoked(event.revoked)
         if event.forgotten:
-            self._forget(event.forgotten)
-
-    def _forget(self, people: Mapping[str, int]) -> None:
-        """Keep nothing that names these people: none of their sessions, no subscription that others made with the name.
-
-        All results in memory go too: the broker does not know whom a result names.
-        """
-        self.cache.empty()
-        for session in list(self._claims.sessions.values()):
-            if fingerprint(session.user) not in people:
-                self._subscriptions.forget_people(session, people, self._now_s)
-            elif session.connection is None:  # Else somebody has taken the name since, with a token of their own.
-                self._locations.forget_user(session)
-                self._claims.expire(session)
+            self._forgetting.forget(event.forgotten, self._now_s)
 
     def _ordered(self, event: ev.Ordered) -> None:
         if not self._admission.is_started:
@@ -343,6 +350,7 @@ class BrokerState:
 
     def _ticked(self, event: ev.Ticked) -> None:
         self._locations.publish_if_due(event.now_s)
+        self._deliveries.look_further()
         if self._acked:
             acked = list(self._acked)
             self._acked.clear()
@@ -363,6 +371,10 @@ class BrokerState:
     def _sweep(self, now_s: float) -> None:
         """Close connections whose token has expired; end sessions whose subscriber has stayed away too long."""
         self.cache.expire(now_s)
+        if now_s >= self._next_pass_s:
+            self._next_pass_s = now_s + _PASS_EVERY_S
+            self._deliveries.pass_over()
+            self._quotas.forget_full_buckets(now_s)
         self._connections.close_expired(now_s)
         for session in [one for one in self._claims.sessions.values() if one.connection is None]:
             limit_s = self._limits.nameless_retention_s if session.is_nameless else self._limits.device_retention_s

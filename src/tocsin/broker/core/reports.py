@@ -105,7 +105,7 @@ class Reporting:
                 break
             kept = session.kept()
             changed[session.subscriber] = (session.version, session.connection is not None, kept)
-            left -= sum(_characters(one.key) for one in kept.subscriptions)
+            left -= sum(_characters(one.key) + len(one.where) for one in kept.subscriptions)
         return Report(
             claims=list(self._claims)[:_MAX_PER_REPORT],
             changed=changed,

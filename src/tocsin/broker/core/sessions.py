@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tocsin.broker.core.events import ConnectionId, SubscriberArrived
+from tocsin.broker.core.matching import FilterGroup, RecentRows, SourceFilters
 from tocsin.broker.core.session_table import SessionFact, SessionState, next_state
+from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position, position_text
+from tocsin.model.schema import ResultColumn
 from tocsin.model.story import InvalidTransition, Story
 from tocsin.protocol.messages import Subscribed
 from tocsin.protocol.ports import Kept, KeptSession, SubscriberId
@@ -31,8 +34,14 @@ class Backend:
     begin: int
     #: Earlier pulls may not have covered it, so results that they lack may exist.
     trusted_from_pull: int
+    #: The columns of its results; none if they are not known.
+    columns: tuple[ResultColumn, ...] = ()
+    #: Rows of results, shared by all backend subscriptions of a broker.
+    rows: RecentRows = field(default_factory=dict)
+    #: The filters on it, once there has been one.
+    filters: SourceFilters | None = None
     frontends: dict[SubscriberId, Frontend] = field(default_factory=dict)
-    #: Frontend subscriptions that get each result as it comes.
+    #: Frontend subscriptions without a filter that get each result as it comes.
     live: dict[ConnectionId, Session] = field(default_factory=dict)
     #: Every spelling under which it was asked for.
     spellings: set[SubscriptionKey] = field(default_factory=set)
@@ -44,6 +53,17 @@ class Backend:
     failure: str = ""
     #: Its channel was dropped; another one may have its name.
     has_ended: bool = False
+
+    def group_of(self, where: str, *, is_kept: bool = False) -> FilterGroup | None:
+        """The group of a filter; None if it is empty. Raises StatementError; or InvalidValue for a new filter if the
+        columns are not known."""
+        if not where:
+            return None
+        if not self.columns and not is_kept:
+            raise InvalidValue(f"where: the cluster does not say which columns {self.key.channel} has; leave it out")
+        if self.filters is None:
+            self.filters = SourceFilters(self.columns, self.rows)
+        return self.filters.parse(where)
 
 
 class Frontend(msgspec.Struct, eq=False):
@@ -65,6 +85,46 @@ class Frontend(msgspec.Struct, eq=False):
     is_sent_known: bool = True
     #: The coordinator knows that this session holds it, and so does a broker that claims the session.
     is_told: bool = False
+    #: Those of its results that it gets; None: all.
+    group: FilterGroup | None = None
+    #: The sequence of the last result that it was sent. Of those after it, up to `sent`, none matches its filter.
+    last_match: int = 0
+    #: The sequence up to which it was told over this connection that nothing else matches.
+    passed: int = 0
+
+    @property
+    def where(self) -> str:
+        return "" if self.group is None else self.group.where
+
+    def put_back(self, sequence: int) -> None:
+        """Everything after this is sent again."""
+        self.sent = self.last_match = self.passed = sequence
+
+    def set_group(self, group: FilterGroup | None) -> None:
+        """Give it another filter. It must not be live."""
+        if self.group is not None:
+            self.group.source.leave(self.group)
+        self.group = None if group is None else group.source.join(group)
+
+    def set_live(self, connection: ConnectionId) -> None:
+        self.live = True
+        if self.group is None:
+            self.backend.live[connection] = self.session
+        else:
+            self.group.source.begin(self.group, connection, self)
+
+    def end_live(self, connection: ConnectionId | None) -> None:
+        self.live = False
+        if connection is not None and self.group is None:
+            self.backend.live.pop(connection, None)
+        elif connection is not None and self.group is not None:
+            self.group.source.end(self.group, connection)
+
+    def is_live_in(self, connection: ConnectionId | None) -> bool:
+        """Whether it gets what comes over this connection."""
+        if self.group is not None:
+            return self.group.live.get(connection or 0) is self
+        return self.backend.live.get(connection or 0) is self.session
 
 
 @dataclass(slots=True, eq=False)
@@ -81,15 +141,17 @@ class Session:
     frontends: dict[int, Frontend] = field(default_factory=dict)
     #: Subscriptions that are being carried on and that the cluster has not answered for yet. Until it has, nothing is
     #: claimed and nobody is welcomed.
-    restoring: dict[SubscriptionKey, Position] = field(default_factory=dict)
-    #: Subscriptions that the subscriber itself has brought, with their positions. It is welcomed, but until the cluster
-    #: has answered for them, here or after it has gone again, nothing is claimed: the broker that kept them keeps them.
-    brought: dict[SubscriptionKey, Position] = field(default_factory=dict)
+    restoring: dict[SubscriptionKey, Kept] = field(default_factory=dict)
+    #: Subscriptions that the subscriber itself has brought. It is welcomed, but until the cluster has answered for
+    #: them, here or after it has gone again, nothing is claimed: the broker that kept them keeps them.
+    brought: dict[SubscriptionKey, Kept] = field(default_factory=dict)
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None
     #: Subscriptions that it asked for and that the cluster has not answered for yet.
     waiting: int = 0
+    #: How many of those have a filter.
+    waiting_filters: int = 0
     left_at_s: float = 0
     #: The current pull's results for this connection.
     outbox: list[bytes] = field(default_factory=list)
@@ -122,12 +184,26 @@ class Session:
         """Whether it holds this, and we do not hold it yet."""
         return key in self.restoring or key in self.brought
 
-    def found(self, key: SubscriptionKey) -> Position | None:
-        """It lacks this no longer; returns its position, if it has one."""
+    def found(self, key: SubscriptionKey) -> Kept | None:
+        """It lacks this no longer; returns what was known of it, if anything was."""
         if self.is_whole:
             return None
-        positions = (self.brought.pop(key, None), self.restoring.pop(key, None))
-        return next((one for one in positions if one is not None), None)
+        known = (self.brought.pop(key, None), self.restoring.pop(key, None))
+        return next((one for one in known if one is not None), None)
+
+    def hear_of(self, theirs: Kept) -> Kept | None:
+        """Another broker's copy of a subscription that is being restored. If it is further on than ours, it has the
+        later filter, and perhaps a new history; an earlier position in the same history does no harm. Returns what is
+        to be stored then."""
+        ours = self.restoring.get(theirs.key)
+        if ours is None or theirs.position <= ours.position:
+            return None
+        is_same_history = theirs.position.epoch == ours.position.epoch
+        later = Kept(theirs.key, ours.position if is_same_history else theirs.position, theirs.where)
+        if later == ours:
+            return None
+        self.restoring[theirs.key] = later
+        return later
 
     @property
     def takes_more(self) -> bool:
@@ -148,10 +224,12 @@ class Session:
 
     def kept(self) -> KeptSession:
         """The session as another broker could carry it on, including subscriptions that are not held here yet."""
-        positions = {one.key: Position.at(one.backend.id, one.acked) for one in self.frontends.values()}
+        kept = {
+            one.key: Kept(one.key, Position.at(one.backend.id, one.acked), one.where) for one in self.frontends.values()
+        }
         if not self.is_whole:
-            positions = {**self.restoring, **self.brought, **positions}
-        return KeptSession(self.subscriber, self.generation, [Kept(key, at) for key, at in positions.items()])
+            kept = {**self.restoring, **self.brought, **kept}
+        return KeptSession(self.subscriber, self.generation, list(kept.values()))
 
     def described(self) -> list[Subscribed]:
         return [describe(one) for one in self.frontends.values()]
@@ -166,6 +244,7 @@ def describe(frontend: Frontend, request: int = 0) -> Subscribed:
         position=position_text(backend.id, frontend.acked),
         recovered=frontend.recovered,
         request=request,
+        where=frontend.where,
     )
 
 

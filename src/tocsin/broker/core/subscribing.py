@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tocsin.broker.core.backend_holds import Holdings, Waiter
 from tocsin.broker.core.delivery import Delivering
 from tocsin.broker.core.events import BackendsAcquired
 from tocsin.broker.core.filled_parameters import Filling
+from tocsin.broker.core.filtering import WRONG, Filtering, failed_filter
 from tocsin.broker.core.instructions import ForgetSubscription, Instruction, Send, StoreSubscription
 from tocsin.broker.core.limits import Quotas
+from tocsin.broker.core.matching import FilterGroup
 from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session, describe
@@ -19,8 +22,10 @@ from tocsin.errors import (
     Forbidden,
     InvalidValue,
     NotFound,
+    Overloaded,
     SubscriptionFailed,
     TocsinError,
+    TooLarge,
     Unavailable,
 )
 from tocsin.model.position import Position, commit_of
@@ -42,6 +47,7 @@ class Subscribing:
     #: Subscribers whose positions are stored with the next tick.
     _moved_on: dict[Frontend, None]
     _filling: Filling
+    _filtering: Filtering
     _out: list[Instruction]
     #: Why the store takes no changes; empty while it does. Until it does, nothing is begun that has to be stored.
     unwritable: str = field(init=False, default="")
@@ -55,18 +61,36 @@ class Subscribing:
         for one in kept.subscriptions:
             key = self._filled(one.key, session)
             if key in known:
+                self._compare(session, Kept(key, one.position, one.where))
                 continue
             if is_stored:
-                self._store_as(session, one.key, key, one.position)
+                self._store_as(session, one, key)
             backend = self._holdings.get(one.position.epoch)
             if backend is not None and key in backend.spellings:
-                self._carry_on(session, backend, key, one.position, is_stored=is_stored)
+                self._carry_on(session, backend, Kept(key, one.position, one.where), is_stored=is_stored)
             else:
-                session.restoring[key] = one.position
-                self._holdings.want(key, Waiter(session, one.position, 0, restoring=True, is_stored=True))
+                session.restoring[key] = Kept(key, one.position, one.where)
+                waiter = Waiter(session, one.position, 0, restoring=True, is_stored=True, where=one.where)
+                self._holdings.want(key, waiter)
                 if not is_stored:
                     # Before the cluster has answered: when we start again, a session that is ours counts as whole.
-                    self._out.append(StoreSubscription(session.subscriber, key, one.position))
+                    self._out.append(StoreSubscription(session.subscriber, key, one.position, one.where))
+
+    def _compare(self, session: Session, theirs: Kept) -> None:
+        """Another broker's copy of a subscription that we keep. Ours is from our store, and may be older."""
+        if session.state.is_owned or session.connection is not None:
+            return
+        if (later := session.hear_of(theirs)) is not None:
+            self._out.append(StoreSubscription(session.subscriber, theirs.key, later.position, later.where))
+            return
+        ours = session.frontends.get(theirs.position.epoch)
+        if ours is None or ours.key != theirs.key or (ours.recovered and theirs.position.sequence <= ours.acked):
+            return
+        with suppress(*WRONG):
+            group = ours.backend.group_of(theirs.where)
+            # If its history was not found, it began where nothing had been sent; an earlier position does no harm.
+            self._attach(session, ours.backend, ours.key, None if ours.recovered else theirs.position, group)
+            ours.recovered = True
 
     def subscribe(self, session: Session, message: messages.Subscribe) -> Frontend | None:
         """Returns the subscription if it is attached now. Otherwise it is refused, or waits for the cluster."""
@@ -75,29 +99,36 @@ class Subscribing:
         try:
             check_key(message.channel, message.parameters)
             position = self._position_in(message)
-        except InvalidValue as exc:
+            key = self._filled(key, session)
+            backend = self._holdings.find(key)
+            self._filtering.admit(session, backend, message.where)
+        except (InvalidValue, TooLarge, Overloaded) as exc:
             self._tell(session, messages.error_message(exc, message.request))
             return None
-        key = self._filled(key, session)
-        backend = self._holdings.find(key)
-        if backend is not None and (failure := _refusal(backend, position)) is not None:
-            self._tell(session, messages.error_message(failure, message.request))
-            return None
-        is_held = backend is not None and backend.id in session.frontends
-        refusal = None if is_held else self._refusal(session, position)
+        waiter = Waiter(session, position, message.request, restoring=False, where=message.where)
+        held = None if backend is None else session.frontends.get(backend.id)
+        refusal: TocsinError | None = None if backend is None else _refusal(backend, position)
+        if held is None:
+            refusal = refusal or self._refusal(session, position)
+        elif held.where != message.where:
+            refusal = refusal or self.refuse_change()
         if refusal is not None:
             self._tell(session, messages.error_message(refusal, message.request))
         elif backend is None:
             session.waiting += 1
+            session.waiting_filters += bool(message.where)
             self._quotas.count_subscription(session.user, 1)
-            self._holdings.want(key, Waiter(session, position, message.request, restoring=False))
+            self._holdings.want(key, waiter)
             if position is not None:
-                session.brought[key] = position
-                self._out.append(StoreSubscription(session.subscriber, key, position))
+                session.brought[key] = Kept(key, position, message.where)
+                self._out.append(StoreSubscription(session.subscriber, key, position, message.where))
         else:
-            frontend = self._attach(session, backend, key, position)
-            self._subscribed(frontend, message.request)
-            return frontend
+            try:
+                group = backend.group_of(waiter.where)
+            except WRONG as exc:
+                self._tell(session, messages.error_message(exc, message.request))
+                return None
+            return self._take(waiter, key, backend, group)
         return None
 
     def _filled(self, key: SubscriptionKey, session: Session) -> SubscriptionKey:
@@ -117,11 +148,12 @@ class Subscribing:
             try:
                 check_key(message.channel, message.parameters)
                 position = self._position_in(message)
-            except InvalidValue:
+                self._filtering.admit(session, None, message.where)
+            except (InvalidValue, TooLarge, Overloaded):
                 continue  # The subscriber would have got this error.
             if position is not None:
                 key = SubscriptionKey.of(message.channel, message.parameters, permission)
-                brought.append(Kept(key, position))
+                brought.append(Kept(key, position, message.where))
         self.restore(session, KeptSession(session.subscriber, session.generation, brought))
 
     def refuse_change(self) -> TocsinError | None:
@@ -203,11 +235,11 @@ class Subscribing:
             return False
         if waiter.restoring and not session.lacks(key):
             return True  # The session has ended meanwhile, or the subscriber has asked for it anew.
-        for positions in (session.brought, session.restoring):
-            if (position := positions.pop(key, None)) is not None:
-                positions.setdefault(anew, position)
-                if waiter.is_stored or positions is session.brought:
-                    self._store_as(session, key, anew, position)
+        for lacked in (session.brought, session.restoring):
+            if (kept := lacked.pop(key, None)) is not None:
+                lacked.setdefault(anew, Kept(anew, kept.position, kept.where))
+                if waiter.is_stored or lacked is session.brought:
+                    self._store_as(session, kept, anew)
         backend = self._holdings.find(anew)
         if backend is None:
             self._holdings.want(anew, waiter)
@@ -215,11 +247,11 @@ class Subscribing:
             self._serve(waiter, anew, backend)
         return True
 
-    def _store_as(self, session: Session, before: SubscriptionKey, key: SubscriptionKey, position: Position) -> None:
-        """Rename a stored subscription from `before` to `key`, if they are written differently."""
-        if before.stored() != key.stored():
-            self._out.append(ForgetSubscription(session.subscriber, before))
-            self._out.append(StoreSubscription(session.subscriber, key, position))
+    def _store_as(self, session: Session, kept: Kept, key: SubscriptionKey) -> None:
+        """Rename a stored subscription to `key`, if that is written differently."""
+        if kept.key.stored() != key.stored():
+            self._out.append(ForgetSubscription(session.subscriber, kept.key))
+            self._out.append(StoreSubscription(session.subscriber, key, kept.position, kept.where))
 
     def detach(self, frontend: Frontend, release_at_s: float, *, is_session_over: bool = False) -> None:
         """End a frontend subscription. Its backend subscription is released at `release_at_s` at the earliest, and not
@@ -227,6 +259,7 @@ class Subscribing:
         session, backend = frontend.session, frontend.backend
         backend.keep_until_s = max(backend.keep_until_s, release_at_s)
         self._deliveries.leave(frontend)
+        frontend.set_group(None)
         self._moved_on.pop(frontend, None)
         del session.frontends[backend.id]
         del backend.frontends[session.subscriber]
@@ -239,31 +272,12 @@ class Subscribing:
         if not backend.frontends:
             self._holdings.let_go(backend, release_at_s)
 
-    def forget_people(self, session: Session, people: Collection[str], now_s: float) -> None:
-        """End this session's subscriptions that have the name of one of these people as a value, and tell a connected
-        subscriber. The people are known by the fingerprints of their names."""
-        for frontend in [one for one in session.frontends.values() if one.key.names_one_of(people)]:
-            backend = frontend.backend
-            if not backend.has_ended:
-                # The next after everything sent so far, so that it is no repeat.
-                position = str(Position(backend.id, frontend.sent + 1))
-                reason = "the person whom this subscription names was removed"
-                self._tell(
-                    session, messages.Failed(backend.id, backend.key.channel, position, 0, reason, NotFound.code)
-                )
-            self.detach(frontend, now_s)
-        for positions in (session.restoring, session.brought):
-            for key in [one for one in positions if one.names_one_of(people)]:
-                del positions[key]
-                self._out.append(ForgetSubscription(session.subscriber, key))
-                self._reports.changed(session)
-
     def forget_waiting(self, session: Session) -> None:
         """A connection that is gone does not wait for answers any more."""
         if session.waiting:
             self._holdings.leave_alone(session)
             self._quotas.count_subscription(session.user, -session.waiting)
-            session.waiting = 0
+            session.waiting = session.waiting_filters = 0
 
     def _serve(self, waiter: Waiter, key: SubscriptionKey, backend: Backend) -> None:
         session = waiter.session
@@ -273,14 +287,25 @@ class Subscribing:
             return
         if waiter.restoring:
             if session.lacks(key):  # else the session has ended meanwhile, or the subscriber has asked for it anew
-                self._carry_on(session, backend, key, waiter.position, is_stored=waiter.is_stored)
+                kept = session.restoring.get(key) or session.brought[key]
+                self._carry_on(session, backend, kept, is_stored=waiter.is_stored)
             return
         if (failure := _refusal(backend, waiter.position)) is not None:
             self._refuse(waiter, key, failure)
             return
-        session.waiting -= 1
-        self._quotas.count_subscription(session.user, -1)
-        self._subscribed(self._attach(session, backend, key, waiter.position), waiter.request)
+        try:
+            group = backend.group_of(waiter.where)
+        except WRONG as exc:
+            self._refuse(waiter, key, exc)
+            return
+        self._no_longer_waits(waiter)
+        self._take(waiter, key, backend, group)
+
+    def _take(self, waiter: Waiter, key: SubscriptionKey, backend: Backend, group: FilterGroup | None) -> Frontend:
+        """Give a subscriber what it has asked for."""
+        frontend = self._attach(waiter.session, backend, key, waiter.position, group)
+        self._subscribed(frontend, waiter.request)
+        return frontend
 
     def _refuse(self, waiter: Waiter, key: SubscriptionKey, error: TocsinError) -> None:
         """Refuse a subscription. A session that carries it on waits as long as the cluster may still say yes: to go on
@@ -294,20 +319,31 @@ class Subscribing:
         if not waiter.restoring:
             self._send_back(waiter, error)
 
-    def _send_back(self, waiter: Waiter, error: TocsinError) -> None:
+    def _no_longer_waits(self, waiter: Waiter) -> None:
         waiter.session.waiting -= 1
+        waiter.session.waiting_filters -= bool(waiter.where)
         self._quotas.count_subscription(waiter.session.user, -1)
+
+    def _send_back(self, waiter: Waiter, error: TocsinError) -> None:
+        self._no_longer_waits(waiter)
         self._tell(waiter.session, messages.error_message(error, waiter.request))
 
-    def _carry_on(
-        self, session: Session, backend: Backend, key: SubscriptionKey, position: Position | None, *, is_stored: bool
-    ) -> None:
-        """Attach a kept subscription if its permission class is the subscriber's; tell a connected subscriber."""
-        if session.arrival is not None and session.arrival.permission != key.permission:
+    def _carry_on(self, session: Session, backend: Backend, kept: Kept, *, is_stored: bool) -> None:
+        """Attach a kept subscription if its permission class is the subscriber's, and its filter fits the channel as it
+        is now; tell a connected subscriber."""
+        key = kept.key
+        try:
+            group = backend.group_of(kept.where, is_kept=True)
+            is_fitting = session.arrival is None or session.arrival.permission == key.permission
+        except WRONG as exc:
+            is_fitting = False
+            if session.is_welcomed:
+                self._tell(session, failed_filter(backend, kept.position, exc))
+        if not is_fitting:
             session.found(key)
             self._out.append(ForgetSubscription(session.subscriber, key))
             return
-        frontend = self._attach(session, backend, key, position, is_stored=is_stored)
+        frontend = self._attach(session, backend, key, kept.position, group, is_stored=is_stored)
         if session.is_welcomed:
             self._subscribed(frontend, 0)
 
@@ -317,13 +353,17 @@ class Subscribing:
         backend: Backend,
         key: SubscriptionKey,
         position: Position | None,
+        group: FilterGroup | None,
         *,
         is_stored: bool = False,
     ) -> Frontend:
-        """Make `session` hold `backend`, after `position` if that lies in its history, else from now on."""
+        """Make `session` hold `backend` with this filter, after `position` if that lies in its history, else from now
+        on."""
         self._holdings.keep(backend)
         carried = session.found(key)
-        position = carried if position is None else position
+        if carried is not None:
+            position = carried.position if position is None else position
+            is_stored = is_stored and carried.where == ("" if group is None else group.where)
         frontend = session.frontends.get(backend.id)
         is_known = frontend is not None
         if frontend is None:
@@ -337,9 +377,9 @@ class Subscribing:
             self._leave_former(frontend)
         else:
             self._deliveries.leave(frontend)
-            frontend.sent = frontend.acked  # It gets all later results, whatever was sent before it asked again.
+        frontend.set_group(group)
         if position is not None and position.epoch == backend.id:
-            frontend.acked = frontend.sent = position.sequence
+            frontend.acked = position.sequence
             frontend.is_sent_known = False
             reached = position
             self.resumed += 1
@@ -348,8 +388,9 @@ class Subscribing:
             if position is not None:
                 frontend.recovered = False
                 self.not_resumed += 1
+        frontend.put_back(frontend.acked)  # It gets all later results, whatever was sent before it asked again.
         if not is_stored and not (is_known and self.unwritable):
-            self._out.append(StoreSubscription(session.subscriber, frontend.key, reached))
+            self._out.append(StoreSubscription(session.subscriber, frontend.key, reached, frontend.where))
         elif reached != position or is_known:
             self._moved_on[frontend] = None
         self._reports.changed(session)

@@ -93,7 +93,8 @@ class ClusterCalls:
                 self._happened(ev.ResultsPulled(number, deliveries, reached, self._now_s()))
 
     async def _check_held(self, held: Callable[[], frozenset[int]]) -> None:
-        """A restarted cluster may have been restored from a back-up that lacks some of our newer holds."""
+        """A restarted cluster may have been restored from a back-up that lacks some of our newer holds; and the columns
+        of results may have changed."""
         if self._link.run == self._run:
             return
         run, before = self._link.run, held()
@@ -103,6 +104,7 @@ class ClusterCalls:
         if lost:
             raise NotFound(f"the cluster holds {len(lost)} of our subscriptions no longer, such as {min(lost)}")
         self._run = run
+        self._happened(ev.HoldsListed(listed))
 
     async def acquire(self, keys: Sequence[SubscriptionKey]) -> None:
         acquired, refused = await self._acquire_or_split(list(keys), self._now_s() + _ACQUIRE_PATIENCE_S)

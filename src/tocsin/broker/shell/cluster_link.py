@@ -12,6 +12,7 @@ import structlog
 from tocsin.broker.shell.server_links import ServerLink
 from tocsin.errors import SubscriptionFailed
 from tocsin.model.position import Position
+from tocsin.model.schema import ResultColumn
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import (
     MAX_MESSAGE_BYTES,
@@ -39,6 +40,8 @@ class ClusterLink(ServerLink):
         super().__init__("the cluster", broker, url, token, identity, _TIMEOUT_S)
         #: The cluster process that answered last: a new one may have been started from older data.
         self.run = ""
+        #: The columns of channels' results. All subscriptions of a channel share a tuple.
+        self._columns: dict[str, tuple[ResultColumn, ...]] = {}
         self._registration = {"identity": identity, "start": start}
 
     async def register(self) -> int:
@@ -53,7 +56,7 @@ class ClusterLink(ServerLink):
         while True:
             after = found[-1].id if found else 0
             answer = await self._request("GET", f"{self._path}/subscriptions", params={"after": after, "limit": _PAGE})
-            page = [_held(one) for one in answer.json()["subscriptions"]]
+            page = self._holds(answer.json())
             found += page
             if len(page) < _PAGE:
                 return found
@@ -72,7 +75,7 @@ class ClusterLink(ServerLink):
             ]
         }
         answer = await self._request("POST", f"{self._path}/subscriptions", json=body)
-        return [_held(one) for one in answer.json()["subscriptions"]]
+        return self._holds(answer.json())
 
     async def release(self, ids: Sequence[int]) -> None:
         await self._request("POST", f"{self._path}/unsubscribe", json={"ids": list(ids)})
@@ -94,15 +97,28 @@ class ClusterLink(ServerLink):
         headers = {"Content-Type": "application/x-ndjson"}
         await self._request("POST", f"/v1/feeds/{path_part(feed)}/records", content=lines, headers=headers)
 
+    def _holds(self, answer: dict[str, Any]) -> list[BackendHold]:
+        for channel, columns in answer.get("columns", {}).items():
+            known = tuple(ResultColumn(one["name"], one["type"]) for one in columns)
+            if self._columns.get(channel) != known:
+                self._columns[channel] = known
+        return [_held(one, self._columns.get(one["channel"], ())) for one in answer["subscriptions"]]
+
     def _answered(self, answer: httpx.Response) -> None:
         self.run = answer.headers.get("Tocsin-Run", self.run)
 
 
-def _held(one: dict[str, Any]) -> BackendHold:
-    sequence = Position.parse(one["position"]).sequence
-    failure = one.get("failure", "")
-    filled = one.get("filled", {})
-    return BackendHold(one["id"], one["channel"], one["parameters"], one["permission"], sequence, failure, filled)
+def _held(one: dict[str, Any], columns: tuple[ResultColumn, ...]) -> BackendHold:
+    return BackendHold(
+        one["id"],
+        one["channel"],
+        one["parameters"],
+        one["permission"],
+        Position.parse(one["position"]).sequence,
+        one.get("failure", ""),
+        one.get("filled", {}),
+        columns,
+    )
 
 
 def _deliveries(lines: bytes) -> list[Delivery]:

@@ -71,7 +71,11 @@ def from_wire(session: coordination.Session) -> KeptSession:
         session.subscriber,
         session.generation,
         [
-            Kept(SubscriptionKey.of(one.channel, one.parameters, one.permission), Position.parse(one.position))
+            Kept(
+                SubscriptionKey.of(one.channel, one.parameters, one.permission),
+                Position.parse(one.position),
+                one.where,
+            )
             for one in session.subscriptions
         ],
     )
@@ -88,6 +92,7 @@ def to_wire(session: KeptSession, *, connected: bool) -> coordination.Session:
                 parameters=one.key.parameter_values(),
                 permission=one.key.permission,
                 position=str(one.position),
+                where=one.where,
             )
             for one in session.subscriptions
         ],

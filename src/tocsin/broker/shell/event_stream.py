@@ -20,6 +20,8 @@ _KEEP_ALIVE_S = 15.0
 #: How long the last event may take to get out before the connection is cut.
 _CLOSE_TIMEOUT_S = 2.0
 _NOTHING = ""
+#: Messages after which a stream is at another position.
+_WITH_POSITION = (messages.Passed, messages.Failed, messages.HistoryGone)
 
 
 class EventStream:
@@ -59,7 +61,7 @@ class EventStream:
         if isinstance(message, messages.Subscribed) and message.request:
             self._index_of[message.subscription] = message.request - 1
             self._positions[message.request - 1] = message.position
-        elif isinstance(message, messages.Failed | messages.HistoryGone) and message.subscription in self._index_of:
+        elif isinstance(message, _WITH_POSITION) and message.subscription in self._index_of:
             self._positions[self._index_of[message.subscription]] = message.position
         kind = message.__struct_config__.tag
         self._queue(b"event: %b\n%bdata: %b\n\n" % (str(kind).encode(), self._id_line(), messages.encode(message)))
@@ -149,6 +151,6 @@ def with_positions(calls: Sequence[messages.Subscribe], last_event_id: str) -> l
         if one:
             messages.parse_position(one)
     return [
-        messages.Subscribe(call.channel, call.parameters, positions[at] if positions else "", request=at + 1)
+        messages.Subscribe(call.channel, call.parameters, positions[at] if positions else "", at + 1, call.where)
         for at, call in enumerate(calls)
     ]

@@ -73,6 +73,10 @@ class BrokerMetrics(Collector):
             "bytes_in": ("Bytes of results pulled", self.bytes_in),
             "bytes_out": ("Bytes of notifications sent", self.bytes_out),
         }
+        filters, matched, skipped = state.filter_counts
+        gauges["filters"] = ("Frontend subscriptions with a filter", filters)
+        counters["filter_matched"] = ("Live results sent because they match a subscriber's filter", matched)
+        counters["filter_skipped"] = ("Live results not sent because they match no filter of the subscriber", skipped)
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"tocsin_broker_{name}", text, value=value)
         for name, (text, value) in counters.items():

@@ -37,7 +37,7 @@ CREATE TABLE session (
 ) WITHOUT ROWID;
 CREATE TABLE subscription (
   subscriber TEXT NOT NULL, channel TEXT NOT NULL, parameters TEXT NOT NULL, permission TEXT NOT NULL,
-  epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, filter TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (subscriber, channel, parameters, permission)
 ) WITHOUT ROWID;
 CREATE TABLE fact (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -88,10 +88,12 @@ class SessionStore:
     def _read(self, condition: str, *values: str) -> list[KeptSession]:
         kept: dict[str, list[Kept]] = {}
         rows = self._db.execute(
-            f"SELECT subscriber, channel, parameters, permission, epoch, sequence FROM subscription {condition}", values
+            "SELECT subscriber, channel, parameters, permission, epoch, sequence, filter"
+            f" FROM subscription {condition}",
+            values,
         )
-        for subscriber, channel, parameters, permission, epoch, sequence in rows:
-            one = Kept(SubscriptionKey(channel, parameters, permission), Position(epoch, sequence))
+        for subscriber, channel, parameters, permission, epoch, sequence, where in rows:
+            one = Kept(SubscriptionKey(channel, parameters, permission), Position(epoch, sequence), where)
             kept.setdefault(subscriber, []).append(one)
         found = self._db.execute(f"SELECT subscriber, generation, left_at_us FROM session {condition}", values)
         now_us = self._now_us()
@@ -183,11 +185,12 @@ class SessionStore:
             case ins.ForgetSession(subscriber):
                 self._db.execute("DELETE FROM session WHERE subscriber = ?", (subscriber,))
                 self._db.execute("DELETE FROM subscription WHERE subscriber = ?", (subscriber,))
-            case ins.StoreSubscription(subscriber, key, position):
+            case ins.StoreSubscription(subscriber, key, at, where):
                 self._db.execute(
                     "INSERT OR REPLACE INTO subscription "
-                    "(subscriber, channel, parameters, permission, epoch, sequence) VALUES (?, ?, ?, ?, ?, ?)",
-                    (subscriber, key.channel, key.parameters, key.permission, position.epoch, position.sequence),
+                    "(subscriber, channel, parameters, permission, epoch, sequence, filter)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (subscriber, key.channel, key.parameters, key.permission, at.epoch, at.sequence, where),
                 )
             case ins.ForgetSubscription(subscriber, key):
                 values = (subscriber, key.channel, key.parameters, key.permission)

@@ -23,6 +23,12 @@ class ClientSubscription(msgspec.Struct, eq=False):
     parameters: dict[str, ParameterValue]
     received: Position | None = None
     acked: Position | None = None
+    #: The filter that brokers are asked for.
+    where: str = ""
+    #: The filter before that, until all links have answered.
+    former: str | None = None
+    #: The last notification that was handed on. Nothing between it and `received` matches the filter.
+    matched: Position | None = None
     #: The position from which a rewound history goes on. Another link, asked before, names the same one again.
     rewound_to: Position | None = None
     #: Whether the application knows that it is subscribed.
@@ -58,8 +64,22 @@ class ClientSubscription(msgspec.Struct, eq=False):
         last = self.received
         if last is None or position.epoch != last.epoch or position.sequence <= last.sequence:
             return False
-        self.received = position
+        self.received = self.matched = position
         return True
+
+    def pass_over(self, position: Position) -> bool:
+        """Nothing up to `position` matches the filter. Returns whether that is to be acknowledged: not before the
+        application has dealt with all that it got."""
+        last = self.received
+        if last is None or position.epoch != last.epoch or position.sequence <= last.sequence:
+            return False
+        self.received = position
+        return self.is_dealt_with and self.acknowledge(position)
+
+    @property
+    def is_dealt_with(self) -> bool:
+        """Whether the application has acknowledged every notification that was handed on."""
+        return self.matched is None or (self.acked is not None and self.matched.sequence <= self.acked.sequence)
 
     def carry_on(self, position: Position, *, recovered: bool, rewound: bool = False) -> bool:
         """A broker's next results come after `position`. Returns whether the application has missed something.
@@ -72,10 +92,12 @@ class ClientSubscription(msgspec.Struct, eq=False):
             if last is not None and position == self.rewound_to:
                 return False
             self.received = self.acked = self.rewound_to = position
+            self.matched = None
             return last != position
         if last is not None and position.epoch == last.epoch and (recovered or position.sequence <= last.sequence):
             return False
         self.received = self.acked = position
+        self.matched = None
         return last is not None and not recovered
 
     def acknowledge(self, position: Position) -> bool:
@@ -83,4 +105,7 @@ class ClientSubscription(msgspec.Struct, eq=False):
         if self.acked is not None and (position.epoch != self.acked.epoch or position.sequence <= self.acked.sequence):
             return False
         self.acked = position
+        passed = self.received
+        if passed is not None and passed.epoch == position.epoch and self.is_dealt_with:
+            self.acked = max(passed, position)
         return True

@@ -80,6 +80,15 @@ class SubscribeAsked(msgspec.Struct):
     channel: str
     parameters: dict[str, ParameterValue]
     position: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAsked:
+    """The application wants another filter for a subscription; an empty one lets everything through."""
+
+    request: int
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,7 @@ Event = (
     | TokenGiven
     | TokenFailed
     | SubscribeAsked
+    | FilterAsked
     | UnsubscribeAsked
     | Acknowledged
     | LocationTold
@@ -218,6 +228,14 @@ class TellRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class TellFiltered:
+    """The filter that the application asked for is in force; or, with `error`, the one before is."""
+
+    request: int
+    error: TocsinError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TellUnsubscribed:
     request: int
 
@@ -240,6 +258,7 @@ Instruction = (
     | TellConnected
     | TellSubscribed
     | TellRefused
+    | TellFiltered
     | TellUnsubscribed
     | Fail
 )

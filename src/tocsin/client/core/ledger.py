@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tocsin.client.core import events as ev
 from tocsin.client.core.client_subscription import ClientSubscription
 from tocsin.client.core.links import LIVE, Link
-from tocsin.errors import AlreadyExists, InvalidValue, SubscriptionFailed, error_of
+from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed, error_of
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 from tocsin.protocol.subscription_keys import SubscriptionKey
@@ -50,13 +50,15 @@ class _Left:
 class Ledger:
     """Writes messages to brokers into the links' outboxes, and instructions into `out`."""
 
-    __slots__ = ("_acked_s", "_held", "_left", "_out", "_unsent_acks", "ack_due_s")
+    __slots__ = ("_acked_s", "_changing", "_held", "_left", "_out", "_unsent_acks", "ack_due_s")
 
     def __init__(self, out: list[ev.Instruction]) -> None:
         self._held: dict[int, ClientSubscription] = {}
         #: Unsubscribed from, by request, oldest first; brokers must not keep them.
         self._left: dict[int, _Left] = {}
         self._unsent_acks: dict[int, None] = {}
+        #: Subscriptions for which another filter was asked for, until all links have answered.
+        self._changing: dict[int, None] = {}
         self._acked_s = -ACK_EVERY_S
         self.ack_due_s: float | None = None
         self._out = out
@@ -70,7 +72,7 @@ class Ledger:
             if other.channel.lower() == channel and other.is_called(asked.channel, asked.parameters):
                 self._out.append(ev.TellRefused(asked.request, _twice(asked.channel)))
                 return
-        held = ClientSubscription(asked.request, asked.channel, asked.parameters)
+        held = ClientSubscription(asked.request, asked.channel, asked.parameters, where=asked.where)
         if asked.position:
             try:
                 held.received = held.acked = messages.parse_position(asked.position)
@@ -98,6 +100,30 @@ class Ledger:
             link.retry_s.pop(request, None)
             if (number := link.unbind(request)) is not None:
                 self._unsubscribe_from(link, number, request)
+
+    def change_filter(self, request: int, where: str, links: Sequence[Link]) -> None:
+        """Ask all links for another filter. If one refuses it, all are asked for the former one again."""
+        held = self._held.get(request)
+        if held is None:
+            self._out.append(ev.TellFiltered(request, _over()))
+            return
+        if held.former is None:
+            held.former = held.where
+        held.where = where
+        self._changing[request] = None
+        for link in links:
+            if link.state is LIVE and link.knows(request):
+                link.retry_s.pop(request, None)
+                self._ask(link, held)
+
+    def confirm_filters(self, links: Sequence[Link]) -> None:
+        """Tell the application of filters that are in force on all links."""
+        for request in list(self._changing):
+            is_asked = any(request in link.asked or request in link.retry_s for link in links)
+            if not is_asked and any(request in link.numbers for link in links):
+                del self._changing[request]
+                self._held[request].former = None
+                self._out.append(ev.TellFiltered(request))
 
     def acknowledge(self, request: int, position: Position, now_s: float) -> None:
         held = self._held.get(request)
@@ -192,9 +218,15 @@ class Ledger:
         position = messages.parse_position(message.position)
         if held.take(position):
             self._out.append(ev.Deliver(held.request, position, message))
-        elif position == held.acked:
+        elif position == held.acked or (position == held.matched and held.is_dealt_with):
             # A broker ignores acknowledgements of results that it has not sent, so it may have ignored the one that we
             # sent before this repeat.
+            self._unsent_acks[held.request] = None
+            self.plan_acks(now_s)
+
+    def passed(self, link: Link, message: messages.Passed, now_s: float) -> None:
+        held = self._held.get(link.requests.get(message.subscription, 0))
+        if held is not None and held.pass_over(messages.parse_position(message.position)):
             self._unsent_acks[held.request] = None
             self.plan_acks(now_s)
 
@@ -221,6 +253,8 @@ class Ledger:
 
     def subscribed(self, link: Link, message: messages.Subscribed) -> None:
         request, position = message.request, messages.parse_position(message.position)
+        if (asking := self._held.get(request)) is not None and asking.where != message.where:
+            return  # It answers an earlier request; the answer to the last one follows.
         asked_after = link.asked.pop(request, None)
         if not link.asked:
             link.asked.clear()  # This frees its memory.
@@ -228,20 +262,15 @@ class Ledger:
         bound_to = link.requests.setdefault(message.subscription, 0)
         held = self._held.get(request)
         if held is None:
-            # The application left before the answer, or the broker has just heard of an older copy of this session;
-            # unless the same goes on under another request.
-            left = request if request in self._left else self._left_as(message)
-            if left is not None and not bound_to:
-                self._unsubscribe_from(link, message.subscription, left)
+            if not bound_to:  # Else the same goes on under another request.
+                self._not_held(link, message)
             return
         held.answer(message.channel, message.parameters)
         self._hold_again(held)
         if asked_after is None:
             return
         if bound_to not in (0, request):
-            # Two spellings of the same subscription: only the cluster knows.
-            self._end(request)
-            self._out.append(ev.TellRefused(request, _twice(held.channel)))
+            self._spelt_twice(link, held, bound_to)
             return
         if link.kept.pop(message.subscription, None) is None and link.kept:
             # What was kept has ended, and another one has its place.
@@ -266,25 +295,59 @@ class Ledger:
             self._out.append(ev.TellSubscribed(request, position))
             self._leave_kept(link)
 
+    def _spelt_twice(self, link: Link, held: ClientSubscription, request: int) -> None:
+        """`held` is another spelling of an earlier subscription, which only the cluster could know. If it has another
+        filter, that decides on what comes from now on, until the earlier one has been asked for again."""
+        self._end(held.request)
+        self._out.append(ev.TellRefused(held.request, _twice(held.channel)))
+        if (earlier := self._held.get(request)) is not None and earlier.where != held.where:
+            link.unbind(request)
+            self._ask(link, earlier)
+
+    def _not_held(self, link: Link, message: messages.Subscribed) -> None:
+        """The application left before the answer, or the broker has just heard of an older copy of this session."""
+        left = message.request if message.request in self._left else self._left_as(message)
+        if left is not None:
+            self._unsubscribe_from(link, message.subscription, left)
+        elif not message.request:
+            link.kept[message.subscription] = message  # As if `welcome` had named it.
+
     def unsubscribed(self, link: Link, request: int) -> None:
         link.leaving.pop(request, None)
         self._confirm(request)
 
-    def refused(self, link: Link, error: messages.Error, retry_at_s: float) -> None:
+    def refused(self, link: Link, error: messages.Error, retry_at_s: float, links: Sequence[Link]) -> None:
         """This link refuses a subscription, until `retry_at_s` or for good."""
         link.asked.pop(error.request, None)
         if error.request not in self._held:
             return
+        held = self._held[error.request]
         if error.temporary:
             link.retry_s[error.request] = retry_at_s
+        elif held.former is not None:
+            self._keep_former_filter(held, error, link, links)
         else:
             self._end(error.request)
             self._out.append(ev.TellRefused(error.request, error_of({"code": error.code, "message": error.message})))
             self._leave_kept(link)
 
+    def _keep_former_filter(
+        self, held: ClientSubscription, error: messages.Error, link: Link, links: Sequence[Link]
+    ) -> None:
+        assert held.former is not None
+        self.change_filter(held.request, held.former, links)
+        if not link.knows(held.request):
+            self._ask(link, held)
+        held.former = None
+        del self._changing[held.request]
+        refusal = error_of({"code": error.code, "message": error.message})
+        self._out.append(ev.TellFiltered(held.request, refusal))
+
     def _end(self, request: int) -> ClientSubscription | None:
         """Hold it no longer; there is nothing of it to acknowledge either."""
         self._unsent_acks.pop(request, None)
+        if self._changing.pop(request, 0) is None:
+            self._out.append(ev.TellFiltered(request, _over()))
         return self._held.pop(request, None)
 
     def _ask(self, link: Link, held: ClientSubscription) -> None:
@@ -333,11 +396,15 @@ class Ledger:
 
 
 def _subscribe_message(held: ClientSubscription) -> messages.Subscribe:
-    return messages.Subscribe(held.channel, held.parameters, held.after, held.request)
+    return messages.Subscribe(held.channel, held.parameters, held.after, held.request, held.where)
+
+
+def _over() -> NotFound:
+    return NotFound("this subscription is over; subscribe anew")
 
 
 def _twice(channel: str) -> AlreadyExists:
     return AlreadyExists(
         f"this device is subscribed to {channel} with these parameters already; "
-        "use the existing subscription, or connect with another device name"
+        "use the existing subscription, write several filters with OR, or connect with another device name"
     )

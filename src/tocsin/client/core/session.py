@@ -191,9 +191,8 @@ class Session:
             case ev.Placed() | ev.PlacementFailed() | ev.TokenGiven() | ev.TokenFailed():
                 self._seeker.is_asking = False
                 self._coordinator_said(event)
-            case ev.UnsubscribeAsked(request):
-                self._ledger.unsubscribe(request, self._links())
-                self._ledger.confirm_left(self._links())
+            case ev.FilterAsked() | ev.UnsubscribeAsked():
+                self._changed_mind(event)
             case ev.LocationTold() | ev.CoordinateFound():
                 self._tell_where(event)
             case ev.TimePassed():
@@ -206,6 +205,13 @@ class Session:
             case _:
                 assert_never(event)
 
+    def _changed_mind(self, event: ev.FilterAsked | ev.UnsubscribeAsked) -> None:
+        if isinstance(event, ev.FilterAsked):
+            self._ledger.change_filter(event.request, event.where, self._links())
+        else:
+            self._ledger.unsubscribe(event.request, self._links())
+            self._ledger.confirm_left(self._links())
+
     def _received(self, link: Link, message: messages.FromBroker) -> None:
         match message:
             case messages.Notification():
@@ -213,6 +219,9 @@ class Session:
             case messages.Subscribed():
                 self._ledger.subscribed(link, message)
                 self._take_over_if_joined()
+                self._ledger.confirm_filters(self._links())
+            case messages.Passed():
+                self._ledger.passed(link, message, self._now_s)
             case messages.Failed():
                 self._ledger.failed(link, message)
             case messages.HistoryGone():
@@ -336,7 +345,7 @@ class Session:
         else:
             pause_s = error.retry_after_s or self._options.backoff.delay_s(_RETRY_ATTEMPT, self._chance)
             self._seeker.trouble = error.message
-            self._ledger.refused(link, error, self._now_s + pause_s)
+            self._ledger.refused(link, error, self._now_s + pause_s, self._links())
 
     def _lost(self, link: Link, code: int, reason: str, *, disconnect: bool = False) -> None:
         """A link is gone, or is given up."""
@@ -354,6 +363,7 @@ class Session:
         if self._current is not None:
             self._ledger.ask_for_all(self._current)
             self._ledger.confirm_left(self._links())
+            self._ledger.confirm_filters(self._links())
             return
         if link.state is LIVE and self._now_s - link.opened_s > STEADY_AFTER_S:
             self._seeker.known_brokers.note_steady()

@@ -20,7 +20,7 @@ from tocsin.client.shell.broker_pings import BrokerPings
 from tocsin.client.shell.connection import Connection
 from tocsin.client.shell.inbox import Inbox
 from tocsin.coordinates.located import Located
-from tocsin.errors import InvalidValue, TocsinError
+from tocsin.errors import AlreadyExists, InvalidValue, TocsinError
 from tocsin.model.position import Position
 from tocsin.model.story import Story
 from tocsin.protocol import messages
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 _OVERHEAD_BYTES = 500
 #: The limit for closing: the last acknowledgements, and the closing handshake.
 _GOODBYE_S = 2.0
+#: The wait for another filter, as long as for a subscription.
+_FILTER_TIMEOUT_S = 30.0
 #: Entries of the session's story: what happened to its last twenty connections.
 _REMEMBERED = 60
 
@@ -80,6 +82,7 @@ class Driver:
         self._timer_s: float | None = None
         self._subscribing: dict[int, asyncio.Future[Position]] = {}
         self._unsubscribing: dict[int, asyncio.Future[None]] = {}
+        self._filtering: dict[int, asyncio.Future[None]] = {}
         self.subscriptions: dict[int, Subscription] = {}
         self._failure: BaseException | None = None
         self._closed = False
@@ -137,6 +140,28 @@ class Driver:
             raise
         finally:
             del self._subscribing[asked.request]
+
+    async def change_filter(self, subscription: Subscription, where: str) -> None:
+        """Returns when the filter is in force. If the wait ends early, the former one is asked for again."""
+        self._check_open()
+        request, former = subscription.request, subscription.where
+        if request in self._filtering:
+            raise AlreadyExists("the filter is being changed already; wait for that")
+        future = self._filtering[request] = self._loop.create_future()
+        try:
+            self.tell(ev.FilterAsked(request, where))
+            async with asyncio.timeout(_FILTER_TIMEOUT_S):
+                await future
+        except TimeoutError:
+            self.tell(ev.FilterAsked(request, former))
+            trouble = self.trouble or "the broker did not answer"
+            raise NotConnected(f"the filter of {subscription} was not changed: {trouble}; try again later") from None
+        except asyncio.CancelledError:
+            self.tell(ev.FilterAsked(request, former))
+            raise
+        finally:
+            del self._filtering[request]
+        subscription.where = where
 
     async def unsubscribe(self, request: int) -> None:
         """Returns when the broker knows. None of its notifications is handed out from now on."""
@@ -196,6 +221,9 @@ class Driver:
         match instruction:
             case ev.Deliver() | ev.TellGap() | ev.TellSubscribed() | ev.TellRefused() | ev.TellUnsubscribed():
                 self._tell_application(instruction)
+            case ev.TellFiltered(request, error):
+                if (asked := self._filtering.get(request)) is not None and not asked.done():
+                    asked.set_result(None) if error is None else asked.set_exception(error)
             case ev.Send(link, message):
                 self._connections[link].send(message)
             case ev.Connect(link, url):
@@ -251,7 +279,8 @@ class Driver:
         """End all waits with `error`."""
         self.inbox.end()
         waiting: list[asyncio.Future[Any]] = [self._connected]
-        for future in [*waiting, *self._subscribing.values(), *self._unsubscribing.values()]:
+        waiting += [*self._subscribing.values(), *self._unsubscribing.values(), *self._filtering.values()]
+        for future in waiting:
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # if nobody waits for it, that is fine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from tocsin.cluster.results.wire import ARROW, NDJSON, encode_results
 from tocsin.errors import Forbidden, HistoryGone, InvalidValue, NotFound, NotGranted, TocsinError, WrongEntries
 from tocsin.model.catalogue import Channel, FilledBy, ParameterValue
 from tocsin.model.position import Position
+from tocsin.model.schema import ResultColumn
 from tocsin.runtime.http import ERRORS, IncarnationHeader, reply
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
@@ -36,7 +37,10 @@ _RESULTS: dict[int | str, dict[str, Any]] = {
         "content": {NDJSON: {"schema": {"type": "string"}}, ARROW: {"schema": {"type": "string"}}},
         "headers": {
             _CURSOR_HEADER: {"description": "The cursor to go on from", "schema": {"type": "string"}},
-            RUN_HEADER: {"description": "A new value after each start of the cluster", "schema": {"type": "string"}},
+            RUN_HEADER: {
+                "description": "A new value after each start of the cluster, and when columns of results change",
+                "schema": {"type": "string"},
+            },
         },
     }
 }
@@ -98,8 +102,16 @@ class SubscriptionAnswer(BaseModel):
     failure: str = Field(description="The sentence that says why it has no more results, or empty")
 
 
+class ColumnAnswer(BaseModel):
+    name: str
+    type: str
+
+
 class SubscriptionsAnswer(BaseModel):
     subscriptions: list[SubscriptionAnswer]
+    columns: dict[str, list[ColumnAnswer]] = Field(
+        description="By channel: the columns of its results, with their types in Spark SQL; for filters"
+    )
 
 
 class Ids(BaseModel):
@@ -186,7 +198,7 @@ def subscribe(
             for (at, values), one in zip(many, done.ids, strict=True):
                 failure = failures.get(one, "")
                 answers[at] = _described(channels[name], one, values, permission, position, failure)
-    return reply({"subscriptions": answers})
+    return reply({"subscriptions": answers, "columns": _columns(cluster, channels)})
 
 
 @router.get(
@@ -218,7 +230,8 @@ def held(
                 )
                 for one in page
                 if one.channel in channels  # otherwise it is being dropped just now
-            ]
+            ],
+            "columns": _columns(cluster, failures),
         }
     )
 
@@ -315,6 +328,11 @@ def _held_by(cluster: Cluster, broker: str) -> Callable[[pa.Table], pa.Table]:
 def _answered(pulled: Pulled, accept: str) -> Response:
     media_type, content = encode_results(pulled.rows, accept)
     return Response(content, headers={_CURSOR_HEADER: str(pulled.through)}, media_type=media_type)
+
+
+def _columns(cluster: Cluster, channels: Iterable[str]) -> dict[str, tuple[ResultColumn, ...]]:
+    known = ((name, cluster.catalogue.result_columns(name)) for name in channels)
+    return {name: columns for name, columns in known if columns}
 
 
 def _described(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tocsin.cluster.channels.compiler.compile import CompiledChannel
 from tocsin.cluster.channels.compiler.near import cell_size_for
@@ -17,15 +21,25 @@ from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.errors import StatementError
 from tocsin.model.catalogue import Channel
+from tocsin.model.schema import ResultColumn
 
 #: Any radius does for a plan; a common one makes EXPLAIN show a likely cell size.
 _EXAMPLE_RADIUS_M = 500.0
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The rewritten SQL, Spark's plan for it, and the columns of the results."""
+
+    sql: str
+    plan: str
+    columns: tuple[ResultColumn, ...]
+
+
 def explain(
     spark: SparkSession, views: DatasetViews, store: DatasetStore, channel: Channel, compiled: CompiledChannel
-) -> tuple[str, str]:
-    """The rewritten SQL and Spark's plan for it, over relations of the right shape with no rows.
+) -> Verdict:
+    """Spark's verdict over relations of the right shape with no rows.
 
     Raises StatementError, with Spark's own words, if Spark can't run it.
     """
@@ -37,12 +51,22 @@ def explain(
         sizes = {name: cell_size_for(_EXAMPLE_RADIUS_M) for name in compiled.radius_parameters}
         sql = compiled.render(names, sizes)
         try:
-            spark.sql(sql)
+            columns = result_columns(spark.sql(sql), [one.name for one in compiled.columns])
             plan = spark.sql(f"EXPLAIN FORMATTED {sql}").collect()[0][0]
         except PySparkException as exc:
             reason = (exc.getMessage() or str(exc)).strip().splitlines()[0]
             raise StatementError(f"Spark can't run channel {channel.name}: {reason}", text=channel.body) from exc
-    return compiled.render({relation: _shown(relation) for relation in compiled.relations}, sizes), str(plan)
+    shown = compiled.render({relation: _shown(relation) for relation in compiled.relations}, sizes)
+    return Verdict(shown, str(plan), columns)
+
+
+def result_columns(found: DataFrame, names: Sequence[str]) -> tuple[ResultColumn, ...]:
+    """The columns of these names in the rows that a channel's query makes payloads of: the rows below its outermost
+    SELECT."""
+    rows = found._jdf.queryExecution().analyzed().children().head().schema()  # noqa: SLF001
+    fields = StructType.fromJson(json.loads(rows.json()))
+    types = {field.name.lower(): field.dataType.simpleString().upper() for field in fields}
+    return tuple(ResultColumn(one, types[one.lower()]) for one in names)
 
 
 def schema_of(relation: Relation, store: DatasetStore, channel: Channel) -> pa.Schema:

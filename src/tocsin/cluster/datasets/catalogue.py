@@ -27,7 +27,7 @@ from tocsin.model.catalogue import (
     OncePer,
     Parameter,
 )
-from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.model.schema import Column, ColumnType, ResultColumn, Schema
 from tocsin.runtime.sql_rows import without_nul
 
 _Named = TypeVar("_Named", Dataset, Feed, Channel)
@@ -74,6 +74,16 @@ _paused_channels = sa.Table(
 )
 
 
+#: The columns of channels' results, as JSON. Only Spark knows their types; they are stored so that a cluster can say
+#: them before Spark is there.
+_result_columns = sa.Table(
+    "result_columns",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("columns", sa.Text, nullable=False),
+)
+
+
 class Catalogue:
     """What exists. Reads come from memory; changes go to the database first."""
 
@@ -88,6 +98,12 @@ class Catalogue:
             self._paused: dict[str, str] = {
                 row.key: row.reason for row in connection.execute(sa.select(_paused_channels))
             }
+            self._result_columns: dict[str, tuple[ResultColumn, ...]] = {
+                row.key: msgspec.json.decode(row.columns, type=tuple[ResultColumn, ...])
+                for row in connection.execute(sa.select(_result_columns))
+            }
+        #: Goes up when the columns of the results of a channel change that may have subscriptions.
+        self.columns_version = 0
 
     def is_paused(self, channel: str) -> bool:
         return channel.lower() in self._paused
@@ -142,15 +158,32 @@ class Catalogue:
             self.feeds = _without(connection, _feeds, self.feeds, name.lower())
             return feed
 
-    def add_channel(self, channel: Channel) -> None:
+    def result_columns(self, channel: str) -> tuple[ResultColumn, ...]:
+        """The columns of a channel's results; none if they are not known yet."""
+        return self._result_columns.get(channel.lower(), ())
+
+    def set_result_columns(self, channel: str, columns: tuple[ResultColumn, ...]) -> None:
+        with self._changing() as connection:
+            self._change_columns(connection, channel.lower(), columns)
+
+    def add_channel(self, channel: Channel, columns: tuple[ResultColumn, ...] = ()) -> None:
         with self._changing() as connection:
             self.channels = _added(connection, _channels, self.channels, channel, _channel_row(channel))
+            self._set_columns(connection, channel.name.lower(), columns)
 
-    def alter_channel(self, channel: Channel, also: Callable[[sa.Connection], None] = lambda _connection: None) -> None:
-        """Store a channel's new definition under its old name, and do `also` in the same transaction."""
+    def alter_channel(
+        self,
+        channel: Channel,
+        also: Callable[[sa.Connection], None] = lambda _connection: None,
+        columns: tuple[ResultColumn, ...] = (),
+    ) -> None:
+        """Store a channel's new definition under its old name, and do `also` in the same transaction. Without
+        `columns`, those of its results stay."""
         with self._changing() as connection:
             key = self.channel(channel.name).name.lower()
             also(connection)
+            if columns:
+                self._change_columns(connection, key, columns)
             connection.execute(_channels.update().where(_channels.c.key == key).values(**_channel_row(channel)))
             self.channels = {**self.channels, key: channel}
 
@@ -162,6 +195,7 @@ class Catalogue:
         with self._changing() as connection:
             channel = self.channel(name)
             self._set_paused(connection, channel, paused=False)
+            self._set_columns(connection, name.lower(), ())
             self.channels = _without(connection, _channels, self.channels, name.lower())
             return channel
 
@@ -188,16 +222,30 @@ class Catalogue:
             self._paused = _without(connection, _paused_channels, self._paused, key)
         return True
 
+    def _change_columns(self, connection: sa.Connection, key: str, columns: tuple[ResultColumn, ...]) -> None:
+        """Of a channel that may have subscriptions."""
+        if self._result_columns.get(key, ()) != columns:
+            self._set_columns(connection, key, columns)
+            self.columns_version += 1
+
+    def _set_columns(self, connection: sa.Connection, key: str, columns: tuple[ResultColumn, ...]) -> None:
+        others = {name: known for name, known in self._result_columns.items() if name != key}
+        connection.execute(_result_columns.delete().where(_result_columns.c.key == key))
+        if columns:
+            text = msgspec.json.encode(columns).decode()
+            connection.execute(_result_columns.insert().values(key=key, columns=text))
+        self._result_columns = {**others, key: columns} if columns else others
+
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
         """One change at a time; if the database refuses it, memory keeps its former state."""
         with self._lock:
-            before = self.datasets, self.feeds, self.channels, self._paused
+            before = self.datasets, self.feeds, self.channels, self._paused, self._result_columns
             try:
                 with self._engine.begin() as connection:
                     yield connection
             except BaseException:
-                self.datasets, self.feeds, self.channels, self._paused = before
+                self.datasets, self.feeds, self.channels, self._paused, self._result_columns = before
                 raise
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tocsin.filters.naming import strings_of
 from tocsin.model.location import Location
 from tocsin.protocol.coordination import BrokerState
 from tocsin.protocol.incarnations import NOBODY, Holder
@@ -34,6 +35,8 @@ class SessionSubscription(msgspec.Struct, frozen=True, gc=False):
 
     key: KeyText
     position: str
+    #: Its filter as the subscriber wrote it; empty: it has none.
+    where: str = ""
 
 
 #: Nearly all sessions share this: an empty set takes more memory than the rest of a record.
@@ -56,14 +59,17 @@ class SessionRecord:
     former: frozenset[str] = NO_BROKERS
 
 
-def names(key: KeyText, person: str) -> bool:
-    """Whether this text is one of the subscription's parameter values.
+def names(held: SessionSubscription, person: str) -> bool:
+    """Whether this text is one of the values of a subscription, or of its filter.
 
-    >>> names(KeyText('["Near",{"who":"ann"},""]'), "ann")
+    >>> names(SessionSubscription(KeyText('["Near",{"who":"ann"},""]'), "7-1"), "ann")
     True
-    >>> names(KeyText('["ann",{"who":"anna"},""]'), "ann")
+    >>> names(SessionSubscription(KeyText('["ann",{"who":"anna"},""]'), "7-1"), "ann")
     False
     """
+    key = held.key
+    if held.where and person in strings_of(held.where):
+        return True
     if person not in key and "\\" not in key:
         return False  # The usual case, without parsing.
     _, parameters, _ = json.loads(key)

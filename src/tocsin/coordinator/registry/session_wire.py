@@ -8,6 +8,7 @@ from typing import Any
 from tocsin.coordinator.registry.events import Counted, Measured, ReportedSession, Traffic
 from tocsin.coordinator.registry.instructions import BrokerOrders
 from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription, user_of
+from tocsin.filters.naming import strings_of
 from tocsin.model.people import fingerprint
 from tocsin.protocol.coordination import Heartbeat, ReportedSubscription, Session, SubscriptionKeyBody
 from tocsin.protocol.subscription_keys import KeyText, check_key, key_fields, key_text
@@ -23,7 +24,9 @@ def key_of(held: SubscriptionKeyBody) -> KeyText:
 
 
 def reported(session: Session) -> ReportedSession:
-    subscriptions = tuple(SessionSubscription(key_of(held), held.position) for held in session.subscriptions)
+    subscriptions = tuple(
+        SessionSubscription(key_of(held), held.position, held.where) for held in session.subscriptions
+    )
     return ReportedSession(session.subscriber, session.generation, session.connected, subscriptions)
 
 
@@ -72,7 +75,7 @@ def fitting_bodies(sessions: Iterable[SessionRecord]) -> list[dict[str, Any]]:
     bodies: list[dict[str, Any]] = []
     left = _MAX_ANSWER_CHARACTERS
     for session in sessions:
-        left -= sum(len(held.key) + _CHARACTERS_BESIDE for held in session.subscriptions)
+        left -= sum(len(held.key) + len(held.where) + _CHARACTERS_BESIDE for held in session.subscriptions)
         if left < 0 and bodies:
             break
         bodies.append(session_body(session))
@@ -80,7 +83,7 @@ def fitting_bodies(sessions: Iterable[SessionRecord]) -> list[dict[str, Any]]:
 
 
 def _held_body(held: SessionSubscription) -> dict[str, Any]:
-    return {**_backend_body(held.key), "position": held.position}
+    return {**_backend_body(held.key), "position": held.position, "where": held.where}
 
 
 def _backend_body(key: KeyText) -> dict[str, Any]:
@@ -107,6 +110,7 @@ def is_of(subscriber: str, people: Collection[str]) -> bool:
 
 def _without(subscriptions: Sequence[ReportedSubscription], people: Collection[str]) -> list[ReportedSubscription]:
     def names_one(held: ReportedSubscription) -> bool:
-        return any(isinstance(one, str) and fingerprint(one) in people for one in held.parameters.values())
+        texts = [one for one in held.parameters.values() if isinstance(one, str)]
+        return any(fingerprint(one) in people for one in (*texts, *strings_of(held.where)))
 
     return [one for one in subscriptions if not names_one(one)]

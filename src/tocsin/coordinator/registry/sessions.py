@@ -118,7 +118,7 @@ class Sessions:
             if user_of(session.subscriber) == name:
                 changes += self._end(session, frozenset())
                 continue
-            left = tuple(held for held in session.subscriptions if not names(held.key, name))
+            left = tuple(held for held in session.subscriptions if not names(held, name))
             if len(left) < len(session.subscriptions):
                 changed = replace(session, subscriptions=left)
                 self._put(changed)

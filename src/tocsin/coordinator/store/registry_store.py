@@ -286,8 +286,8 @@ def _broker_row(broker: BrokerRecord) -> Mapping[str, Any]:
 def _session(row: Any) -> SessionRecord:
     subscriptions = tuple(
         # Each key is one object, however many sessions share it.
-        SessionSubscription(KeyText(sys.intern(key)), position)
-        for key, position in json.loads(row.subscriptions)
+        SessionSubscription(KeyText(sys.intern(key)), position, *map(sys.intern, where))
+        for key, position, *where in json.loads(row.subscriptions)
     )
     former = frozenset(json.loads(row.former))
     return SessionRecord(row.subscriber, row.owner, row.generation, row.connected, subscriptions, former)
@@ -299,6 +299,11 @@ def _session_row(session: SessionRecord) -> Mapping[str, Any]:
         "owner": session.owner,
         "generation": session.generation,
         "connected": session.connected,
-        "subscriptions": msgspec.json.encode([(held.key, held.position) for held in session.subscriptions]).decode(),
+        "subscriptions": msgspec.json.encode(list(map(_held, session.subscriptions))).decode(),
         "former": msgspec.json.encode(sorted(session.former)).decode(),
     }
+
+
+def _held(held: SessionSubscription) -> tuple[str, ...]:
+    """The filter only if there is one, as nearly all have none."""
+    return (held.key, held.position, held.where) if held.where else (held.key, held.position)

@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
+import msgspec
+
 from tocsin.broker.core.events import (
     BackendsAcquired,
     Event,
@@ -20,12 +22,24 @@ from tocsin.broker.core.events import (
 from tocsin.broker.core.instructions import Acquire, Deliver, FetchSession, Instruction, NoteFailure, Report, Send
 from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
-from tocsin.protocol.messages import Subscribe
+from tocsin.model.schema import ResultColumn
+from tocsin.protocol.frames import text_frame, text_of
+from tocsin.protocol.messages import Notification, Subscribe, decode_from_broker, encode
 from tocsin.protocol.ports import BackendHold, Delivery, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _Kind = TypeVar("_Kind")
 FLOOD = SubscriptionKey.of("OfType", {"etype": "flood"}, "")
+
+
+COLUMNS = (ResultColumn("severity", "INT"), ResultColumn("total", "DECIMAL(10,2)"), ResultColumn("who", "STRING"))
+
+
+def severe(one: int, sequence: int, severity: int | None) -> Delivery:
+    """A result as brokers pull it."""
+    payload = msgspec.Raw(msgspec.json.encode({"severity": severity, "total": 0.5, "who": "ann"}))
+    message = Notification(one, "OfType", f"{one}-{sequence}", 5000, payload)
+    return Delivery(one, sequence, text_frame(encode(message)), 5000)
 
 
 class Broker:
@@ -63,8 +77,8 @@ class Broker:
         if self.all_of(FetchSession):
             self.tell(SessionFetched(f"{user}/d", None, is_certain=True, now_s=self.now_s))
 
-    def subscribe(self, connection: int, etype: str, *, request: int = 1, position: str = "") -> None:
-        message = Subscribe("OfType", {"etype": etype}, position, request)
+    def subscribe(self, connection: int, etype: str, *, request: int = 1, position: str = "", where: str = "") -> None:
+        message = Subscribe("OfType", {"etype": etype}, position, request, where)
         self.tell(SubscribeAsked(connection, message, self.now_s))
 
     def acquired(self, **ids: int) -> None:
@@ -72,7 +86,7 @@ class Broker:
         pairs = [
             (
                 SubscriptionKey.of("OfType", {"etype": etype}, ""),
-                BackendHold(one, "OfType", {"etype": etype}, "", self.state.through),
+                BackendHold(one, "OfType", {"etype": etype}, "", self.state.through, columns=COLUMNS),
             )
             for etype, one in ids.items()
         ]
@@ -83,6 +97,20 @@ class Broker:
         deliveries = [Delivery(one, sequence, f"{one}-{sequence}".encode()) for one, sequence in results]
         through = max([sequence for _, sequence in results], default=self.state.through)
         self.tell(ResultsPulled(self.pulls, deliveries, through, self.now_s))
+
+    def pull_severities(self, *severities: int | None, one: int = 7) -> None:
+        """Results of a subscription with these severities, from the next sequence on."""
+        self.pulls += 1
+        first = self.state.through + 1
+        deliveries = [severe(one, first + at, severity) for at, severity in enumerate(severities)]
+        self.tell(ResultsPulled(self.pulls, deliveries, first + len(severities) - 1, self.now_s))
+
+    def sequences(self) -> dict[int, list[int]]:
+        """What each connection was sent now."""
+        return {
+            connection: [int(decode_from_broker(text_of(wire)).position.partition("-")[2]) for wire in wires]  # type: ignore[union-attr] # notifications have one
+            for connection, wires in self.wires().items()
+        }
 
     def fail(self, one: int, sequence: int, reason: str) -> None:
         """The cluster says that a subscription has failed."""

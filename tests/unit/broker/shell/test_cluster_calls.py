@@ -8,7 +8,15 @@ from typing import cast
 
 import pytest
 
-from tocsin.broker.core.events import BackendsAcquired, BackendsReleased, CursorLost, Event, ResultsPulled, Started
+from tocsin.broker.core.events import (
+    BackendsAcquired,
+    BackendsReleased,
+    CursorLost,
+    Event,
+    HoldsListed,
+    ResultsPulled,
+    Started,
+)
 from tocsin.broker.shell.cluster_calls import ClusterCalls
 from tocsin.broker.shell.metrics import BrokerMetrics
 from tocsin.broker.shell.store import SessionStore
@@ -97,14 +105,15 @@ async def test_a_cluster_that_was_started_again_is_asked_what_we_hold(tmp_path: 
     assert [type(one) for one in await follow(cluster, {1, 2}, tmp_path)] == [
         Started,
         ResultsPulled,
+        HoldsListed,
         ResultsPulled,
         ResultsPulled,
     ]
     assert cluster.calls == 2
     cluster = Restarted(1, 2, rewound=True)
     events = await follow(cluster, {1, 2}, tmp_path)
-    assert [type(one) for one in events] == [Started, ResultsPulled, CursorLost, ResultsPulled]
-    lost = events[2]
+    assert [type(one) for one in events] == [Started, ResultsPulled, HoldsListed, CursorLost, ResultsPulled]
+    lost = events[3]
     assert isinstance(lost, CursorLost)
     assert (lost.through, lost.is_rewound) == (5000, True)
 

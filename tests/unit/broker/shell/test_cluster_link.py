@@ -34,3 +34,11 @@ def test_a_result_that_is_too_large_is_told_as_a_gap(monkeypatch: pytest.MonkeyP
     assert (gap.subscription, gap.position) == (7, "7-2")
     assert "bytes" in gap.message
     assert isinstance(last, Notification)
+
+
+def test_payloads_are_found_in_what_is_sent() -> None:
+    """Whatever their size; what is no result has none."""
+    lines = [_line(1, 10), _line(2, 300), _line(3, 70_000), _line(4, 1)[:-25] + b'"payload":"no such zone"}']
+    found = _deliveries(b"\n".join(lines))
+    assert [len(bytes(one.payload() or b"")) for one in found[:3]] == [22, 312, 70_012]
+    assert found[3].payload() is None

@@ -10,7 +10,7 @@ from tocsin.broker.shell.connections import Connection
 from tocsin.broker.shell.event_stream import EventStream, with_positions
 from tocsin.errors import InvalidValue
 from tocsin.protocol.frames import text_frame, text_of
-from tocsin.protocol.messages import Failed, Subscribe, Subscribed, decode_result, encode, gap_for
+from tocsin.protocol.messages import Failed, Passed, Subscribe, Subscribed, decode_result, encode, gap_for
 
 
 class Listener:
@@ -157,3 +157,14 @@ async def test_when_it_was_heard_is_told_by_the_brokers_clock() -> None:
     await anext(events)
     assert follower.heard_at_s == listener.time_s
     await events.aclose()
+
+
+async def test_what_was_passed_over_counts_in_the_events_id() -> None:
+    """So that `Last-Event-ID` carries on behind it; filters stay with their calls."""
+    events, _ = stream(1)
+    events.send(Subscribed(7, "C", {}, "7-3", request=1, where="n > 1"))
+    events.send(Passed(7, "7-8"))
+    text = (await anext(events.events())).decode()
+    assert text.endswith('event: passed\nid: 7-8\ndata: {"type":"passed","subscription":7,"position":"7-8"}\n\n')
+    calls = [Subscribe("C", {}, where="n > 1"), Subscribe("D", {})]
+    assert with_positions(calls, "7-8,") == [Subscribe("C", {}, "7-8", 1, "n > 1"), Subscribe("D", {}, "", 2)]

@@ -100,8 +100,8 @@ async def test_what_the_store_can_not_take_ends_one_connection(broker: Broker) -
     await broker.say(ann, _SUBSCRIBE)
     await broker.say(eve, _SUBSCRIBE)
 
-    def poisoned(subscriber: str, key: SubscriptionKey, position: Position) -> StoreSubscription:
-        return StoreSubscription(subscriber, key, Position(position.epoch, 1 << 63))
+    def poisoned(subscriber: str, key: SubscriptionKey, position: Position, where: str) -> StoreSubscription:
+        return StoreSubscription(subscriber, key, Position(position.epoch, 1 << 63), where)
 
     with patch("tocsin.broker.core.subscribing.StoreSubscription", poisoned):
         await broker.say(eve, _SUBSCRIBE.replace("C", "D"))

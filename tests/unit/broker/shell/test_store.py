@@ -115,3 +115,13 @@ def test_a_folder_has_one_identity_for_good(tmp_path: Path) -> None:
     assert len(first) == 32
     assert SessionStore(tmp_path / "one").identity() == first
     assert SessionStore(tmp_path / "two").identity() != first
+
+
+def test_filters_are_kept_as_they_were_written(store: SessionStore, tmp_path: Path) -> None:
+    """A changed one takes the place of the one before; positions move on without touching it."""
+    store.apply([StoreSubscription("ann/phone", _FLOOD, Position(7, 10), "who = 'O''Neil' AND n > 5")])
+    store.apply([StorePositions([("ann/phone", _FLOOD, Position(7, 15))])])
+    ann = SessionStore(tmp_path).session("ann/phone")
+    assert ann is not None
+    assert Kept(_FLOOD, Position(7, 15), "who = 'O''Neil' AND n > 5") in ann.subscriptions
+    assert Kept(_FIRE, Position(8, 20)) in ann.subscriptions

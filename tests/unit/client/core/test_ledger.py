@@ -6,7 +6,7 @@ import pytest
 
 from tocsin.client.core import events as ev
 from tocsin.client.core.ledger import MAX_HELLO_BYTES, MAX_LEFT
-from tocsin.errors import NotFound, NotGranted, SubscriptionFailed, TocsinError
+from tocsin.errors import NotFound, NotGranted, StatementError, SubscriptionFailed, TocsinError
 from tocsin.model.position import Position
 from tocsin.protocol import messages
 from unit.client.core.playing import Play, failure, play_at, sent
@@ -223,3 +223,94 @@ def test_what_took_the_place_of_something_kept_has_no_gap_when_it_is_asked_for_a
     play.tell(ev.UnsubscribeAsked(1))
     play.hear(1, messages.Unsubscribed(7, 1))
     assert sent(play.tell(ev.SubscribeAsked(2, "C", {}))) == [messages.Subscribe("C", {}, "", 2)]
+
+
+def _filtered(where: str, request: int = 1, number: int = 7, sequence: int = 10) -> messages.Subscribed:
+    return messages.Subscribed(number, "C", {}, f"{number}-{sequence}", request=request, where=where)
+
+
+def test_a_filter_is_asked_for_and_goes_along() -> None:
+    """In `subscribe`, and in `hello` at whatever broker comes next."""
+    play = Play(brokers=("http://b1",))
+    play.tell(ev.Started())
+    play.welcome(1)
+    (asked,) = sent(play.tell(ev.SubscribeAsked(1, "C", {}, where="n > 1")))
+    assert asked == messages.Subscribe("C", {}, "", 1, "n > 1")
+    assert [type(one) for one in play.hear(1, _filtered("n > 1"))] == [ev.TellSubscribed]
+    play.tell(ev.Closed(1, 0))
+    play.after(60.0)
+    (hello,) = sent(play.tell(ev.Opened(2)))
+    assert isinstance(hello, messages.Hello)
+    assert hello.subscriptions == [messages.Subscribe("C", {}, "7-10", 1, "n > 1")]
+
+
+def test_a_changed_filter_is_in_force_when_the_broker_says_so() -> None:
+    """Answers to earlier requests count for nothing."""
+    play = play_at()
+    assert sent(play.tell(ev.FilterAsked(1, "n > 1"))) == [messages.Subscribe("C", {}, "7-10", 1, "n > 1")]
+    assert play.hear(1, _filtered("")) == []
+    assert play.hear(1, _filtered("n > 1")) == [ev.TellFiltered(1)]
+    assert [type(one) for one in play.notified(1, 11)] == [ev.Deliver]
+    assert play.tell(ev.FilterAsked(2, "n > 1"))[0].error is not None  # type: ignore[union-attr] # TellFiltered
+
+
+def test_a_refused_filter_leaves_the_one_before() -> None:
+    """The subscription goes on; the former filter is asked for again, in case some broker has taken the other."""
+    play = play_at()
+    play.tell(ev.FilterAsked(1, "wrong"))
+    instructions = play.hear(1, messages.Error("statement", "no column wrong", request=1))
+    (told,) = [one for one in instructions if isinstance(one, ev.TellFiltered)]
+    assert isinstance(told.error, StatementError)
+    assert sent(instructions) == [messages.Subscribe("C", {}, "7-10", 1)]
+    assert play.hear(1, _filtered("")) == []
+    assert [type(one) for one in play.notified(1, 11)] == [ev.Deliver]
+
+
+def test_a_filter_is_in_force_on_both_links_of_a_move() -> None:
+    """Not before: what one link passes over must not be what the other one brings."""
+    play = play_at()
+    play.hear(1, messages.Move("http://b2", "b2"))
+    play.after(1.0)
+    play.welcome(2, "b2")
+    play.hear(2, _filtered(""))
+    play = play_at()
+    play.hear(1, messages.Move("http://b2", "b2"))
+    play.after(1.0)
+    play.tell(ev.FilterAsked(1, "n > 1"))
+    (hello,) = sent(play.tell(ev.Opened(2)))
+    assert isinstance(hello, messages.Hello)
+    assert hello.subscriptions[0].where == "n > 1"
+    assert play.hear(1, _filtered("n > 1")) == []
+    assert ev.TellFiltered(1) in [
+        *play.hear(2, messages.Welcome("ann/phone", "phone", "b2", [])),
+        *play.hear(2, _filtered("n > 1")),
+    ]
+
+
+def test_another_spelling_with_another_filter_does_no_harm() -> None:
+    """Only the cluster knows that two are one. The second is refused, the first one's filter is asked for again, and
+    what the other one has let through is not handed on."""
+    play = play_at()
+    play.tell(ev.SubscribeAsked(2, "c2", {}, where="n > 1"))
+    instructions = play.hear(1, _filtered("n > 1", request=2))
+    assert [one.request for one in instructions if isinstance(one, ev.TellRefused)] == [2]
+    assert sent(instructions) == [messages.Subscribe("C", {}, "7-10", 1)]
+    assert play.notified(1, 12) == []
+    play.hear(1, _filtered(""))
+    assert [type(one) for one in play.notified(1, 11)] == [ev.Deliver]
+
+
+def test_what_was_passed_over_is_acknowledged_after_what_was_handed_on() -> None:
+    """It would be lost if the program died in between."""
+    play = play_at()
+    play.hear(1, messages.Passed(7, "7-20"))
+    assert sent(play.after(5.0)) == [messages.Ack(["7-20"])]
+    play.notified(1, 21)
+    play.hear(1, messages.Passed(7, "7-30"))
+    assert sent(play.after(5.0)) == []
+    play.tell(ev.Acknowledged(1, Position(7, 21)))
+    assert sent(play.after(5.0)) == [messages.Ack(["7-30"])]
+    assert play.notified(1, 25) == []
+    play.hear(1, messages.Passed(7, "7-28"))
+    play.hear(1, messages.Passed(8, "8-90"))
+    assert sent(play.after(5.0)) == []

@@ -12,7 +12,7 @@ from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.catalogue import Catalogue
 from tocsin.errors import AlreadyExists, InUse, NotFound
 from tocsin.model.catalogue import Channel, ChannelKind, Dataset, DatasetKind, Feed, FeedSource, FilledBy, Parameter
-from tocsin.model.schema import Column, ColumnType, Schema
+from tocsin.model.schema import Column, ColumnType, ResultColumn, Schema
 from tocsin.runtime.schema import open_engine
 
 _DATASET = Dataset("Reports", DatasetKind.ACTIVE, Schema((Column("id", ColumnType.STRING, nullable=False),), ("id",)))
@@ -143,3 +143,21 @@ def test_a_pause_that_the_database_refuses_did_not_happen(catalogue: Catalogue, 
     with pytest.raises(sa.exc.IntegrityError):
         catalogue.pause_channel("Wake")
     assert not catalogue.is_paused("Wake")
+
+
+def test_the_columns_of_results_survive_and_go_with_their_channel(catalogue: Catalogue, database: Database) -> None:
+    """A version tells when they change; a change that is refused leaves them, and an altered channel keeps them."""
+    columns = (ResultColumn("id", "STRING"), ResultColumn("total", "DECIMAL(10,2)"))
+    version = catalogue.columns_version
+    catalogue.set_result_columns("wake", columns)
+    catalogue.set_result_columns("WAKE", columns)
+    assert catalogue.columns_version == version + 1
+    again = Catalogue(open_catalogue(database))
+    assert again.result_columns("Wake") == columns
+    again.alter_channel(_CHANNEL)
+    assert again.result_columns("Wake") == columns
+    with pytest.raises(AlreadyExists):
+        again.add_channel(_CHANNEL, ())
+    again.drop_channel("WAKE")
+    assert again.result_columns("Wake") == ()
+    assert Catalogue(open_catalogue(database)).result_columns("Wake") == ()

@@ -6,8 +6,16 @@ import pytest
 from pydantic import ValidationError
 
 from tocsin.coordinator.registry.records import SessionRecord, SessionSubscription
-from tocsin.coordinator.registry.session_wire import fitting_bodies, key_of, reported, session_body, traffic
+from tocsin.coordinator.registry.session_wire import (
+    fitting_bodies,
+    key_of,
+    known_people,
+    reported,
+    session_body,
+    traffic,
+)
 from tocsin.errors import InvalidValue
+from tocsin.model.people import fingerprint
 from tocsin.protocol.coordination import BrokerRegistration, Heartbeat, ReportedSubscription, Session
 from tocsin.protocol.subscription_keys import KeyText
 
@@ -15,7 +23,7 @@ from tocsin.protocol.subscription_keys import KeyText
 def test_a_session_comes_back_as_it_was_reported() -> None:
     """Values keep their types: 1, 1.0 and true are three."""
     parameters = {"b": 1, "a": 1.0, "c": True, "d": "ünï\n", "e": (1 << 63) - 1, "f": -(1 << 63)}
-    held = [ReportedSubscription(channel="C", parameters=parameters, permission="medic", position="7-9")]
+    held = [ReportedSubscription(channel="C", parameters=parameters, permission="medic", position="7-9", where="n > 1")]
     session = Session(subscriber="ann/phone", generation=3, connected=True, subscriptions=held)
     there = reported(session)
     record = SessionRecord(there.subscriber, "a", there.generation, there.connected, there.subscriptions)
@@ -24,6 +32,17 @@ def test_a_session_comes_back_as_it_was_reported() -> None:
     assert {name: type(value) for name, value in back.subscriptions[0].parameters.items()} == {
         name: type(value) for name, value in parameters.items()
     }
+
+
+def test_filters_count_and_name_people() -> None:
+    """A session's size has that of its filters; a filter with a person's name is kept no longer than the person."""
+    large = tuple(SessionSubscription(KeyText('["C",{},""]'), "1-1", f"n = '{at:01000d}'") for at in range(1000))
+    assert len(fitting_bodies([SessionRecord(f"ann/{at}", "a", 1, True, large) for at in range(10)])) == 3
+    wheres = ("who = 'zoe'", "who LIKE '%zoe%' OR n > 1", "who = 'zoey'", "")
+    held = [ReportedSubscription(channel="C", position="7-9", where=where) for where in wheres]
+    session = Session(subscriber="ann/phone", generation=3, subscriptions=held)
+    (left,) = known_people([session], {fingerprint("zoe")})
+    assert [one.where for one in left.subscriptions] == ["who = 'zoey'", ""]
 
 
 def test_an_answer_holds_as_many_sessions_as_fit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,7 @@ from tocsin.coordinator.registry.instructions import (
     StoreSession,
     Storing,
 )
-from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord
+from tocsin.coordinator.registry.records import BrokerRecord, SessionRecord, SessionSubscription
 from tocsin.coordinator.store.group_commit import GroupCommit
 from tocsin.coordinator.store.registry_store import Remembered, Store, UserRecord
 from tocsin.coordinator.store.tables import open_tables
@@ -58,6 +59,18 @@ def test_brokers_sessions_and_policy_come_back_as_they_were(store: Store, databa
     assert reopened(database) == Remembered((nowhere,), (changed,), "nearest")
     store.apply([ForgetSession("ann/phone"), ForgetSession("nobody/x")])
     assert reopened(database).sessions == ()
+
+
+def test_filters_come_back_and_older_databases_have_none(store: Store, database: Database) -> None:
+    """A subscription without one is stored as it always was."""
+    key = held("fire", position="7-9")[0].key
+    subscriptions = (SessionSubscription(key, "7-9", "who = 'it''s'"), SessionSubscription(key, "7-8"))
+    filtered = SessionRecord("ann/phone", "a", 4, True, subscriptions)
+    store.apply([StoreSession(filtered)])
+    assert reopened(database).sessions == (filtered,)
+    with store._engine.connect() as connection:
+        stored = connection.execute(sa.text("SELECT subscriptions FROM coordinator_session")).scalar_one()
+    assert json.loads(stored) == [[key, "7-9", "who = 'it''s'"], [key, "7-8"]]
 
 
 def test_sqlite_syncs_every_commit(tmp_path: Path) -> None:
