@@ -18,6 +18,7 @@ interface Arrived {
   committed_at_s: number
   arrived_at_s: number
   broker: string
+  kind: 'result' | 'exit'
   payload: Record<string, unknown>
 }
 
@@ -121,6 +122,7 @@ export function TryPanel({ channel, name }: { channel: Channel | undefined; name
               <span class="muted">
                 {clock(one.arrived_at_s)} · {seconds(Math.max(0, one.arrived_at_s - one.committed_at_s))} after its commit ·{' '}
                 {one.broker} · {one.position}
+                {one.kind === 'exit' && ' · a result no longer holds'}
               </span>
               <dl>
                 {Object.entries(one.payload).map(([key, value]) => (

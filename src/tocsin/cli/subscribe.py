@@ -32,6 +32,8 @@ from tocsin.protocol.calls import parse_call
 
 #: Short enough for a waiting person, long enough for a broker that is just starting.
 _CONNECT_TIMEOUT_S = 10.0
+#: As much of a key as tells the results apart that somebody looks at.
+_SHOWN_KEY = 8
 
 
 def run_subscribe(
@@ -172,9 +174,13 @@ def _print(notification: Notification, as_json: bool) -> None:
                 "committed_at": notification.committed_at.isoformat(),
                 "payload": notification.payload,
             }
+            | ({"kind": notification.kind, "key": notification.key} if notification.key else {})
         )
         return
     at = notification.committed_at.astimezone().strftime("%H:%M:%S")
     out.print(f"{at} ", style="dim", end="")
     out.print(notification.subscription, style="bold", markup=False, end=" ", soft_wrap=True)
-    out.print(notification.raw_payload.decode(), markup=False, soft_wrap=True)
+    what = "no longer holds" if notification.kind == "exit" else notification.raw_payload.decode()
+    out.print(what, markup=False, soft_wrap=True, end=" " if notification.key else "\n")
+    if notification.key:
+        out.print(notification.key[:_SHOWN_KEY], style="dim", soft_wrap=True)

@@ -27,7 +27,8 @@ class ChannelResult:
         self._arrived = arrived
 
     def __repr__(self) -> str:
-        return f"<Notification {self.channel} {self.position} {self.raw_payload.decode()}>"
+        kind = " exit" if self.kind == "exit" else ""
+        return f"<Notification {self.channel} {self.position}{kind} {self.raw_payload.decode()}>"
 
     @property
     def channel(self) -> str:
@@ -36,6 +37,17 @@ class ChannelResult:
     @property
     def parameters(self) -> Mapping[str, ParameterValue]:
         return self._subscription.parameters
+
+    @property
+    def kind(self) -> messages.Kind:
+        """What it is: "exit" if the result with this key no longer holds; its payload is empty then."""
+        return self._arrived.kind
+
+    @property
+    def key(self) -> str:
+        """Of channels WITH EXITS: the same for a result and its exit, and for no other result that holds. Otherwise
+        empty."""
+        return self._arrived.key
 
     @property
     def position(self) -> str:

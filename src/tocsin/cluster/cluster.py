@@ -120,6 +120,7 @@ class Cluster:
             limits=RunLimits(settings.channel_run_timeout_s, settings.result_max_bytes, run_max_bytes(settings)),
             on_failed=self._fail_subscription,
             on_given_up=self._pause_for,
+            living=self.registry.living_among,
         )
         self.repetitive = RepetitiveRuns(
             self.executor, self.clock, self.metrics, concurrency=settings.channel_concurrency

@@ -41,7 +41,7 @@ def forget_person(cluster: Cluster, name: str) -> str:
     cluster.intake.wait_ingested(begin).result()
     as_json = json.dumps(name, ensure_ascii=False)
     with cluster.statement_lock, cluster.ingestion.batch_lock:
-        rows = sum(_forget_rows(stored, name) for stored in cluster.store)
+        rows = {stored.dataset.name: _forget_rows(stored, name) for stored in cluster.store}
         letters = sum(_forget_dead_letters(stored.dead_letters, name) for stored in cluster.store)
         named = cluster.withdraw_subscriptions(name)
         results = cluster.results.forget([one for ids in named.values() for one in ids], as_json)
@@ -49,8 +49,15 @@ def forget_person(cluster: Cluster, name: str) -> str:
         # While no batch runs: most readers of files wait.
         cluster.maintenance.erase_past()
         cluster.executor.views.forget_idle()
+    # Others may have results that no longer hold now.
+    cluster.executor.run_continuous([dataset for dataset, count in rows.items() if count])
     _erase_traces(cluster, name, begin)
-    counts = {"row": rows, "dead letter": letters, "result": results, "subscription": sum(map(len, named.values()))}
+    counts = {
+        "row": sum(rows.values()),
+        "dead letter": letters,
+        "result": results,
+        "subscription": sum(map(len, named.values())),
+    }
     return f"removed of {name!r}: " + ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for what, n in counts.items())
 
 

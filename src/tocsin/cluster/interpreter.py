@@ -182,6 +182,8 @@ def _delete(cluster: Cluster, statement: st.Delete) -> Answer:
         else:
             stored.replace(collect(cluster, statement.kept))
         count = before - len(stored)
+    if count:
+        cluster.executor.run_continuous([dataset.name])
     return Answer(f"{count} row{'' if count == 1 else 's'} deleted from {dataset.name}")
 
 

@@ -99,6 +99,11 @@ def describe(cluster: Cluster, statement: st.Describe) -> Answer:
                 ("parameters", _signature(state.channel.parameters)),
                 ("datasets", ", ".join(state.compiled.datasets)),
                 ("watches", ", ".join(state.compiled.windows)),
+                *(
+                    [("exits_by_row", ", ".join(exits.by_row)), ("exits_by_check", ", ".join(exits.by_check))]
+                    if (exits := state.compiled.exits) is not None
+                    else []
+                ),
                 *condition_of(cluster, state, cluster.registry.failed_counts()).items(),
                 ("body", state.channel.body),
             ]

@@ -17,6 +17,7 @@ from tocsin.cluster.channels.compiler.fitting import all_go_on, may_go_on, reaso
 from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.cluster.cluster import Cluster
+from tocsin.cluster.results.store import removals_of
 from tocsin.model.catalogue import Channel, ChannelKind
 from tocsin.model.schema import ResultColumn
 
@@ -60,8 +61,12 @@ def _begin_watching(cluster: Cluster, state: ChannelState, compiled: CompiledCha
     and has old bounds there."""
     name = state.channel.name
     new = [one for one in compiled.windows if one not in state.compiled.windows]
-    if new:
-        cluster.results.set_bounds({(name, one): cluster.store[one].sequence for one in new})
+    bounds = {(name, one): cluster.store[one].sequence for one in new}
+    if compiled.exits is not None:
+        # What the former query has found may not hold by the new one: all of it is checked.
+        bounds |= {(name, removals_of(one)): 0 for one in compiled.datasets}
+    if bounds:
+        cluster.results.set_bounds(bounds)
 
 
 def _ending(cluster: Cluster, before: Channel, after: Channel) -> list[int]:
@@ -102,6 +107,7 @@ def _hand_over(
         former.close()
     # Whatever failed, it failed with the former query.
     state.strikes.clear()
+    state.unchecked = None
     state.last_error = state.pause_reason
 
 

@@ -113,6 +113,7 @@ async def _events(subscriber: Subscriber, subscription: Subscription) -> AsyncIt
                     "position": notification.position,
                     "committed_at_s": notification.committed_at.timestamp(),
                     "broker": subscriber.broker,
+                    "kind": notification.kind,
                     "payload": msgspec.Raw(notification.raw_payload),
                 },
             )

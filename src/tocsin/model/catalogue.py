@@ -79,15 +79,17 @@ class OncePer:
     keys: str
     #: Seconds after which the same key may be a result again; None if never.
     within_s: float | None = None
+    #: A result that no longer holds is followed by an exit, and its key may be a result again.
+    with_exits: bool = False
 
     def __str__(self) -> str:
         """As in its declaration, in seconds.
 
-        >>> str(OncePer("r.id", 60.0)), str(OncePer("r.id, r.zone"))
-        ('ONCE PER (r.id) WITHIN 60 SECONDS', 'ONCE PER (r.id, r.zone)')
+        >>> str(OncePer("r.id", 60.0)), str(OncePer("r.id, r.zone", with_exits=True))
+        ('ONCE PER (r.id) WITHIN 60 SECONDS', 'ONCE PER (r.id, r.zone) WITH EXITS')
         """
         within = "" if self.within_s is None else f" WITHIN {self.within_s:.16g} SECONDS"
-        return f"ONCE PER ({self.keys}){within}"
+        return f"ONCE PER ({self.keys}){within}{' WITH EXITS' if self.with_exits else ''}"
 
 
 @dataclass(frozen=True, slots=True)

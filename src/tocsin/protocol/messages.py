@@ -6,7 +6,7 @@ Each message is one JSON object with a `type`. docs/reference/protocol.md descri
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -132,18 +132,25 @@ class Unsubscribed(_Message, frozen=True, tag="unsubscribed"):
     request: Number = 0
 
 
-class Result(msgspec.Struct, frozen=True):
-    """One line that a broker pulls from the cluster."""
+#: A result of a channel, or the end of one: it no longer holds. Only channels WITH EXITS have exits.
+Kind = Literal["result", "exit"]
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line that a broker pulls from the cluster. `key` is for channels WITH EXITS: an exit has the key of the
+    result that it ends, and an empty payload."""
 
     subscription: int
     channel: str
     position: str
     committed_at_us: int
     payload: msgspec.Raw
+    kind: Kind = "result"
+    key: str = ""
 
 
 class Notification(Result, frozen=True, tag_field="type", tag="notification"):
-    """One result. Brokers never build this object: they put `type` before the cluster's text."""
+    """One result, or its exit. Brokers never build this object: they put `type` before the cluster's text."""
 
 
 class Passed(_Message, frozen=True, tag="passed"):
@@ -268,21 +275,23 @@ def is_notification(text: bytes) -> bool:
 
 class _WithPayload(msgspec.Struct):
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    kind: Kind = "result"
 
 
 _with_payload = msgspec.json.Decoder(_WithPayload)
 
 
 def payload_of(wire: bytes) -> msgspec.Raw | None:
-    """The payload inside one of our own frames; None for a message that has none.
+    """The row inside one of our own frames; None for a message that has none, as an exit.
 
     >>> from tocsin.protocol.frames import text_frame
     >>> bytes(payload_of(text_frame(b'{"type":"notification","payload":{"id":5}}')))
     b'{"id":5}'
     >>> payload_of(text_frame(b'{"type":"history_gone"}'))
+    >>> payload_of(text_frame(b'{"type":"notification","kind":"exit","key":"5f","payload":{}}'))
     """
-    payload = _with_payload.decode(text_of(wire)).payload
-    return None if payload is msgspec.UNSET else payload
+    message = _with_payload.decode(text_of(wire))
+    return None if message.payload is msgspec.UNSET or message.kind == "exit" else message.payload
 
 
 def gap_for(result: Result, size_bytes: int) -> bytes:

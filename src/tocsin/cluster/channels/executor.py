@@ -16,16 +16,20 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 from pyspark.sql import SparkSession
 
 from tocsin.cluster.channels.compiler.compile import CompiledChannel
 from tocsin.cluster.channels.core.splitting import SplittingFailed, Window
 from tocsin.cluster.channels.costs import ChannelCosts
+from tocsin.cluster.channels.exit_checks import ExitChecks
 from tocsin.cluster.channels.merging import SubscriptionMerging
 from tocsin.cluster.channels.recovery import CommitRecovery
 from tocsin.cluster.channels.runs import ChannelRuns, RunCancelled, RunFailed, RunLimits, RunTooLarge
@@ -34,7 +38,8 @@ from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.cluster.metrics import Metrics
-from tocsin.cluster.results.store import Committed, ResultStore
+from tocsin.cluster.results.exits import Exits
+from tocsin.cluster.results.store import Committed, ResultStore, removals_of
 from tocsin.errors import Unavailable
 from tocsin.model.catalogue import Channel, ChannelKind
 from tocsin.runtime.clock import Clock
@@ -59,11 +64,13 @@ class _Output:
     window: Window
     rows: pa.Table
     seconds: float
+    exits: Exits | None
 
 
 @dataclass(eq=False)
 class ChannelExecutor:
-    """Calls `on_failed` for a subscription that can't be run, `on_given_up` for a channel; both with the reason."""
+    """Calls `on_failed` for a subscription that can't be run, `on_given_up` for a channel; both with the reason.
+    `living` tells which ids are of subscriptions of a channel that have not ended."""
 
     spark: SparkSession
     store: DatasetStore
@@ -75,11 +82,13 @@ class ChannelExecutor:
     limits: RunLimits
     on_failed: Callable[[ChannelState, int, str], None]
     on_given_up: Callable[[ChannelState, str], None]
+    living: Callable[[str, npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 
     def __post_init__(self) -> None:
         self.views = DatasetViews(self.spark, self.store, self.scratch)
         self.costs = ChannelCosts(self.clock, self.metrics)
         self._runs = ChannelRuns(self.spark, self.store, self.views, self.limits, self.costs)
+        self._exits = ExitChecks(self._runs, self.store, self.results, self.living)
         self._recovery = CommitRecovery(
             self._runs,
             self.store,
@@ -88,7 +97,7 @@ class ChannelExecutor:
             self.metrics,
             fail=self._fail_subscription,
             commit_part=self._commit_part,
-            commit_rest=lambda state, window, rows: self._commit([_Output(state, window, rows, state.last_run_s)]),
+            commit_rest=self._commit_rest,
         )
         #: Channels at work, by lower-case name.
         self.states: Mapping[str, ChannelState] = {}
@@ -105,11 +114,8 @@ class ChannelExecutor:
 
     def add(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a channel to work; a new one begins at the current commits of its datasets."""
-        bounds = {
-            (channel.name, name): self.store[name].sequence
-            for name in compiled.windows
-            if self.results.bound(channel.name, name) is None
-        }
+        beginning = self._beginning(channel, compiled)
+        bounds = {key: at for key, at in beginning.items() if self.results.bound(*key) is None}
         if bounds:
             self.results.set_bounds(bounds)
         subscriptions = ChannelSubscriptions(self.spark, channel, self.scratch, compiled.radius_parameters)
@@ -118,6 +124,13 @@ class ChannelExecutor:
         with self._lock:
             self.states = {**self.states, channel.name.lower(): state}
         return state
+
+    def _beginning(self, channel: Channel, compiled: CompiledChannel) -> dict[tuple[str, str], int]:
+        """The bounds of a channel that begins now."""
+        bounds = {(channel.name, name): self.store[name].sequence for name in compiled.windows}
+        if compiled.exits is not None:
+            bounds |= {(channel.name, removals_of(name)): self.store[name].rows.removals for name in compiled.datasets}
+        return bounds
 
     def set_paused(self, state: ChannelState, is_paused: bool, reason: str = "") -> None:
         """From now on no run of the channel begins, or they begin again. A run under way ends as usual."""
@@ -178,7 +191,7 @@ class ChannelExecutor:
 
     def begin_anew(self, channel: Channel, compiled: CompiledChannel) -> ChannelState:
         """Put a newly created channel to work, with none of the bounds of a former channel of that name."""
-        self.results.set_bounds({(channel.name, name): self.store[name].sequence for name in compiled.windows})
+        self.results.set_bounds(self._beginning(channel, compiled))
         return self.add(channel, compiled)
 
     def withdraw(self, name: str) -> ChannelState | None:
@@ -219,7 +232,7 @@ class ChannelExecutor:
             state
             for state in self.states.values()
             if state.channel.kind is ChannelKind.CONTINUOUS
-            and names.intersection(watched.lower() for watched in state.compiled.windows)
+            and names.intersection(watched.lower() for watched in state.compiled.watched)
         ]
         self.run(states)
 
@@ -258,7 +271,7 @@ class ChannelExecutor:
             through[name] = self.store[name].sequence
             bound = self.results.bound(state.channel.name, name)
             after[name] = through[name] if bound is None else bound
-        window = Window(after, through)
+        window = Window(after, through, self._exits.removed(state))
         self.metrics.window_lag.labels(state.channel.name).set(window.lag_commits)
         return window
 
@@ -301,11 +314,11 @@ class ChannelExecutor:
             return None
         begin_s = self.clock.monotonic_s()
         try:
-            rows = self._runs.run(state, window)
+            rows, exits = self._exits.of_run(state, window, self._runs.run(state, window))
         except (RunFailed, RunTooLarge) as exc:
             self._note_failure(state, exc, self.clock.monotonic_s() - begin_s)
             return None
-        return _Output(state, window, rows, self.clock.monotonic_s() - begin_s)
+        return _Output(state, window, rows, self.clock.monotonic_s() - begin_s, exits)
 
     def _note_failure(self, state: ChannelState, exc: Exception, seconds: float) -> None:
         state.last_error = str(exc)[:2000] or type(exc).__name__
@@ -387,19 +400,33 @@ class ChannelExecutor:
         state.spoiling.add(subscription)
         state.subscriptions.remove([subscription])
 
+    def _commit_rest(self, state: ChannelState, window: Window, rows: pa.Table) -> None:
+        """The results of a commit that was run over in parts, of the subscriptions without theirs so far."""
+        (dataset,) = window.changed
+        done = self.results.part_done(state.channel.name, dataset, window.through[dataset])
+        rows, exits = self._exits.of_part(state, rows, done, None)
+        # Parts before this one may have been checked before rows were removed.
+        self._commit([_Output(state, replace(window, removed={}), rows, state.last_run_s, exits)])
+
     def _commit_part(self, state: ChannelState, rows: pa.Table, part: tuple[str, int, int]) -> None:
+        dataset, commit, last = part
+        done = self.results.part_done(state.channel.name, dataset, commit)
+        rows, exits = self._exits.of_part(state, rows, done, last)
         with state.committing:
             if not self._is_at_work(state):
                 raise RunCancelled
             name = state.channel.name
-            done = self.results.commit_part(name, rows, part, self.clock.now_us(), _within_us([state.channel]))
-        self._count(state, rows, done)
+            found = {} if exits is None else {name: exits}
+            within_us = _within_us([state.channel])
+            committed = self.results.commit_part(name, rows, part, self.clock.now_us(), within_us, found)
+        self._count(state, rows, committed)
 
     def _count(self, state: ChannelState, rows: pa.Table, done: Committed) -> int:
         """How many of a run's rows are results."""
         results = done.rows[state.channel.name]
         self.costs.results(state, results)
-        known = rows.num_rows - results.num_rows
+        exits = pc.sum(pc.invert(results.column("held"))).as_py() or 0 if "held" in results.column_names else 0
+        known = rows.num_rows - (results.num_rows - exits)
         state.known_rows += known
         self.metrics.known_rows.labels(state.channel.name).inc(known)
         return int(results.num_rows)
@@ -416,11 +443,17 @@ class ChannelExecutor:
                 (output.state.channel.name, name): through
                 for output in outputs
                 for name, through in output.window.through.items()
+            } | {
+                (output.state.channel.name, removals_of(name)): number
+                for output in outputs
+                # If some results could not be checked, all are due again.
+                for name, number in (output.window.removed if output.state.unchecked is None else {}).items()
             }
+            exits = {output.state.channel.name: output.exits for output in outputs if output.exits is not None}
             rows = [(output.state.channel.name, output.rows) for output in outputs]
             with self.metrics.timed("tocsin_results_commit_seconds"):
                 within_us = _within_us(output.state.channel for output in outputs)
-                done = self.results.commit(rows, bounds, self.clock.now_us(), within_us=within_us)
+                done = self.results.commit(rows, bounds, self.clock.now_us(), within_us=within_us, exits=exits)
         for output in outputs:
             state = output.state
             state.runs += 1

@@ -79,7 +79,7 @@ class CommitRecovery:
         done = self.results.part_done(state.channel.name, dataset, number)
         ids = [one for one in self.runs.subscription_ids(state) if one > done]
         commit = _Commit(state, window, stored, number, stored.window(window.after[dataset], number), ids, [], [])
-        if not ids or not commit.rows.num_rows:
+        if not ids or not commit.rows.num_rows or dataset not in state.compiled.new:
             self.commit_rest(state, window, self._taken(commit))
             return
         splitting = Splitting(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -101,12 +103,29 @@ class ChannelRuns:
     def run(self, state: ChannelState, window: Window, part: Part | None = None) -> pa.Table:
         """The rows that were found, as `output_of` has it. Raises RunFailed, RunTooLarge, RunCancelled or other
         errors."""
-        subscriptions = state.subscriptions
-        if not len(subscriptions) and part is None:
-            return output_of(state.compiled).empty_table()
+        compiled = state.compiled
+        if part is None and not (len(state.subscriptions) and set(window.changed) & set(compiled.new)):
+            return output_of(compiled).empty_table()
+        output = self._found(state, compiled, window, part)
+        return state.subscriptions.without_removed(output)
+
+    def holding(self, state: ChannelState, ids: npt.NDArray[np.int64]) -> pa.Table:
+        """The keys that hold now for these subscriptions of a channel WITH EXITS. Raises the same errors."""
+        assert state.compiled.holding is not None, "only channels WITH EXITS have it"
+        return self._found(state, state.compiled.holding, Window({}, {}), None, ids)
+
+    def _found(
+        self,
+        state: ChannelState,
+        compiled: CompiledChannel,
+        window: Window,
+        part: Part | None,
+        ids: npt.NDArray[np.int64] | None = None,
+    ) -> pa.Table:
+        """The rows of a query of the channel."""
         if state.is_stopping or (part is not None and state.is_paused):
             raise RunCancelled
-        compiled = state.compiled
+        subscriptions = state.subscriptions
         with self._costs.spark(state), ExitStack() as leases:
             names = {
                 relation: leases.enter_context(self._bound(relation, window, part))
@@ -117,7 +136,11 @@ class ChannelRuns:
             broadcast = (new_rows or 0) <= max(MAX_INLINE_ROWS, len(subscriptions))
             view = subscriptions.view()
             state.spoiling = subscriptions.left_in_view(state.spoiling)
-            names[Relation(RelationRole.SUBSCRIPTIONS)] = _subscribed(view, state.spoiling, part)
+            conditions = _conditions(state.spoiling, part)
+            if ids is not None:
+                among = leases.enter_context(self._views.of_arrow(pa.table({"one": ids})))
+                conditions.append(f"{SUBSCRIPTION_COLUMN} IN (SELECT one FROM {among})")
+            names[Relation(RelationRole.SUBSCRIPTIONS)] = _subscribed(view, conditions)
             # After the view was made, so that no class of its subscriptions is missing.
             groups = radius_groups(compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
             sql = self.within_limits(compiled, compiled.render_groups(names, groups, broadcast=broadcast))
@@ -126,7 +149,7 @@ class ChannelRuns:
                 time_limit(self._limits.timeout_s, partial(cancel_jobs, self._spark, group)) as is_late,
             ):
                 try:
-                    output = self._spark.sql(sql).toArrow()
+                    return self._spark.sql(sql).toArrow()
                 except SPARK_ERRORS as exc:
                     if is_late.is_set():
                         raise RunFailed(f"took longer than {self._limits.timeout_s:g} s") from exc
@@ -135,7 +158,6 @@ class ChannelRuns:
                     if (found := _verdict(exc)) is None:
                         raise
                     raise found from exc
-        return subscriptions.without_removed(output)
 
     def _new_rows(self, names: Mapping[Relation, str], part: Part | None) -> int | None:
         """The number of rows of the window, which is broadcast unless it is the larger side; None if all are read."""
@@ -226,12 +248,17 @@ def output_of(compiled: CompiledChannel) -> pa.Schema:
     return KEYED_OUTPUT if compiled.is_keyed else OUTPUT
 
 
-def _subscribed(view: str, spoiling: set[int], part: Part | None) -> str:
-    """The subscriptions to run for: the view's name, or a query in brackets."""
+def _conditions(spoiling: set[int], part: Part | None) -> list[str]:
+    """Which subscriptions to run for, unless it is all."""
     without = sorted(spoiling | (part.without if part is not None else frozenset()))
     conditions = [f"{SUBSCRIPTION_COLUMN} NOT IN ({', '.join(map(str, without))})"] if without else []
     if part is not None:
         conditions.append(f"{SUBSCRIPTION_COLUMN} BETWEEN {part.first} AND {part.last}")
+    return conditions
+
+
+def _subscribed(view: str, conditions: list[str]) -> str:
+    """The subscriptions to run for: the view's name, or a query in brackets."""
     return f"(SELECT * FROM {view} WHERE {' AND '.join(conditions)})" if conditions else view
 
 

@@ -43,21 +43,26 @@ def explain(
 
     Raises StatementError, with Spark's own words, if Spark can't run it.
     """
+    queries = [compiled] if compiled.holding is None else [compiled, compiled.holding]
+    relations = {relation for query in queries for relation in query.relations}
     with ExitStack() as leases:
         names = {}
-        for relation in compiled.relations:
+        for relation in relations:
             nothing = schema_of(relation, store, channel).empty_table()
             names[relation] = leases.enter_context(views.of_arrow(nothing))
         sizes = {name: cell_size_for(_EXAMPLE_RADIUS_M) for name in compiled.radius_parameters}
-        sql = compiled.render(names, sizes)
+        columns: tuple[ResultColumn, ...] = ()
         try:
-            columns = result_columns(spark.sql(sql), [one.name for one in compiled.columns])
-            plan = spark.sql(f"EXPLAIN FORMATTED {sql}").collect()[0][0]
+            for query in queries:
+                found = spark.sql(query.render(names, sizes))
+                columns = columns or result_columns(found, [one.name for one in compiled.columns])
+            plan = spark.sql(f"EXPLAIN FORMATTED {compiled.render(names, sizes)}").collect()[0][0]
         except PySparkException as exc:
             reason = (exc.getMessage() or str(exc)).strip().splitlines()[0]
             raise StatementError(f"Spark can't run channel {channel.name}: {reason}", text=channel.body) from exc
-    shown = compiled.render({relation: _shown(relation) for relation in compiled.relations}, sizes)
-    return Verdict(shown, str(plan), columns)
+    shown = {relation: _shown(relation) for relation in relations}
+    sql = "\n\n-- What holds, if all results are checked:\n".join(one.render(shown, sizes) for one in queries)
+    return Verdict(sql, str(plan), columns)
 
 
 def result_columns(found: DataFrame, names: Sequence[str]) -> tuple[ResultColumn, ...]:

@@ -43,6 +43,8 @@ class ChannelState:
     strikes: Counter[int] = field(default_factory=Counter)
     #: Rows that failed with all subscriptions since the last run that had results.
     set_aside_in_a_row: int = 0
+    #: For exits: what the datasets were like when some results could not be checked.
+    unchecked: object = None
     costs: CostHistory = field(default_factory=CostHistory)
     runs: int = 0
     #: Rows of runs that were no results, because ONCE PER had given one with the same key.

@@ -288,7 +288,8 @@ def _feed(row: Any) -> Feed:
 
 def _channel_row(channel: Channel) -> dict[str, Any]:
     parameters = json.dumps([[one.name, one.type, one.maximum, one.filled_by] for one in channel.parameters])
-    once = None if channel.once is None else json.dumps([channel.once.keys, channel.once.within_s])
+    per = channel.once
+    once = None if per is None else json.dumps([per.keys, per.within_s, per.with_exits])
     return {**msgspec.to_builtins(channel), "parameters": parameters, "once": once}
 
 

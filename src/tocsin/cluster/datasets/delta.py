@@ -63,6 +63,13 @@ def commit(
     delta.update_incremental()
 
 
+def delete(delta: DeltaTable, predicate: str, transactions: Mapping[str, int]) -> None:
+    """Remove the rows for which the predicate holds."""
+    properties = CommitProperties(app_transactions=[Transaction(app, version) for app, version in transactions.items()])
+    delta.delete(predicate, commit_properties=properties, post_commithook_properties=NO_HOOKS)
+    delta.update_incremental()
+
+
 def add_column(delta: DeltaTable, field: pa.Field) -> None:
     delta.alter.add_columns(list(DeltaSchema.from_arrow(pa.schema([field])).fields))
     delta.update_incremental()

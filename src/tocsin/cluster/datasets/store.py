@@ -102,7 +102,7 @@ class StoredDataset:
         assert self._keyed is not None, "only keyed datasets have rows that keys stand for"
         with self._lock:
             self._keyed.remove(rows)
-            self.rows.replace_files([self._keyed.snapshot()])
+            self.rows.replace_files([self._keyed.snapshot()], is_removal=True)
             self.rows.recent.clear(since=self.rows.sequence)
             self.rows.sync()
 

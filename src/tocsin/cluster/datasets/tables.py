@@ -39,6 +39,8 @@ from tocsin.model.schema import SEQUENCE_COLUMN
 log = structlog.get_logger(__name__)
 
 _SEQUENCE_APP = "tocsin.sequence"
+#: How often rows were removed.
+_REMOVALS_APP = "tocsin.removals"
 
 #: A commit costs 0.1 ms more for each commit since the last checkpoint, and a checkpoint costs about 10 ms, so one
 #: every 32 commits is close to the cheapest. delta-rs's own hook would not reload the handle.
@@ -133,6 +135,11 @@ class Table:
             if app not in self._transactions:
                 self._transactions[app] = self._delta.transaction_version(app)
             return self._transactions[app]
+
+    @property
+    def removals(self) -> int:
+        """How often rows were removed, plus one. It changes together with the rows."""
+        return (self.transaction(_REMOVALS_APP) or 0) + 1
 
     def next_number(self) -> int:
         """The number that the next commit takes, whether or not a failed one happened."""
@@ -328,9 +335,13 @@ class Table:
         which files may lose some of their rows and keep others."""
         with self._changing():
             self._verify_to_rewrite(self._delta, is_rewritten)
-            self._delta.delete(predicate, post_commithook_properties=delta.NO_HOOKS)
-            self._delta.update_incremental()
+            removal = self._next_removal()
+            delta.delete(self._delta, predicate, removal)
+            self._transactions.pop(_REMOVALS_APP, None)  # Without a row to remove there was no commit.
             self.recent.clear(since=self.sequence)
+
+    def _next_removal(self) -> dict[str, int]:
+        return {_REMOVALS_APP: self.removals}
 
     def delete_through(self, sequence: int) -> None:
         """Retention: remove the rows of all commits up to `sequence`."""
@@ -356,13 +367,15 @@ class Table:
         valid checksum ever after."""
         self._files.verify(delta.live_files(handle, is_rewritten), again=True)
 
-    def replace_files(self, parts: Iterable[pa.Table]) -> None:
+    def replace_files(self, parts: Iterable[pa.Table], *, is_removal: bool = False) -> None:
         """Rewrite the table as these rows, which keep their `_seq`, with a file for each part: a compaction that knows
-        which rows are dead."""
+        which rows are dead, or a removal of rows that were alive."""
         with self._changing():
+            removal = self._next_removal() if is_removal else {}
             actions = [self._rewritten(rows) for rows in parts if rows.num_rows]
             actions = actions or [self._rewritten(self.schema.empty_table())]
-            delta.commit(self._delta, actions, "overwrite", self.schema, {})
+            delta.commit(self._delta, actions, "overwrite", self.schema, removal)
+            self._transactions.update(removal)
             self._commits_since_compaction = len(actions)
 
     def _rewritten(self, rows: pa.Table) -> AddAction:

@@ -313,6 +313,17 @@ class SubscriptionRegistry:
             rows = connection.scalars(query, execution_options={"yield_per": _READ_CHUNK})
             return np.fromiter(rows, np.int64)
 
+    def living_among(self, channel: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Which of these are ids of subscriptions of a channel."""
+        if len(ids) > _READ_CHUNK:
+            return np.intersect1d(ids, self.ids_of(channel))
+        living: list[int] = []
+        with self._engine.connect() as connection:
+            for chunk in in_chunks(ids.tolist()):
+                is_living = (subscription_table.c.channel == channel) & subscription_table.c.id.in_(chunk)
+                living += connection.scalars(sa.select(subscription_table.c.id).where(is_living)).all()
+        return np.array(living, np.int64)
+
     def held_by(self, broker: str, after: int = 0, limit: int = 1000) -> list[BackendSubscription]:
         """A broker's subscriptions by id, a page at a time."""
         query = (

@@ -7,12 +7,11 @@ application transaction of it says up to which number of results commits it has 
 key whose result never was must not be remembered.
 
 A key is remembered until its subscription ends, until WITHIN has passed, or until there are too many: then the oldest
-are forgotten. `sweep` does that.
+are forgotten. `sweep` does that. The keys of channels WITH EXITS are remembered until their exit (`exits`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,29 +29,32 @@ from tocsin.cluster.datasets import delta
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.core.result_keys import (
     ENTRY_BYTES,
-    KEY_BYTES,
+    NEVER_US,
     SMALL_RUN,
-    Halves,
     KeyIndex,
     KeyRun,
     Mask,
     Numbers,
-    halves_of,
     merged,
     spread,
 )
+from tocsin.cluster.results.digests import digests_of
+from tocsin.cluster.results.exits import Exits, HeldByChannel, run_of, still_held
 from tocsin.errors import ClusterFailure
 
 log = structlog.get_logger(__name__)
 
 #: The columns of the results table that a remembered key has too.
-KEYED = ("subscription", "sequence", "key", "committed_at")
+KEYED = ("subscription", "sequence", "key", "committed_at", "channel", "held")
 SCHEMA = pa.schema(
     [
         ("subscription", pa.int64()),
         ("sequence", pa.int64()),
         ("key", pa.binary()),
         ("committed_at", pa.timestamp("us", tz="UTC")),
+        #: Of channels WITH EXITS; null for all others.
+        ("channel", pa.string()),
+        ("held", pa.bool_()),
     ]
 )
 _THROUGH_APP = "through"
@@ -69,10 +71,19 @@ class ReadKeys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The subscriptions of a channel with ONCE PER, sorted, and the time before which their keys are forgotten."""
+    """The subscriptions of a channel with ONCE PER, sorted, and the time before which their keys are forgotten. Held
+    keys are not."""
 
     subscriptions: Numbers
     oldest_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Keys to `add` once they are committed, for this channel if it is one WITH EXITS."""
+
+    run: KeyRun
+    channel: str | None = None
 
 
 class RememberedKeys:
@@ -85,6 +96,7 @@ class RememberedKeys:
         self._committing = committing
         self._most = most
         self._index: KeyIndex | None = None
+        self._held = HeldByChannel()
         #: The results commit up to which the index has all keys.
         self._through = 0
         #: The same for the table: it has them all, or nobody needs them.
@@ -95,7 +107,7 @@ class RememberedKeys:
         self._upkeep = threading.Lock()
 
     def __len__(self) -> int:
-        return 0 if self._index is None else len(self._index)
+        return 0 if self._index is None else len(self._index) + len(self._held)
 
     @property
     def stored_through(self) -> int:
@@ -121,7 +133,10 @@ class RememberedKeys:
         if self._index is None:
             # In this order: what is stored meanwhile is then read twice, which does no harm.
             self._through = self._stored_through
-            self._index = KeyIndex(self._mapped(_run_of(rows)) for rows in self._stored())
+            self._held = HeldByChannel()
+            held: list[pa.Table] = []
+            self._index = KeyIndex(self._mapped(_run_of(rows, held)) for rows in self._stored())
+            self._held.learn(held)
         self.catch_up(through)
 
     def load_again(self, through: int) -> None:
@@ -134,31 +149,36 @@ class RememberedKeys:
         """Learn of results whose commit seemed to fail, and has happened all the same."""
         if self._index is not None and through > self._through:
             for reached, rows in self._read(self._through, through):
-                self._index.add(self._mapped(_run_of(rows)))
+                held: list[pa.Table] = []
+                self._index.add(self._mapped(_run_of(rows, held)))
+                self._held.learn(held)
                 self._through = reached
 
-    def choose(self, output: pa.Table, now_us: int, within_us: int | None) -> tuple[pa.Table, KeyRun]:
-        """The rows of a run that are results, with digests in place of the texts of their keys; and the run to `add`
-        once they are committed."""
+    def choose(
+        self, channel: str, output: pa.Table, now_us: int, within_us: int | None, exits: Exits | None = None
+    ) -> tuple[pa.Table, Learned]:
+        """The rows of a run that are results, with digests in place of the texts of their keys, and the exits; and what
+        to `add` once they are committed. `exits` is for channels WITH EXITS."""
         assert self._index is not None, "load comes first"
-        # Mostly one record has results for many subscriptions, so there are few different texts.
-        texts = output.column("key").cast(pa.binary()).combine_chunks().dictionary_encode()
-        if texts.null_count:
-            raise ClusterFailure("a row of a channel with ONCE PER has no key")
-        digests = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in texts.dictionary.to_pylist()]
-        at = texts.indices.to_numpy()
-        first, second = halves_of(b"".join(digests))
+        if exits is not None:
+            rows, run = self._held.choose(channel, output, now_us, within_us, exits)
+            return rows, Learned(run, channel)
+        keys, first, second = digests_of(output.column("key"))
         subscriptions = output.column("subscription").to_numpy()
-        chosen = self._index.choose(spread(first[at], subscriptions), second[at], subscriptions, now_us, within_us)
-        keys = pa.array(digests, pa.binary()).take(texts.indices)
+        chosen = self._index.choose(spread(first, subscriptions), second, subscriptions, now_us, within_us)
         rows = output.set_column(output.schema.get_field_index("key"), "key", keys)
-        return rows.filter(pa.array(chosen.is_result)), chosen.run
+        return rows.filter(pa.array(chosen.is_result)), Learned(chosen.run)
 
-    def add(self, runs: Iterable[KeyRun], number: int) -> None:
+    def subscriptions_that_hold(self, channel: str) -> Numbers:
+        """The subscriptions of a channel WITH EXITS that have held keys, sorted."""
+        return self._held.subscriptions(channel)
+
+    def add(self, learned: Iterable[Learned], number: int) -> None:
         """The results with these keys were committed, up to the results commit `number`."""
         if self._index is not None:
-            for run in runs:
-                self._index.add(run)
+            for one in learned:
+                index = self._index if one.channel is None else self._held.of(one.channel)
+                index.add(one.run)
             self._through = number
 
     # Upkeep
@@ -175,7 +195,7 @@ class RememberedKeys:
             for reached, rows in self._read(self._stored_through, durable):
                 # At the end also if there are none: else the next process would look for them again.
                 if rows.num_rows or reached == durable:
-                    self.table.append(rows.select(SCHEMA.names).cast(SCHEMA), {_THROUGH_APP: reached})
+                    self.table.append(_to_store(rows), {_THROUGH_APP: reached})
                     self.table.sync()
                     self._stored_through = reached
 
@@ -206,7 +226,18 @@ class RememberedKeys:
                 is_kept = rule.is_kept(run.subscriptions, run.result_us)
                 if not is_kept.all():
                     self._replace(index, [run], run.where(is_kept))
+            self._sweep_held(rule)
             self._sweep_table(rule)
+
+    def _sweep_held(self, rule: _Rule) -> None:
+        with self._committing:
+            oldest_us = self._oldest_of(self._held.result_us())
+            # An exit has no time, and has to stay as long as the result that it ends.
+            self._held.filter(
+                lambda run: (
+                    rule.is_living(run.subscriptions) & ((run.result_us > oldest_us) | (run.result_us == NEVER_US))
+                )
+            )
 
     def _replace(self, index: KeyIndex, runs: Sequence[KeyRun], by: KeyRun) -> None:
         mapped = self._mapped(by)
@@ -214,12 +245,15 @@ class RememberedKeys:
             index.replace(runs, mapped)
 
     def _oldest_of_most(self, runs: tuple[KeyRun, ...]) -> int:
+        return self._oldest_of([run.result_us for run in runs])
+
+    def _oldest_of(self, times_us: Sequence[Numbers]) -> int:
         """The time before which keys are forgotten because there are too many."""
-        count = sum(map(len, runs))
+        count = sum(map(len, times_us))
         if count <= self._most:
             return 0
         # Every hundredth is enough to find the time by.
-        sample = np.concatenate([run.result_us[::100] for run in runs])
+        sample = np.concatenate([one[::100] for one in times_us])
         oldest_us = int(np.quantile(sample, 1 - self._most / count, method="lower"))
         if count * float((sample > oldest_us).mean()) < self._most / 2:
             oldest_us -= 1  # Many are of one commit. Rather too many are kept than none.
@@ -227,12 +261,20 @@ class RememberedKeys:
         return oldest_us
 
     def _sweep_table(self, rule: _Rule) -> None:
+        # Only by what is stored: an exit that memory knows of may not be durable yet.
+        held = still_held([rows for rows in self._stored() if rows.column("held").null_count < rows.num_rows])
+
+        def is_kept(rows: pa.Table) -> Mask:
+            subscriptions, result_us = _whose(rows)
+            is_held = np.isin(rows.column("sequence").to_numpy(), held) & rule.is_living(subscriptions)
+            return np.where(rows.column("held").is_valid().to_numpy(), is_held, rule.is_kept(subscriptions, result_us))
+
         dead = count = 0
         for rows in self._stored():
             count += rows.num_rows
-            dead += int((~rule.is_kept(*_whose(rows))).sum())
+            dead += int((~is_kept(rows)).sum())
         if dead > _WORTH_A_REWRITE * count:
-            self.table.replace_files(rows.filter(pa.array(rule.is_kept(*_whose(rows)))) for rows in self._stored())
+            self.table.replace_files(rows.filter(pa.array(is_kept(rows))) for rows in self._stored())
             self.table.sync()
 
     def _stored(self) -> Iterator[pa.Table]:
@@ -277,6 +319,10 @@ class _Rule:
         is_kept: Mask = (self.subscriptions[at] == subscriptions) & (result_us > self.oldest_us[at])
         return is_kept
 
+    def is_living(self, subscriptions: Numbers) -> Mask:
+        """Whether keys of these subscriptions are kept, unless they are too old."""
+        return np.isin(subscriptions, self.subscriptions)
+
 
 def _rule(channels: Sequence[Kept], oldest_us: int) -> _Rule:
     """`oldest_us` is for all channels."""
@@ -291,19 +337,17 @@ def _whose(rows: pa.Table) -> tuple[Numbers, Numbers]:
     return rows.column("subscription").to_numpy(), rows.column("committed_at").cast(pa.int64()).to_numpy()
 
 
-def _run_of(rows: pa.Table) -> KeyRun:
-    """A run of keys from a table, in whatever order they are there."""
-    first, second = _halves(rows.column("key").combine_chunks())
-    subscriptions, result_us = _whose(rows)
-    return merged([KeyRun(spread(first, subscriptions), second, subscriptions, result_us)])
+def _run_of(rows: pa.Table, held: list[pa.Table]) -> KeyRun:
+    """A run of keys from a table, in whatever order they are there. Rows of channels WITH EXITS go to `held`."""
+    if rows.column("held").null_count < rows.num_rows:
+        is_held = rows.column("held").is_valid()
+        held.append(rows.filter(is_held))
+        rows = rows.filter(pc.invert(is_held))
+    return merged([run_of(rows, _whose(rows)[1])])
 
 
-def _halves(keys: pa.Array) -> tuple[Halves, Halves]:
-    keys = keys.cast(pa.binary())
-    if keys.null_count or not pc.all(pc.equal(pc.binary_length(keys), KEY_BYTES), min_count=0).as_py():
-        raise ClusterFailure(f"a result key must have {KEY_BYTES} bytes")
-    if not len(keys):
-        return halves_of(b"")
-    _, offsets, texts = keys.buffers()
-    begin = int(np.frombuffer(offsets, np.int32)[keys.offset])
-    return halves_of(memoryview(texts)[begin : begin + KEY_BYTES * len(keys)])
+def _to_store(rows: pa.Table) -> pa.Table:
+    """Results as rows of the table of keys."""
+    at = rows.schema.get_field_index("channel")
+    channels = pc.if_else(rows.column("held").is_valid(), rows.column("channel"), pa.scalar(None, pa.string()))
+    return rows.set_column(at, "channel", channels).select(SCHEMA.names).cast(SCHEMA)

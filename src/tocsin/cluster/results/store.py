@@ -10,7 +10,8 @@ A commit is announced only when it would survive a power cut, and a bound is dur
 Otherwise the rows would come again, from the landing log, below a bound where no run looks for them.
 
 Rows of a channel with ONCE PER come with a key. A row whose key was a result before is left out here, before rows get
-their numbers, under the lock under which they are committed. `remembered_keys` knows these keys.
+their numbers, under the lock under which they are committed. `remembered_keys` knows these keys. With exits, results
+that have ended are found here too (`exits`).
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tocsin.cluster.datasets.tables import Table
 from tocsin.cluster.results.commit_event import CommitEvent
-from tocsin.cluster.results.core.result_keys import KeyRun
+from tocsin.cluster.results.exits import Exits
 from tocsin.cluster.results.latest import LatestResults
 from tocsin.cluster.results.numbering import Numbering
-from tocsin.cluster.results.remembered_keys import KEYED, RememberedKeys
+from tocsin.cluster.results.remembered_keys import KEYED, Learned, RememberedKeys
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.retention import ResultRetention
 from tocsin.errors import HistoryRewound, NotFound
@@ -48,10 +50,10 @@ SCHEMA = pa.schema(
         ("committed_at", pa.timestamp("us", tz="UTC")),
         #: A digest of the values of ONCE PER; null for results that have no key.
         ("key", pa.binary()),
+        #: Of channels WITH EXITS: whether this is a result, after which the key is held, or an exit. Null for others.
+        ("held", pa.bool_()),
     ]
 )
-#: What brokers get of it.
-PULLED = pa.schema([field for field in SCHEMA if field.name != "key"])
 _WHOSE = ["subscription", "sequence"]
 #: Bytes of payloads in one pull: server and broker hold several times as much in memory for it.
 _MAX_PULL_BYTES = 16 << 20
@@ -153,6 +155,7 @@ class ResultStore:
         part: tuple[str, int, int],
         now_us: int,
         within_us: Mapping[str, int] = MappingProxyType({}),
+        exits: Mapping[str, Exits] = MappingProxyType({}),
     ) -> Committed:
         """Make the results of a part durable: `part` names the dataset, its commit, and the last subscription."""
         dataset, commit, subscription = part
@@ -160,7 +163,7 @@ class ResultStore:
             _part_app(channel, dataset, "commit"): commit,
             _part_app(channel, dataset, "subscription"): subscription,
         }
-        return self.commit([(channel, output)], {}, now_us, marks, [dataset], within_us)
+        return self.commit([(channel, output)], {}, now_us, marks, [dataset], within_us, exits)
 
     def tell_failed(self, channel: str, reasons: Mapping[int, str], now_us: int) -> int | None:
         """Put into the history of each subscription, once, why it has failed: the reason replaces the payload, as a
@@ -214,18 +217,21 @@ class ResultStore:
         marks: Mapping[str, int] | None = None,
         datasets: Iterable[str] = (),
         within_us: Mapping[str, int] = MappingProxyType({}),
+        exits: Mapping[str, Exits] = MappingProxyType({}),
     ) -> Committed:
         """Make the results of one or several channels durable, together with their windows' bounds and with `marks`,
         other application transactions, which refer to these `datasets`.
 
         `outputs` are pairs of channel and rows (subscription, payload). All of them are one commit, however many there
         are. If rows have a `key` too, those are left out whose key was a result before: ever, or within the time that
-        `within_us` has for the channel.
+        `within_us` has for the channel. For a channel WITH EXITS, `exits` has what the run has found out; keys that
+        have ended become exits.
         """
         with self._lock:
-            runs: list[KeyRun] = []
+            learned: list[Learned] = []
             chosen = [
-                (channel, self._choose(output, now_us, within_us.get(channel), runs)) for channel, output in outputs
+                (channel, self._choose(channel, output, now_us, within_us.get(channel), exits.get(channel), learned))
+                for channel, output in outputs
             ]
             rows = pa.concat_tables([SCHEMA.empty_table(), *(_labelled(channel, output) for channel, output in chosen)])
             if rows.num_rows == 0:
@@ -236,20 +242,34 @@ class ResultStore:
             rows = rows.set_column(
                 4, SCHEMA.field(4), pa.repeat(pa.scalar(now_us, SCHEMA.field(4).type), rows.num_rows)
             )
-            number = self._append(rows, bounds, marks, datasets, runs)
+            number = self._append(rows, bounds, marks, datasets, learned)
         # Without the lock, so that commits at the same time share a sync.
         self.table.sync()
         self.committed.announce()
         return Committed(number, dict(chosen))
 
-    def _choose(self, output: pa.Table, now_us: int, within_us: int | None, runs: list[KeyRun]) -> pa.Table:
-        """The rows that are results; adds their keys to `runs`."""
+    def _choose(
+        self,
+        channel: str,
+        output: pa.Table,
+        now_us: int,
+        within_us: int | None,
+        exits: Exits | None,
+        learned: list[Learned],
+    ) -> pa.Table:
+        """The rows that are results, and exits; adds their keys to `learned`."""
         if "key" not in output.column_names:
             return output
         self.keys.load(self.table.next_number() - 1)
-        rows, run = self.keys.choose(output, now_us, within_us)
-        runs.append(run)
+        rows, keys = self.keys.choose(channel, output, now_us, within_us, exits)
+        learned.append(keys)
         return rows
+
+    def subscriptions_that_hold(self, channel: str) -> npt.NDArray[np.int64]:
+        """The subscriptions of a channel WITH EXITS that have results without an exit, sorted."""
+        with self._lock:
+            self.keys.load(self.table.next_number() - 1)
+            return self.keys.subscriptions_that_hold(channel)
 
     def set_bounds(self, bounds: Bounds) -> None:
         """Make bounds durable without results: where a new channel begins."""
@@ -271,24 +291,24 @@ class ResultStore:
         bounds: Bounds,
         marks: Mapping[str, int] | None = None,
         datasets: Iterable[str] = (),
-        runs: Sequence[KeyRun] = (),
+        learned: Sequence[Learned] = (),
     ) -> int:
         everything = {**self._ahead, **bounds}
         # Bounds must never be ahead of the commits they refer to: rows that come again would count as run over.
         self._sync_datasets({dataset for _, dataset in everything} | set(datasets))
         self._latest.note(rows)
         transactions = {_window_app(*key): through for key, through in everything.items()}
-        number = self._append_to_table(rows, {**transactions, **(marks or {})}, runs)
+        number = self._append_to_table(rows, {**transactions, **(marks or {})}, learned)
         self._ahead.clear()
         return number
 
-    def _append_to_table(self, rows: pa.Table, transactions: Mapping[str, int], runs: Sequence[KeyRun] = ()) -> int:
+    def _append_to_table(self, rows: pa.Table, transactions: Mapping[str, int], learned: Sequence[Learned] = ()) -> int:
         next_number = self.table.next_number()
         # A commit that seemed to fail, and has happened all the same, is known from here on.
         self.keys.catch_up(next_number - 1)
         self._numbering.reserve(next_number + rows.num_rows // ROWS_PER_NUMBER)
         number = self.table.append(rows, transactions, rows_per_number=ROWS_PER_NUMBER)
-        self.keys.add(runs, number)
+        self.keys.add(learned, number)
         return number
 
     def _read_keys(self, after: int, through: int) -> Iterator[tuple[int, pa.Table]]:
@@ -322,7 +342,7 @@ class ResultStore:
             if self.retention.times_removed != times_removed:
                 continue  # Retention ran meanwhile: results that it removed may not have been counted.
             if not behind:
-                return Pulled(PULLED.empty_table(), max(through, min(starts.values())))
+                return Pulled(SCHEMA.empty_table(), max(through, min(starts.values())))
             return self.pull(
                 min(behind.values()),
                 limit_rows=limit_rows,
@@ -386,7 +406,7 @@ class ResultStore:
             size_bytes += rows.nbytes
             position = end_of(through)
             stride *= 2
-        rows = pa.concat_tables([PULLED.empty_table(), *(part.select(PULLED.names) for part in pulled)])
+        rows = pa.concat_tables([SCHEMA.empty_table(), *(part.select(SCHEMA.names) for part in pulled)])
         return Pulled(rows, position)
 
     def check_not_rewound(self, after: int) -> None:
@@ -433,6 +453,7 @@ def _labelled(channel: str, output: pa.Table) -> pa.Table:
         output.column("payload").cast(pa.string()),
         pa.nulls(count, SCHEMA.field("committed_at").type),
         output.column("key") if "key" in output.column_names else pa.nulls(count, pa.binary()),
+        output.column("held") if "held" in output.column_names else pa.nulls(count, pa.bool_()),
     ]
     return pa.table(columns, schema=SCHEMA)
 
@@ -451,6 +472,11 @@ def _part_app(channel: str, dataset: str, of: str) -> str:
 
 def _failed_app(subscription: int) -> str:
     return f"failed/{subscription}"
+
+
+def removals_of(dataset: str) -> str:
+    """In place of a dataset's name, for the bound of its removals. No dataset has such a name."""
+    return f"{dataset}/removals"
 
 
 def _window_app(channel: str, dataset: str) -> str:

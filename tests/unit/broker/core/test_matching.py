@@ -16,6 +16,8 @@ from tocsin.protocol.messages import HistoryGone, Passed, Subscribed, encode
 from tocsin.protocol.ports import Delivery
 from unit.broker.core.driving import COLUMNS, Broker, severe
 
+_EXIT = text_frame(b'{"type":"notification","kind":"exit","key":"5f","payload":{}}')
+
 
 def filtered(*wheres: str) -> Broker:
     """A subscriber for each filter, from connection 1 on, live."""
@@ -103,14 +105,15 @@ def test_a_history_that_does_not_match_is_looked_through_slowly() -> None:
 
 
 def test_what_can_not_be_decided_on_goes_to_everybody() -> None:
-    """A failure, a gap in place of a large result, and a payload of another definition of the channel."""
+    """A failure, a gap in place of a large result, a payload of another definition of the channel, and an exit."""
     broker = filtered("severity = 3", "severity = 4")
     gap = text_frame(encode(HistoryGone(7, "7-101", "too large")))
-    for sequence, wire in ((101, gap), (102, text_frame(b'{"payload":{"severity":"high"}}')), (103, b"x" * 9)):
+    mistyped = text_frame(b'{"payload":{"severity":"high"}}')
+    for sequence, wire in ((101, gap), (102, mistyped), (103, b"x" * 9), (104, _EXIT)):
         broker.pulls += 1
         broker.tell(ResultsPulled(broker.pulls, [Delivery(7, sequence, wire)], sequence, 0.0))
         assert set(broker.wires()) == {1, 2}
-    broker.fail(7, 104, "no such zone")
+    broker.fail(7, 105, "no such zone")
     assert set(broker.wires()) == {1, 2}
 
 

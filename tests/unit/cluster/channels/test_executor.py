@@ -69,6 +69,7 @@ class Setup:
             limits=RunLimits(30, 1 << 20, 1 << 20),
             on_failed=lambda _state, one, reason: self.failed.update({one: reason}),
             on_given_up=self._give_up,
+            living=lambda _channel, ids: ids,
         )
         self.subscriptions = [BackendSubscription(one, "Each", (one,), "") for one in range(1, subscriptions + 1)]
         self.state = self.put_to_work()

@@ -317,3 +317,29 @@ def test_who_reads_while_the_past_is_erased_reads_again(tmp_path: Path, monkeypa
     found = iter([before])
     monkeypatch.setattr(Table, "dataset", lambda self, after=0: next(found, None) or now(self, after))
     assert numbers(table.read()) == [2]
+
+
+def test_removals_are_counted_with_the_rows_that_they_remove(table: Table) -> None:
+    """In the same commit, so that a process that dies has both or neither. A compaction is no removal, and neither is a
+    deletion that finds nothing."""
+    table.append(rows(1, 2, 3))
+    table.sync()
+    assert table.removals == 1
+    table.delete("n = 1")
+    assert table.removals == 2
+    table.delete("n = 7")
+    table.compact()
+    table.replace_files([table.read()])
+    assert Table(table.path, _SCHEMA).removals == 1, "not durable yet"
+
+
+def test_removals_outlive_the_process(table: Table) -> None:
+    """Of rows one by one, of whole commits, and of all but the rows that are given."""
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    table.delete("n = 1")
+    table.delete_through(1)
+    table.replace_files([table.read().slice(0, 0)], is_removal=True)
+    table.sync()
+    again = Table(table.path, _SCHEMA)
+    assert (again.removals, again.count()) == (4, 0)

@@ -17,7 +17,7 @@ from tocsin.cluster.results import remembered_keys
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.remembered_keys import Kept
 from tocsin.cluster.results.removals import Removals
-from tocsin.cluster.results.store import PULLED, ResultStore
+from tocsin.cluster.results.store import SCHEMA, ResultStore
 from tocsin.errors import ClusterFailure
 
 pytestmark = pytest.mark.shell
@@ -178,9 +178,10 @@ def test_while_no_channel_has_once_per_results_are_not_searched_for_keys(
 
 def test_a_results_table_from_before_there_were_keys_gets_them(tmp_path: Path) -> None:
     """Its results stay as they are, and have none."""
-    table = Table(tmp_path / "results", PULLED)
+    before = pa.schema([field for field in SCHEMA if field.name not in {"key", "held"}])
+    table = Table(tmp_path / "results", before)
     old = [[1 << 14], [1], ["C"], ["{}"], [10]]
-    table.append(pa.table([pa.array(column, one.type) for column, one in zip(old, PULLED, strict=True)], schema=PULLED))
+    table.append(pa.table([pa.array(column, one.type) for column, one in zip(old, before, strict=True)], schema=before))
     table.sync()
     store = opened(tmp_path)
     assert commit(store, [(1, 7), (1, 7)]) == 1

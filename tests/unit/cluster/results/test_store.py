@@ -18,7 +18,7 @@ from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.retention import ResultRetention
-from tocsin.cluster.results.store import PULLED, Pulled, ResultStore, only
+from tocsin.cluster.results.store import SCHEMA, Pulled, ResultStore, only
 from tocsin.errors import ClusterFailure, HistoryGone, HistoryRewound
 from tocsin.model.position import ROWS_PER_NUMBER, commit_of, end_of, sequence_of
 
@@ -103,7 +103,7 @@ def test_nobody_hears_of_what_a_power_cut_could_take_away(store: ResultStore, mo
         assert store.bound("C", "D") == 9  # It happened, and is not run again.
         assert store.last_sequence == cursor
         assert store.pull(cursor, limit_rows=10, keep=everything).rows.num_rows == 0
-        assert store.pull_subscriptions({1: cursor}, limit_rows=10) == Pulled(PULLED.empty_table(), cursor)
+        assert store.pull_subscriptions({1: cursor}, limit_rows=10) == Pulled(SCHEMA.empty_table(), cursor)
     store.set_bounds({("C", "D"): 10})
     assert store.pull(cursor, limit_rows=10, keep=everything).rows.column("payload").to_pylist() == ["b"]
 
@@ -277,7 +277,7 @@ def test_starts_that_commit_nothing_leave_one_gap(tmp_path: Path) -> None:
     pulled = store.pull(cursor, limit_rows=1, keep=everything)
     assert pulled.rows.column("payload").to_pylist() == ["b"]
     assert store.pull(pulled.through, limit_rows=9, keep=everything).rows.column("payload").to_pylist() == ["c"]
-    assert store.pull(cursor, limit_rows=9, keep=only([2])) == Pulled(PULLED.empty_table(), store.last_sequence)
+    assert store.pull(cursor, limit_rows=9, keep=only([2])) == Pulled(SCHEMA.empty_table(), store.last_sequence)
 
 
 def test_several_channels_commit_together(store: ResultStore) -> None:

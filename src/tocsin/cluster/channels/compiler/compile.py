@@ -7,7 +7,7 @@ generated from the checked tree, never the author's text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -15,9 +15,10 @@ from tocsin.cluster.channels.compiler import template
 from tocsin.cluster.channels.compiler.check import check_query
 from tocsin.cluster.channels.compiler.dialect import Source, sql_of
 from tocsin.cluster.channels.compiler.either_new import branches_of
+from tocsin.cluster.channels.compiler.exits import ExitPlan, ExitQueries, exit_queries, touched_sql
 from tocsin.cluster.channels.compiler.near import spell_out
 from tocsin.cluster.channels.compiler.scopes import Output
-from tocsin.cluster.channels.compiler.sets import SetOriented, payload_query
+from tocsin.cluster.channels.compiler.sets import SetOriented, holding_query, payload_query
 from tocsin.cluster.channels.compiler.template import CellSize, Part, Relation
 from tocsin.cluster.channels.compiler.windows import bind_relations
 from tocsin.cluster.channels.core.radius_classes import RadiusGroup
@@ -27,21 +28,31 @@ from tocsin.model.catalogue import Channel, ChannelKind, Dataset
 @dataclass(frozen=True, slots=True)
 class CompiledChannel:
     """A channel's query. It gives `subscription` BIGINT, `payload` STRING (JSON, NULLs included) and, with ONCE PER,
-    `key` STRING."""
+    `key` STRING. With exits, rows without a payload say which results may have ended: NULL stands for any."""
 
     parts: tuple[Part, ...]
     columns: tuple[Output, ...]
-    #: All datasets the body reads, and those whose new rows it runs over: all, if the body has no is_new.
+    #: All datasets the body reads; those whose changes it runs over; and, of these, those whose new rows may be
+    #: results: all, if the body has no is_new.
     datasets: tuple[str, ...]
     windows: tuple[str, ...]
+    new: tuple[str, ...]
     #: The same query, written for few subscriptions; set if a radius is a parameter.
     parts_for_few: tuple[Part, ...] = ()
     #: Whether its rows have a key.
     is_keyed: bool = False
+    #: With exits: how changes end results, and the query that gives the keys that hold, with an empty payload.
+    exits: ExitPlan | None = None
+    holding: CompiledChannel | None = None
 
     @property
     def relations(self) -> tuple[Relation, ...]:
         return template.relations_of(self.parts)
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The datasets whose changes it runs for. A removal of rows is no new row, and can end results all the same."""
+        return self.windows if self.exits is None else self.datasets
 
     @property
     def radius_parameters(self) -> tuple[str, ...]:
@@ -101,6 +112,7 @@ class _Draft:
     keys: tuple[Output, ...] = ()
     read: tuple[str, ...] = ()
     watched: tuple[str, ...] = ()
+    exits: ExitQueries | None = None
     parts: tuple[Part, ...] = ()
     parts_for_few: tuple[Part, ...] = ()
 
@@ -117,6 +129,11 @@ def _find_datasets(draft: _Draft) -> None:
     draft.read = _datasets_of(draft.tree)
     if not draft.read:
         raise draft.source.error("a channel must read at least one dataset", 0)
+
+
+def _find_exits(draft: _Draft) -> None:
+    if draft.channel.once is not None and draft.channel.once.with_exits:
+        draft.exits = exit_queries(draft.tree, draft.keys, draft.source, draft.datasets)
 
 
 def _find_windows(draft: _Draft) -> None:
@@ -139,7 +156,14 @@ def _write_for_few(draft: _Draft) -> None:
 
 
 #: The steps from text to SQL, in order.
-STEPS: tuple[Callable[[_Draft], None], ...] = (_check, _find_datasets, _find_windows, _write_for_many, _write_for_few)
+STEPS: tuple[Callable[[_Draft], None], ...] = (
+    _check,
+    _find_datasets,
+    _find_exits,
+    _find_windows,
+    _write_for_many,
+    _write_for_few,
+)
 
 
 def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> CompiledChannel:
@@ -147,24 +171,47 @@ def compile_channel(channel: Channel, datasets: Mapping[str, Dataset]) -> Compil
     draft = _Draft(channel, {dataset.name.lower(): dataset for dataset in datasets.values()})
     for step in STEPS:
         step(draft)
-    return CompiledChannel(
+    new = draft.watched or draft.read
+    compiled = CompiledChannel(
         draft.parts,
         draft.columns,
         draft.read,
-        draft.watched or draft.read,
+        new,
+        new,
         parts_for_few=draft.parts_for_few,
         is_keyed=bool(draft.keys),
     )
+    if draft.exits is None:
+        return compiled
+    plan = draft.exits.plan
+    windows = tuple(sorted({*new, *plan.by_row, *plan.by_check}))
+    return replace(compiled, windows=windows, exits=plan, holding=_holding(draft, draft.exits, compiled))
+
+
+def _holding(draft: _Draft, exits: ExitQueries, compiled: CompiledChannel) -> CompiledChannel:
+    """The query that gives the keys that hold."""
+
+    def written(*, few_subscriptions: bool) -> tuple[Part, ...]:
+        writer = SetOriented(draft.source, draft.datasets, few_subscriptions)
+        return template.split(holding_query(writer.query(exits.holding.copy()), draft.keys))
+
+    few = written(few_subscriptions=True) if compiled.parts_for_few else ()
+    return replace(compiled, parts=written(few_subscriptions=False), parts_for_few=few)
 
 
 def _written(draft: _Draft, *, few_subscriptions: bool) -> tuple[Part, ...]:
     try:
         writer = SetOriented(draft.source, draft.datasets, few_subscriptions)
         queries = [writer.query(branch.copy()) for branch in draft.branches]
+        touched = [] if draft.exits is None else [touched_sql(writer, one) for one in draft.exits.touched]
     except RecursionError:
         raise draft.source.error("nested too deeply", 0) from None
-    rows = queries[0] if len(queries) == 1 else "\nUNION ALL\n".join(f"({query})" for query in queries)
-    return template.split(payload_query(rows, [output.name for output in draft.columns], draft.keys))
+    rows = payload_query(_union(queries), [output.name for output in draft.columns], draft.keys)
+    return template.split(_union([rows, *touched]))
+
+
+def _union(queries: Sequence[str]) -> str:
+    return queries[0] if len(queries) == 1 else "\nUNION ALL\n".join(f"({query})" for query in queries)
 
 
 def compile_select(sql: str, datasets: Mapping[str, Dataset]) -> CompiledSelect:

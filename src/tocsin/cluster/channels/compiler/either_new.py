@@ -22,24 +22,24 @@ _DEPENDENT = ("distinct", "group", "having", "order", "limit", "offset")
 def branches_of(tree: exp.Expr) -> list[exp.Expr]:
     """The queries that together find what `tree` finds; the tree alone if it can't be split. Names are resolved."""
     where = tree.args.get("where")
-    if not isinstance(tree, exp.Select) or where is None or not _has_independent_rows(tree):
+    if not isinstance(tree, exp.Select) or where is None or not has_independent_rows(tree):
         return [tree]
     conditions = conjuncts(where.this)
     for at, condition in enumerate(conditions):
-        calls = _alternatives(condition)
+        calls = alternatives(condition)
         if 1 < len(calls) <= _MOST_BRANCHES and all(function_name(call) == functions.IS_NEW for call in calls):
             return [_with(tree, [*conditions[:at], call, *conditions[at + 1 :]]) for call in calls]
     return [tree]
 
 
-def _has_independent_rows(select: exp.Select) -> bool:
+def has_independent_rows(select: exp.Select) -> bool:
     if any(select.args.get(part) for part in _DEPENDENT):
         return False
     nodes = (node for item in select.expressions for node in item.walk())
     return not any(isinstance(node, exp.Window) or function_name(node) in functions.AGGREGATES for node in nodes)
 
 
-def _alternatives(condition: exp.Expr) -> list[exp.Expr]:
+def alternatives(condition: exp.Expr) -> list[exp.Expr]:
     """The conditions that OR joins, parentheses opened."""
     found: list[exp.Expr] = []
     todo = [condition]

@@ -181,7 +181,7 @@ class StatementReader(TokenReader):
             raise self._error("OR REPLACE and IF NOT EXISTS contradict each other: write one of them")
         if_not_exists = self._if_not_exists()
         name = self._name("channel")
-        if self._next_is("AS", "PERIOD", "ONCE"):
+        if self._next_is("AS", "PERIOD", "ONCE", "WITH"):
             raise self._error(f"the parameters are missing; a channel without any is written {name} ()")
         self._sign("(")
         parameters: list[Parameter] = []
@@ -202,6 +202,8 @@ class StatementReader(TokenReader):
         once = self._once_per() if self._next_is("ONCE") else None
         if once is None and self._next_is("WITHIN"):
             raise self._error("WITHIN belongs to ONCE PER: write ONCE PER (r.id) WITHIN 1 DAY")
+        if once is None and self._with_exits():
+            raise self._error("WITH EXITS needs ONCE PER: write ONCE PER (r.id) WITH EXITS", self.index - 2)
         self._word("AS")
         channel = Channel(name, kind, tuple(parameters), self._rest(), period_s, once)
         return statements.CreateChannel(channel, if_not_exists, or_replace)
@@ -220,7 +222,14 @@ class StatementReader(TokenReader):
         self.declared[ONCE_PER] = start - len(keys_query(""))
         self._sign(")")
         within_s = self._within_s() if self._skip("WITHIN") else None
-        return OncePer(self.source.text[start : end + 1], within_s)
+        return OncePer(self.source.text[start : end + 1], within_s, self._with_exits())
+
+    def _with_exits(self) -> bool:
+        begin = self.index
+        if self._skip("WITH") and self._skip("EXITS"):
+            return True
+        self.index = begin
+        return False
 
     def _within_s(self) -> float:
         index = self.index

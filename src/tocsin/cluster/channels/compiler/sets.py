@@ -179,6 +179,24 @@ def payload_query(rows: str, names: list[str], keys: Sequence[Output] = ()) -> s
     )
 
 
+def holding_query(rows: str, keys: Sequence[Output]) -> str:
+    """Wraps rows with `_subscription`: gives the keys that hold, in the form of a channel's rows."""
+    return (
+        f"SELECT DISTINCT c.{SUBSCRIPTION} AS subscription, '' AS payload, {_key_sql(keys)} AS key\n"
+        f"FROM (\n{rows}\n) AS c"
+    )
+
+
+def touched_query(rows: str, keys: Sequence[Output]) -> str:
+    """Wraps rows with `_subscription`, which may be NULL: gives the subscriptions and keys that changed rows name, NULL
+    for all of them, in the form of a channel's rows without a payload."""
+    key = _key_sql(keys) if keys else "CAST(NULL AS STRING)"
+    return (
+        f"SELECT c.{SUBSCRIPTION} AS subscription, CAST(NULL AS STRING) AS payload, {key} AS key\n"
+        f"FROM (\n{rows}\n) AS c"
+    )
+
+
 def _key_sql(keys: Sequence[Output]) -> str:
     """The keys as a text: equal keys have the same, different keys have different ones, whatever publishers send. JSON
     keeps the values apart, and NULL from all others. Of a long text it is the SHA-256, which is no JSON object."""

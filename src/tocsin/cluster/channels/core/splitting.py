@@ -40,17 +40,20 @@ class Window:
     """Per watched dataset, the commits `(after, through]`.
 
     >>> Window({"A": 4, "B": 7}, {"A": 8, "B": 7}).first_half()
-    Window(after={'A': 4, 'B': 7}, through={'A': 6, 'B': 7})
+    Window(after={'A': 4, 'B': 7}, through={'A': 6, 'B': 7}, removed={})
     >>> Window({"A": 4, "B": 7}, {"A": 5, "B": 8}).first_half()
-    Window(after={'A': 4, 'B': 7}, through={'A': 5, 'B': 7})
+    Window(after={'A': 4, 'B': 7}, through={'A': 5, 'B': 7}, removed={})
     """
 
     after: Mapping[str, int]
     through: Mapping[str, int]
+    #: For exits: the datasets that rows were removed from since the last check of all results, with the number of their
+    #: last removal. Only a whole window has these.
+    removed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        return self.after == self.through
+        return self.after == self.through and not self.removed
 
     @property
     def lag_commits(self) -> int:

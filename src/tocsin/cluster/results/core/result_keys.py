@@ -27,11 +27,13 @@ _RATIO = 2
 
 #: Spreads subscriptions, whose ids follow each other, over all numbers: 2**64 over the golden ratio.
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_NEVER = np.iinfo(np.int64).min
+#: For a key that was no result.
+NEVER_US = np.iinfo(np.int64).min
 
 Numbers = npt.NDArray[np.int64]
 Halves = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +48,23 @@ class KeyRun:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def find(self, first: Halves, second: Halves, subscriptions: Numbers) -> tuple[Indices, Indices]:
+        """Which of these keys are here, and where."""
+        hits, found_at = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+        at = np.searchsorted(self.first, first)
+        todo = np.arange(len(first))
+        # More than one step only for different keys with the same first number, which are rare.
+        while len(todo):
+            is_inside = at < len(self)
+            todo, at = todo[is_inside], at[is_inside]
+            is_same = self.first[at] == first[todo]
+            todo, at = todo[is_same], at[is_same]
+            is_hit = (self.second[at] == second[todo]) & (self.subscriptions[at] == subscriptions[todo])
+            hits.append(todo[is_hit])
+            found_at.append(at[is_hit])
+            todo, at = todo[~is_hit], at[~is_hit] + 1
+        return np.concatenate(hits), np.concatenate(found_at)
 
     def where(self, is_kept: Mask) -> KeyRun:
         return KeyRun(*(column[is_kept] for column in self.columns))
@@ -67,6 +86,12 @@ def spread(first: Halves, subscriptions: Numbers) -> Halves:
     """Numbers to sort by that differ, even if all subscriptions have the same digest. With the subscription, each tells
     the half that it was made of."""
     found: Halves = first + subscriptions.astype(np.uint64) * _ODD
+    return found
+
+
+def unspread(first: Halves, subscriptions: Numbers) -> Halves:
+    """The halves of digests that `spread` has made these numbers of."""
+    found: Halves = first - subscriptions.astype(np.uint64) * _ODD
     return found
 
 
@@ -100,8 +125,8 @@ class KeyIndex:
         is_first = np.ones(len(a), bool)
         is_first[1:] = ~_repeats(a, b, whose)
         order, a, b, whose = order[is_first], a[is_first], b[is_first], whose[is_first]
-        known_us = self._result_us(a, b, whose)
-        is_new = known_us == _NEVER
+        known_us = self.result_us(a, b, whose)
+        is_new = known_us == NEVER_US
         if within_us is not None:
             # Not now_us - known_us, which could overflow.
             is_new |= known_us <= now_us - within_us
@@ -111,22 +136,12 @@ class KeyIndex:
         now = np.full(len(order), now_us, np.int64)
         return Chosen(is_result, KeyRun(a[is_new], b[is_new], whose[is_new], now))
 
-    def _result_us(self, first: Halves, second: Halves, subscriptions: Numbers) -> Numbers:
+    def result_us(self, first: Halves, second: Halves, subscriptions: Numbers) -> Numbers:
         """When each key was last a result. The keys are sorted, which makes looking up twice as fast."""
-        found = np.full(len(first), _NEVER, np.int64)
+        found = np.full(len(first), NEVER_US, np.int64)
         for run in self.runs:
-            at = np.searchsorted(run.first, first)
-            todo = np.arange(len(first))
-            # More than one step only for different keys with the same first number, which are rare.
-            while len(todo):
-                is_inside = at < len(run)
-                todo, at = todo[is_inside], at[is_inside]
-                is_same = run.first[at] == first[todo]
-                todo, at = todo[is_same], at[is_same]
-                is_hit = (run.second[at] == second[todo]) & (run.subscriptions[at] == subscriptions[todo])
-                hit = todo[is_hit]
-                found[hit] = np.maximum(found[hit], run.result_us[at[is_hit]])
-                todo, at = todo[~is_hit], at[~is_hit] + 1
+            hit, at = run.find(first, second, subscriptions)
+            found[hit] = np.maximum(found[hit], run.result_us[at])
         return found
 
     def add(self, run: KeyRun) -> None:
@@ -160,8 +175,19 @@ def merged(runs: Sequence[KeyRun]) -> KeyRun:
     """One run of the keys of all; the last time counts at which a key was a result."""
     columns = zip(*(run.columns for run in runs), strict=True)
     first, second, subscriptions, result_us = (np.concatenate(column) for column in columns)
-    order = _order(first, second, subscriptions, result_us)
-    run = KeyRun(first[order], second[order], subscriptions[order], result_us[order])
+    return _last_of_equal(KeyRun(first, second, subscriptions, result_us), result_us)
+
+
+def newest(runs: Sequence[KeyRun], *number: Numbers) -> KeyRun:
+    """One run of the keys of all; of equal keys, that with the highest number counts, or else that of the last run."""
+    columns = zip(*(run.columns for run in runs), strict=True)
+    return _last_of_equal(KeyRun(*map(np.concatenate, columns)), *number)
+
+
+def _last_of_equal(rows: KeyRun, *then: Numbers) -> KeyRun:
+    """The rows in order, of equal keys the last one alone."""
+    order = _order(rows.first, rows.second, rows.subscriptions, *then)
+    run = KeyRun(*(column[order] for column in rows.columns))
     is_last = np.ones(len(run), bool)
     is_last[:-1] = ~_repeats(run.first, run.second, run.subscriptions)
     return run if is_last.all() else run.where(is_last)
