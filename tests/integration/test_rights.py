@@ -103,14 +103,17 @@ def test_nobody_gets_what_belongs_to_a_user_with_the_name_of_their_class(
     live.sql(f"CREATE CONTINUOUS CHANNEL Whose (whose STRING IS CLASS) AS {query}")
     with network.hello(first, token) as early:
         assert early.subscribe("Whose")["parameters"] == {"whose": "bob"}
-    live.sql(f"CREATE OR REPLACE CONTINUOUS CHANNEL Whose (whose STRING IS USER) AS {query}")
+        live.sql(f"CREATE OR REPLACE CONTINUOUS CHANNEL Whose (whose STRING IS USER) AS {query}")
+        assert early.next_of("failed")["code"] == "not_found"
     with network.hello(first, token, "tablet") as later:
         assert later.subscribe("Whose")["parameters"] == {"whose": "ivy"}
         live.publish("reports", [{"id": one, "x": 9000, "y": 9000} for one in ("bob", "ivy")])
         assert later.payloads(1) == [{"id": "ivy"}]
-    live.sql(f"CREATE OR REPLACE CONTINUOUS CHANNEL Whose (whose STRING) AS {query}")
+        live.sql(f"CREATE OR REPLACE CONTINUOUS CHANNEL Whose (whose STRING) AS {query}")
+        assert later.next_of("failed")["code"] == "not_found"
     with network.hello(first, token, "watch") as last:
         assert last.subscribe("Whose", whose="dan")["parameters"] == {"whose": "dan"}
+    live.sql("DROP CHANNEL Whose")
 
 
 def test_a_class_without_grant_gets_nothing_and_a_publisher_its_feeds_only(
