@@ -114,7 +114,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
 
 
 def _held(channel: str, **parameters: Any) -> dict[str, Any]:
-    return {"channel": channel, "parameters": parameters, "permission": "medic", "position": "3-14"}
+    return {"channel": channel, "parameters": parameters, "permission": "medic", "position": "3-14", "where": ""}
 
 
 def test_a_kill_and_a_restart_lose_nothing(tmp_path: Path) -> None:
@@ -185,8 +185,11 @@ def test_a_silent_broker_is_dead_and_comes_back(tmp_path: Path) -> None:
         assert client.session("ann", "phone")["generation"] == 1
         assert client.place(token, device="phone")["broker"] == "b"
         assert client.claim("b", ["ann/phone"]) == {"ann/phone": 2}
-        assert client.heartbeat("a", {}) == {
+        answer = client.heartbeat("a", {})
+        assert answer.pop("peers_version")
+        assert answer == {
             "state": "active",
+            "peers": {"b": "http://127.0.0.1:2"},
             "lost": ["ann/phone"],
             "prepare": [],
             "adopt": [],
@@ -454,7 +457,7 @@ def test_the_api_does_what_its_document_says(tmp_path: Path) -> None:
                 case.body["wait_s"] = 0  # There is no broker behind the one that is registered.
             return {"Authorization": f"Bearer {tokens[-1]}"} if known else None
 
-        check_document(url, adapt, operations=36, examples=8, before_each=prepare)
+        check_document(url, adapt, operations=37, examples=8, before_each=prepare)
         assert httpx.get(f"{url}/healthz").json() == {"state": "ready"}
 
 

@@ -101,6 +101,7 @@ class Claims:
         session.learn(SessionFact.CONFIRMED)
         if event.session is not None:
             self._subscriptions.restore(session, event.session)
+        self._subscriptions.begin_ended_anew(session)
         if session.state.is_owned:
             self._out.append(ins.StoreSession(session.subscriber, session.generation))
         self._deliveries.bring_forward(session)
@@ -231,6 +232,7 @@ class Claims:
         if not session.is_whole:
             session.restoring.clear()
             session.brought.clear()
+            session.ended_here.clear()
             self._holdings.leave_alone(session, is_session_over=True)
         self._locations.forget(session)
         self._presence.pop(session.subscriber, None)

@@ -55,7 +55,7 @@ class Forgetting:
                 message = Failed(backend.id, backend.key.channel, str(position), 0, _REASON, NotFound.code)
                 self._out.append(Send(session.connection, message))
             self._subscriptions.detach(frontend, now_s)
-        for lacked in (session.restoring, session.brought):
+        for lacked in (session.restoring, session.brought, session.ended_here):
             for key in [key for key, kept in lacked.items() if _names(kept, people)]:
                 del lacked[key]
                 self._out.append(ForgetSubscription(session.subscriber, key))

@@ -145,6 +145,9 @@ class Session:
     #: Subscriptions that the subscriber itself has brought. It is welcomed, but until the cluster has answered for
     #: them, here or after it has gone again, nothing is claimed: the broker that kept them keeps them.
     brought: dict[SubscriptionKey, Kept] = field(default_factory=dict)
+    #: Subscriptions of a copy that is not confirmed, whose history has ended. Another broker may have kept the history
+    #: that followed, so they begin anew only when the coordinator has said what it knows.
+    ended_here: dict[SubscriptionKey, Kept] = field(default_factory=dict)
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None
@@ -178,7 +181,7 @@ class Session:
     @property
     def is_whole(self) -> bool:
         """Whether we hold all its known subscriptions."""
-        return not self.restoring and not self.brought
+        return not self.restoring and not self.brought and not self.ended_here
 
     def lacks(self, key: SubscriptionKey) -> bool:
         """Whether it holds this, and we do not hold it yet."""
@@ -188,7 +191,7 @@ class Session:
         """It lacks this no longer; returns what was known of it, if anything was."""
         if self.is_whole:
             return None
-        known = (self.brought.pop(key, None), self.restoring.pop(key, None))
+        known = [one.pop(key, None) for one in (self.brought, self.restoring, self.ended_here)]
         return next((one for one in known if one is not None), None)
 
     def hear_of(self, theirs: Kept) -> Kept | None:
@@ -228,7 +231,7 @@ class Session:
             one.key: Kept(one.key, Position.at(one.backend.id, one.acked), one.where) for one in self.frontends.values()
         }
         if not self.is_whole:
-            kept = {**self.restoring, **self.brought, **kept}
+            kept = {**self.ended_here, **self.restoring, **self.brought, **kept}
         return KeptSession(self.subscriber, self.generation, list(kept.values()))
 
     def described(self) -> list[Subscribed]:

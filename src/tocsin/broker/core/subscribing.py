@@ -36,6 +36,9 @@ from tocsin.protocol.subscription_keys import SubscriptionKey, check_key
 #: A position that is further ahead of us than this was never given out. A restarted cluster skips 200 numbers for each
 #: second since its start before; this many are some years.
 _MAX_AHEAD_COMMITS = 1 << 36
+#: How long a backend subscription is held for somebody who may have been carried on elsewhere. Longer than the
+#: coordinator is usually away.
+_KEPT_IN_DOUBT_S = 600.0
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +78,13 @@ class Subscribing:
                 if not is_stored:
                     # Before the cluster has answered: when we start again, a session that is ours counts as whole.
                     self._out.append(StoreSubscription(session.subscriber, key, one.position, one.where))
+
+    def begin_ended_anew(self, session: Session) -> None:
+        """Carry on what has ended here and is kept nowhere else: the coordinator has said all that it knows."""
+        ended, session.ended_here = session.ended_here, {}
+        if ended:
+            kept = KeptSession(session.subscriber, session.generation, list(ended.values()))
+            self.restore(session, kept, is_stored=True)
 
     def _compare(self, session: Session, theirs: Kept) -> None:
         """Another broker's copy of a subscription that we keep. Ours is from our store, and may be older."""
@@ -288,7 +298,13 @@ class Subscribing:
         if waiter.restoring:
             if session.lacks(key):  # else the session has ended meanwhile, or the subscriber has asked for it anew
                 kept = session.restoring.get(key) or session.brought[key]
-                self._carry_on(session, backend, kept, is_stored=waiter.is_stored)
+                if kept.position.epoch != backend.id and not session.state.is_confirmed:
+                    session.found(key)
+                    session.ended_here[key] = kept
+                    # The broker that keeps it may go before the coordinator answers.
+                    backend.keep_until_s = max(backend.keep_until_s, session.story.now_s + _KEPT_IN_DOUBT_S)
+                else:
+                    self._carry_on(session, backend, kept, is_stored=waiter.is_stored)
             return
         if (failure := _refusal(backend, waiter.position)) is not None:
             self._refuse(waiter, key, failure)

@@ -212,6 +212,44 @@ def test_nothing_begins_anew_while_it_may_be_kept_elsewhere() -> None:
     assert len(broker.all_of(Acquire)) == 1
 
 
+def _with_a_copy_whose_history_has_ended() -> _Broker:
+    """Floods were subscription 5 when it was stored, and are 7 now. The coordinator is away."""
+    broker = _Broker([KeptSession("ann/d", 0, [Kept(_FIRE, Position(6, 90)), Kept(_FLOOD, Position(5, 80))])])
+    broker.arrive(1)
+    broker.tell(SessionFetched("ann/d", None, is_certain=False, now_s=0.0))
+    broker.acquire_floods()
+    return broker
+
+
+def test_a_history_that_ended_here_goes_on_where_another_broker_kept_the_next_one() -> None:
+    """Who brings no positions gets the rest at once; that subscription comes when the coordinator has answered."""
+    broker = _with_a_copy_whose_history_has_ended()
+    assert [one.position for one in broker.messages(Welcome)[0].subscriptions] == ["6-90"]
+    broker.tell(SubscribeAsked(1, _asked("flood", "", 1), 0.0))
+    assert [one.temporary for one in broker.messages(Error)] == [True]
+    broker.fetched(KeptSession("ann/d", 4, [Kept(_FLOOD, Position(7, 95))]))
+    assert [(one.position, one.recovered) for one in broker.messages(Subscribed)] == [("7-95", True)]
+
+
+def test_a_history_that_ended_here_and_is_kept_nowhere_begins_anew() -> None:
+    """And its subscriber is told that the former one is gone."""
+    broker = _with_a_copy_whose_history_has_ended()
+    assert not broker.report().claims
+    broker.fetched(None)
+    broker.acquire_floods()
+    assert [(one.position, one.recovered) for one in broker.messages(Subscribed)] == [("7-100", False)]
+    assert broker.report().claims == ["ann/d"]
+
+
+def test_who_brings_a_position_of_a_history_that_ended_here_need_not_wait() -> None:
+    """Its own position is the truth, whether the coordinator answers or not."""
+    broker = _with_a_copy_whose_history_has_ended()
+    broker.tell(SubscribeAsked(1, _asked("flood", "7-97", 1), 0.0))
+    assert [(one.position, one.recovered) for one in broker.messages(Subscribed)] == [("7-97", True)]
+    broker.fetched(None)
+    assert not broker.messages(Subscribed)
+
+
 def test_a_program_that_was_cut_off_half_way_loses_nothing_that_another_broker_keeps() -> None:
     """It had learned one of its positions when its broker died, and brings that one to us while the coordinator is
     away. The rest, which it asks for next, waits until it is known where it goes on."""

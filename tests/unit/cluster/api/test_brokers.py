@@ -18,7 +18,8 @@ from tocsin.runtime.clock import SystemClock
 
 
 def _nothing(after: int) -> Pulled:
-    rows = pa.table({"subscription": [], "sequence": [], "channel": [], "payload": [], "committed_at": []})
+    names = ("subscription", "sequence", "channel", "payload", "committed_at", "key", "held")
+    rows = pa.table({name: [] for name in names})
     return Pulled(rows, after)
 
 
@@ -83,8 +84,8 @@ async def test_a_commit_ends_the_waiting() -> None:
         rows = _nothing(after).rows
         if len(afters) == 1:
             return Pulled(rows, 7)
-        one = {"subscription": [1], "sequence": [8], "channel": ["C"], "payload": ["{}"], "committed_at": [0]}
-        return Pulled(pa.table(one), 8)
+        one = {"subscription": 1, "sequence": 8, "channel": "C", "payload": "{}", "committed_at": 0}
+        return Pulled(pa.Table.from_pylist([one | {"key": None, "held": None}]), 8)
 
     committed, task = _begin(look, 60)
     await first.wait()
