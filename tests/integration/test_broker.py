@@ -473,5 +473,5 @@ def test_the_api_does_what_its_document_says(network: Network, broker: ServerPro
         case.query["subscribe"] = ["AlertsOf("]
         return {"Authorization": f"Bearer {token}"}
 
-    check_document(broker.url, adapt, operations=5, examples=15)
+    check_document(broker.url, adapt, operations=6, examples=15)
     assert httpx.get(f"{broker.url}/healthz").json() == {"state": "ready"}

@@ -113,6 +113,8 @@ def _lines_of(payloads: list[str]) -> bytes:
             "channel": ["C"] * count,
             "payload": payloads,
             "committed_at": pa.array([1] * count, pa.timestamp("us", tz="UTC")),
+            "key": pa.nulls(count),
+            "held": pa.nulls(count),
         }
     )
     return encode_results(table, NDJSON)[1]

@@ -66,12 +66,17 @@ def explain(
 
 
 def result_columns(found: DataFrame, names: Sequence[str]) -> tuple[ResultColumn, ...]:
-    """The columns of these names in the rows that a channel's query makes payloads of: the rows below its outermost
-    SELECT."""
-    rows = found._jdf.queryExecution().analyzed().children().head().schema()  # noqa: SLF001
-    fields = StructType.fromJson(json.loads(rows.json()))
-    types = {field.name.lower(): field.dataType.simpleString().upper() for field in fields}
-    return tuple(ResultColumn(one, types[one.lower()]) for one in names)
+    """The columns of these names in the rows that a channel's query makes payloads of: the outermost rows below its
+    payloads that have all of them."""
+    plans = [found._jdf.queryExecution().analyzed()]  # noqa: SLF001
+    while plans:
+        plans = [children.apply(at) for one in plans for children in (one.children(),) for at in range(children.size())]
+        for plan in plans:
+            fields = StructType.fromJson(json.loads(plan.schema().json()))
+            types = {field.name.lower(): field.dataType.simpleString().upper() for field in fields}
+            if all(one.lower() in types for one in names):
+                return tuple(ResultColumn(one, types[one.lower()]) for one in names)
+    raise AssertionError(f"no part of the query has the columns {', '.join(names)}")
 
 
 def schema_of(relation: Relation, store: DatasetStore, channel: Channel) -> pa.Schema:
