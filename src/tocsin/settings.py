@@ -141,6 +141,8 @@ class ClusterSettings(Settings):
     #: Keys that ONCE PER remembers, over all channels; beyond it the oldest are forgotten. A key takes 32 bytes of
     #: memory that the system can take back, and as much on disk.
     result_keys_max: int = 100_000_000
+    #: How many results a snapshot has for each subscription; its end says whether there were more.
+    snapshot_max_rows: int = 1000
     #: The limits of a plain SELECT, in rows and seconds.
     select_max_rows: int = 1000
     select_timeout_s: float = 60

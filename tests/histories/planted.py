@@ -171,7 +171,7 @@ def _claim_before_holding(substitute: Substitute) -> None:
 def _keep_repeats(substitute: Substitute) -> None:
     from tocsin.client.core.client_subscription import ClientSubscription
 
-    def gullible(self: Any, position: Any) -> bool:
+    def gullible(self: Any, position: Any, **_more: Any) -> bool:
         last = self.received
         if last is None or position.epoch != last.epoch:
             return False

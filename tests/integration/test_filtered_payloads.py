@@ -115,6 +115,7 @@ def _lines_of(payloads: list[str]) -> bytes:
             "committed_at": pa.array([1] * count, pa.timestamp("us", tz="UTC")),
             "key": pa.nulls(count),
             "held": pa.nulls(count),
+            "kind": pa.nulls(count),
         }
     )
     return encode_results(table, NDJSON)[1]

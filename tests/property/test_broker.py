@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from histories.planted import BUGS
 from tocsin.broker.core import delivery, subscribing
+from tocsin.model import position
 from tocsin.model.catalogue import ParameterValue
+from tocsin.model.results import ResultKind, next_phase
 from tocsin.protocol import messages
-from worlds.broker_world import OWN_CHANNEL, BrokerWorld, FakeBroker, FakeClient
+from worlds.broker_world import OWN_CHANNEL, SNAPSHOT_CHANNEL, BrokerWorld, FakeBroker, FakeClient, Wish
 from worlds.steps import Argument, Happenings, Step, histories, step
 
 _CLIENTS = {"client": range(3)}
@@ -56,6 +58,13 @@ _FULL_DISKS: Happenings = {
     "look_for_room": (4, _AT),
     "ask_again": (3, _CLIENTS),
 }
+_SNAPSHOTS: Happenings = {
+    **_CRASHES,
+    "subscribe": (8, _CLIENTS | {"channel": (SNAPSHOT_CHANNEL,)}),
+    "serve_snapshots": (4, {}),
+    "pull": (12, _AT | {"limit": (1000, 2)}),
+    "ask_again": (2, _CLIENTS),
+}
 _MISTAKES: Happenings = {**_CRASHES, "make_a_mistake": (4, {"after": range(3)})}
 _OWN: Happenings = {
     **{what: often for what, often in _CRASHES.items() if what not in ("subscribe", "unsubscribe")},
@@ -83,14 +92,25 @@ def _check(world: BrokerWorld) -> None:
         assert client.broker is not None
         for wish in client.wishes.values():
             assert wish.begin is not None, f"{client.user} was never answered for {wish.channel}"
-            expected = [
-                sequence
-                for one, sequence in world.cluster.results
-                if one == wish.subscription and sequence > wish.begin
-            ]
-            assert wish.seen == expected, f"{client.user} {wish.channel}"
+            assert wish.seen == _expected(world, wish), f"{client.user} {wish.channel}"
             if wish.channel == OWN_CHANNEL:
                 assert world.cluster.keys[wish.subscription].parameter_values() == {"user_id": client.user}
+
+
+def _expected(world: BrokerWorld, wish: Wish) -> list[int]:
+    """The results of its subscription since it began, as somebody would count them who knows the whole history."""
+    assert wish.begin is not None
+    mine = [sequence for one, sequence in world.cluster.results if one == wish.subscription]
+    kinds = world.cluster.kinds
+    plain = [sequence for sequence in mine if sequence not in kinds]
+    if wish.channel != SNAPSHOT_CHANNEL:
+        return [sequence for sequence in plain if sequence > wish.begin]
+    assert position.phase_of(wish.begin) is position.Phase.AHEAD
+    after = position.in_history(wish.begin)
+    begin = next(one for one in mine if one > after and kinds.get(one) is ResultKind.SNAPSHOT_BEGIN)
+    end = next(one for one in mine if one > begin and kinds.get(one) is ResultKind.SNAPSHOT_END)
+    rows = [position.reached(one, position.Phase.WITHIN) for one in mine if begin < one < end]
+    return [*rows, end, *(sequence for sequence in plain if sequence > end)]
 
 
 @settings(report_multiple_bugs=False)
@@ -113,6 +133,34 @@ def _crash_and_check(history: list[Step]) -> None:
     world = BrokerWorld(brokers=2, clients=3)
     _live_through(world, history)
     _check(world)
+
+
+@settings(report_multiple_bugs=False)
+@given(histories(_SNAPSHOTS, 150), st.sampled_from((100_000, 300)))
+def test_one_snapshot_and_then_everything_new(history: list[Step], cache_max_bytes: int) -> None:
+    """For each who shares a subscription, whenever they come: the first snapshot after they have subscribed, whole, no
+    other one, and each result after it, through moves, crashes, congestion and pulls of any part of it."""
+    world = BrokerWorld(brokers=2, clients=3, cache_max_bytes=cache_max_bytes)
+    _live_through(world, history)
+    _check(world)
+
+
+def _shown_to_everybody(phase: position.Phase, kind: ResultKind) -> tuple[position.Phase, bool]:
+    after, is_sent = next_phase(phase, kind)
+    return after, is_sent or (phase is position.Phase.NEW and kind is ResultKind.SNAPSHOT)
+
+
+def _also_what_is_new_before(phase: position.Phase, kind: ResultKind) -> tuple[position.Phase, bool]:
+    after, is_sent = next_phase(phase, kind)
+    return after, is_sent or kind is ResultKind.RESULT
+
+
+@pytest.mark.parametrize("planted", [_shown_to_everybody, _also_what_is_new_before])
+def test_mistakes_with_snapshots_are_found(planted: Callable[..., tuple[position.Phase, bool]]) -> None:
+    """Somebody gets another's snapshot, or what is in the snapshot beside it."""
+    search = settings(phases=[Phase.generate], max_examples=100)(given(histories(_SNAPSHOTS, 150))(_crash_and_check))
+    with patch.object(delivery, "next_phase", planted), pytest.raises(AssertionError, match="user"):
+        search()
 
 
 @pytest.mark.parametrize("name", ["live-before-caught-up", "trust-every-pull", "catch-up-skips-one"])

@@ -50,6 +50,7 @@ from tocsin.broker.core.instructions import (
     RecallSession,
     Release,
     Report,
+    RequestSnapshots,
     Send,
     StorePositions,
     StorePresence,
@@ -71,6 +72,8 @@ from tocsin.testing.memory_cluster import MemoryCluster
 _QUIET_ROUNDS = 20
 #: Its parameter user_id is filled in with the subscriber's own name.
 OWN_CHANNEL = "Own"
+#: Whoever subscribes to it is sent a snapshot first.
+SNAPSHOT_CHANNEL = "Holding"
 
 
 @dataclass(slots=True)
@@ -195,7 +198,7 @@ class BrokerWorld:
         self.is_from_connection = False
         #: Mistakes that a test has its machines make; any other fails it.
         self.expected_mistakes: tuple[type[Exception], ...] = ()
-        self.cluster = MemoryCluster({OWN_CHANNEL: {"user_id": "USER"}})
+        self.cluster = MemoryCluster({OWN_CHANNEL: {"user_id": "USER"}}, with_snapshot=[SNAPSHOT_CHANNEL])
         self.coordinator = FakeCoordinator()
         self._cache_max_bytes = cache_max_bytes
         self._connections = 0
@@ -290,14 +293,20 @@ class BrokerWorld:
         """The cluster makes a result of each subscription that it runs."""
         self.cluster.run()
 
-    def pull(self, broker: FakeBroker) -> None:
-        """Look results up at the cluster, or, if that has been done, bring them to the broker."""
+    def serve_snapshots(self) -> None:
+        """The cluster makes a snapshot for each subscription that waits for one."""
+        self.cluster.serve_snapshots()
+
+    def pull(self, broker: FakeBroker, limit: int = 1000) -> None:
+        """Look results up at the cluster, `limit` at most, or, if that has been done, bring them to the broker."""
         if broker.pulled is not None:
             pulled, broker.pulled = broker.pulled, None
             self._tell(broker, pulled)
         else:
             broker.pulls += 1
             deliveries, through = self.cluster.pull(broker.name, broker.state.through)
+            if len(deliveries) > limit:
+                deliveries, through = deliveries[:limit], deliveries[limit - 1].sequence
             broker.pulled = ResultsPulled(broker.pulls, deliveries, through, self.now_s)
 
     def answer(self, broker: FakeBroker, call: int = 0, *, limit: int = 1000, is_certain: bool = True) -> None:
@@ -316,6 +325,8 @@ class BrokerWorld:
             case Release(ids):
                 self.cluster.release(broker.name, list(ids))
                 self._tell(broker, BackendsReleased(self.now_s))
+            case RequestSnapshots(ids):
+                self.cluster.request_snapshots(broker.name, ids)
             case FetchHistory(after):
                 deliveries, through = self.cluster.history(dict(after), limit)
                 self._tell(broker, HistoryPulled(dict(after), deliveries, through))
@@ -379,6 +390,7 @@ class BrokerWorld:
             seen = sum(len(wish.seen) for client in self.clients for wish in client.wishes.values())
             self.tick(0.5)
             self.notice()
+            self.serve_snapshots()
             for client in self.clients:
                 if client.broker is None:
                     self.connect(client, self.brokers[self._connections % len(self.brokers)])
@@ -434,7 +446,7 @@ class BrokerWorld:
                     case NoteFailure(_, error):
                         if not isinstance(error, self.expected_mistakes):
                             raise error
-                    case Acquire() | Release() | FetchHistory() | FetchSession() | Report():
+                    case Acquire() | Release() | RequestSnapshots() | FetchHistory() | FetchSession() | Report():
                         broker.calls.append(one)
                     case _:
                         raise AssertionError(f"nobody carries out {one}")
@@ -491,7 +503,8 @@ class BrokerWorld:
         assert isinstance(wires, list)
         for wire in wires:
             at = Position.parse(wire.decode())
-            assert at.sequence > client.last.get(at.epoch, 0), f"{client.user}: {at} after {client.last[at.epoch]}"
+            last = client.last.get(at.epoch)
+            assert last is None or at.sequence > last, f"{client.user}: {at} after {last}"
             client.last[at.epoch] = at.sequence
             for wish in client.wishes.values():
                 if wish.subscription == at.epoch and at.sequence > Position.parse(wish.position).sequence:

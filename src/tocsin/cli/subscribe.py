@@ -11,12 +11,13 @@ from functools import partial
 from typing import Annotated, Any
 
 import httpx
+import msgspec
 import typer
 
 from tocsin import variables
 from tocsin.cli.connecting import DEFAULT_COORDINATOR_URL
 from tocsin.cli.terminal import AsJson, err, fail, out, print_json
-from tocsin.client import Notification, Subscriber, Subscription
+from tocsin.client import Notification, Snapshot, Subscriber, Subscription
 from tocsin.client.shell.coordinator_calls import CoordinatorCalls
 from tocsin.errors import (
     HistoryGone,
@@ -28,6 +29,7 @@ from tocsin.errors import (
     TocsinError,
 )
 from tocsin.model.catalogue import ParameterValue
+from tocsin.model.results import ResultKind
 from tocsin.protocol.calls import parse_call
 
 #: Short enough for a waiting person, long enough for a broker that is just starting.
@@ -85,7 +87,8 @@ def run_subscribe(
         elif user and not password and not token:
             password = typer.prompt(f"Password of {user}", hide_input=True)
         who = {"user": user, "password": password, "register": register}
-        me = _subscriber(coordinator, broker, token, who, device=device, on_history_gone=partial(_tell_gone, as_json))
+        tell = {"on_history_gone": partial(_tell_gone, as_json), "on_snapshot": partial(_tell_snapshot, as_json)}
+        me = _subscriber(coordinator, broker, token, who, device=device, **tell)
         asyncio.run(_follow_until_interrupted(me, parsed, count, as_json))
     except StatementError as exc:
         fail(exc.pointed())
@@ -106,6 +109,16 @@ def _tell_gone(as_json: bool, subscription: Subscription, gone: HistoryGone) -> 
         print_json(entry | {"position": gone.earliest, "message": gone.message})
     else:
         err.print(gone.message, style="yellow", markup=False, soft_wrap=True)
+
+
+def _tell_snapshot(as_json: bool, subscription: Subscription, snapshot: Snapshot) -> None:
+    if as_json:
+        entry = {"type": "snapshot_end", "channel": subscription.channel, "parameters": subscription.parameters}
+        print_json(entry | msgspec.structs.asdict(snapshot))
+        return
+    more = "" if snapshot.complete else f"; {snapshot.reason or 'more hold, and were left out'}"
+    text = f"{subscription}: {snapshot.results} hold{more}; from now on what is new"
+    err.print(text, style="dim" if snapshot.complete else "yellow", markup=False, soft_wrap=True)
 
 
 async def _follow_until_interrupted(
@@ -168,17 +181,20 @@ def _print(notification: Notification, as_json: bool) -> None:
         print_json(
             {
                 "type": "notification",
+                "kind": notification.kind,
                 "channel": notification.channel,
                 "parameters": notification.parameters,
                 "position": notification.position,
                 "committed_at": notification.committed_at.isoformat(),
                 "payload": notification.payload,
             }
-            | ({"kind": notification.kind, "key": notification.key} if notification.key else {})
+            | ({"key": notification.key} if notification.key else {})
         )
         return
     at = notification.committed_at.astimezone().strftime("%H:%M:%S")
     out.print(f"{at} ", style="dim", end="")
+    if notification.kind == ResultKind.SNAPSHOT:
+        out.print(f"{notification.kind} ", style="cyan", end="")
     out.print(notification.subscription, style="bold", markup=False, end=" ", soft_wrap=True)
     what = "no longer holds" if notification.kind == "exit" else notification.raw_payload.decode()
     out.print(what, markup=False, soft_wrap=True, end=" " if notification.key else "\n")

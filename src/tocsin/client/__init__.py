@@ -3,7 +3,7 @@
 from tocsin.client.cluster import ClusterClient
 from tocsin.client.coordinator import CoordinatorClient
 from tocsin.client.core.failures import ConnectionEnded, NotConnected, Replaced, TokenRefused
-from tocsin.client.notifications import Notification
+from tocsin.client.notifications import Notification, Snapshot
 from tocsin.client.publisher import AsyncPublisher
 from tocsin.client.shell.http import ServerError
 from tocsin.client.subscriber import Subscriber
@@ -21,6 +21,7 @@ __all__ = [
     "Refused",
     "Replaced",
     "ServerError",
+    "Snapshot",
     "Subscriber",
     "Subscription",
     "SyncNotification",

@@ -11,12 +11,22 @@ import msgspec
 
 from tocsin.client.core import events as ev
 from tocsin.model.catalogue import ParameterValue
+from tocsin.model.results import ResultKind
 from tocsin.protocol import messages
 
 if TYPE_CHECKING:
     from tocsin.client.subscriptions import Subscription
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The end of a snapshot: how many results it has, and whether these are all that hold. `reason` says why there was
+    none, or is empty."""
+
+    results: int
+    complete: bool
+    reason: str = ""
 
 
 class ChannelResult:
@@ -27,7 +37,7 @@ class ChannelResult:
         self._arrived = arrived
 
     def __repr__(self) -> str:
-        kind = " exit" if self.kind == "exit" else ""
+        kind = "" if self.kind == ResultKind.RESULT else f" {self.kind}"
         return f"<Notification {self.channel} {self.position}{kind} {self.raw_payload.decode()}>"
 
     @property
@@ -39,11 +49,6 @@ class ChannelResult:
         return self._subscription.parameters
 
     @property
-    def kind(self) -> messages.Kind:
-        """What it is: "exit" if the result with this key no longer holds; its payload is empty then."""
-        return self._arrived.kind
-
-    @property
     def key(self) -> str:
         """Of channels WITH EXITS: the same for a result and its exit, and for no other result that holds. Otherwise
         empty."""
@@ -53,6 +58,12 @@ class ChannelResult:
     def position(self) -> str:
         """Its position in its subscription's history."""
         return self._arrived.position
+
+    @property
+    def kind(self) -> str:
+        """`result` if it is new; of a channel WITH SNAPSHOT, `snapshot` if it holds already; of a channel WITH EXITS,
+        `exit` if the result with this key no longer holds: its payload is empty then."""
+        return self._arrived.kind
 
     @property
     def committed_at(self) -> datetime:

@@ -26,7 +26,7 @@ from tocsin.client.core.options import SessionOptions
 from tocsin.client.notifications import Notification
 from tocsin.client.shell.coordinator_calls import CoordinatorCalls
 from tocsin.client.shell.driver import Driver
-from tocsin.client.subscriptions import Handout, OnHistoryGone, Subscription
+from tocsin.client.subscriptions import Handout, OnHistoryGone, OnSnapshot, Subscription
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
 from tocsin.protocol import messages
@@ -52,6 +52,7 @@ class Subscriber:
     * `auto_ack=False`: the application calls `notification.ack()`.
     * `on_history_gone` is called where results are missing because they were past retention. Without it, the iteration
       raises HistoryGone at that point; iterating again carries on after it.
+    * `on_snapshot` is called where the snapshot of a channel WITH SNAPSHOT ends; `subscription.snapshot` has the same.
     * While more than `queue_count` notifications, or `queue_bytes`, wait for the application, nothing more is read.
     """
 
@@ -69,6 +70,7 @@ class Subscriber:
         measures: bool = False,
         auto_ack: bool = True,
         on_history_gone: OnHistoryGone | None = None,
+        on_snapshot: OnSnapshot | None = None,
         connect_timeout_s: float = 30.0,
         subscribe_timeout_s: float = 30.0,
         queue_count: int = _QUEUE_COUNT,
@@ -87,7 +89,9 @@ class Subscriber:
         self._driver = Driver(
             options, open_coordinator, user, password, register, tls, queue_count, queue_bytes, measures=measures
         )
-        self._handout = Handout(self._driver, auto_ack=auto_ack, on_history_gone=on_history_gone)
+        self._handout = Handout(
+            self._driver, auto_ack=auto_ack, on_history_gone=on_history_gone, on_snapshot=on_snapshot
+        )
         self._connect_timeout_s = connect_timeout_s
         self._subscribe_timeout_s = subscribe_timeout_s
         self._asked = 0

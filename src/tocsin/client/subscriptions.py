@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Self, assert_never
 
+import msgspec
+
 from tocsin.client.core import events as ev
 from tocsin.client.core.failures import NotConnected
-from tocsin.client.notifications import Item, Notification
+from tocsin.client.notifications import Item, Notification, Snapshot
 from tocsin.client.shell.driver import Driver
 from tocsin.errors import HistoryGone
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
+from tocsin.model.results import ResultKind
 from tocsin.protocol import messages
 from tocsin.protocol.calls import write_call
 
@@ -35,6 +38,8 @@ class Subscription:
         self.request = request
         #: The position of the notification that the application got last.
         self.handed: Position | None = None
+        #: How the snapshot of a channel WITH SNAPSHOT ended, once everything of it was handed out.
+        self.snapshot: Snapshot | None = None
         self._handout = handout
 
     def __repr__(self) -> str:
@@ -78,15 +83,24 @@ class Subscription:
 
 
 OnHistoryGone = Callable[[Subscription, HistoryGone], None]
+OnSnapshot = Callable[[Subscription, Snapshot], None]
 
 
 class Handout:
     """Takes items out of the inbox. A notification is acknowledged when the next one is asked for."""
 
-    def __init__(self, driver: Driver, *, auto_ack: bool, on_history_gone: OnHistoryGone | None) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        auto_ack: bool,
+        on_history_gone: OnHistoryGone | None,
+        on_snapshot: OnSnapshot | None = None,
+    ) -> None:
         self._driver = driver
         self._auto_ack = auto_ack
         self._on_history_gone = on_history_gone
+        self._on_snapshot = on_snapshot
 
     async def next_of(self, subscription: Subscription) -> Notification | None:
         """The next notification; None when there will be no more: unsubscribed, or closed. Raises any other reason."""
@@ -118,12 +132,22 @@ class Handout:
         with suppress(NotConnected):
             await self._driver.unsubscribe(subscription.request)
 
+    def _end_snapshot(self, subscription: Subscription, payload: bytes) -> None:
+        # The application is done with all of it: it has asked for more.
+        self.acknowledge_handed(subscription)
+        subscription.snapshot = msgspec.json.decode(payload, type=Snapshot)
+        if self._on_snapshot is not None:
+            self._on_snapshot(subscription, subscription.snapshot)
+
     def _opened(self, item: Item) -> Notification | None:
         """The notification, if it is one. Anything else is raised, or given to a callback."""
         match item:
             case Notification():
                 item.subscription.handed = item.parsed_position
-                return item
+                if item.kind != ResultKind.SNAPSHOT_END:
+                    return item
+                self._end_snapshot(item.subscription, item.raw_payload)
+                return None
             case ev.TellGap(request, position, message):
                 subscription = self._driver.subscriptions[request]
                 subscription.handed = position

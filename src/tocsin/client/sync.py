@@ -24,7 +24,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
-from tocsin.client.notifications import ChannelResult, Notification
+from tocsin.client.notifications import ChannelResult, Notification, Snapshot
 from tocsin.client.subscriber import Subscriber
 from tocsin.client.subscriptions import Subscription
 from tocsin.model.catalogue import ParameterValue
@@ -190,6 +190,11 @@ class SyncSubscription:
     def position(self) -> str:
         """As `Subscription.position`."""
         return self._subscription.position
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """How its snapshot ended, once everything of it was handed out."""
+        return self._subscription.snapshot
 
     @property
     def where(self) -> str:

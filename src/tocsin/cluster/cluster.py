@@ -121,6 +121,9 @@ class Cluster:
             on_failed=self._fail_subscription,
             on_given_up=self._pause_for,
             living=self.registry.living_among,
+            registry=self.registry,
+            subscription_lock=self.subscription_lock,
+            snapshot_max_rows=settings.snapshot_max_rows,
         )
         self.repetitive = RepetitiveRuns(
             self.executor, self.clock, self.metrics, concurrency=settings.channel_concurrency
@@ -163,6 +166,8 @@ class Cluster:
             self.results.keys.leave_unused(self.results.table.durable)
         # Commits that had not been run over when the last process ended.
         self.executor.run_continuous(self.catalogue.datasets)
+        for state in self.executor.states.values():
+            self.executor.serve_snapshots(state)
         self.ingestion.start()
         self.repetitive.start()
         self.maintenance.start()
@@ -337,9 +342,29 @@ class Cluster:
         """Hold backend subscriptions for a broker; the channel's next run serves them. Values must be checked."""
         with self.subscription_lock:
             state = self.channel_at_work(channel)
-            done = self.registry.subscribe(broker, state.channel.name, wanted, permission)
+            has_snapshot = state.channel.snapshot
+            done = self.registry.subscribe(broker, state.channel.name, wanted, permission, snapshot=has_snapshot)
             state.subscriptions.add(done.created)
+            if has_snapshot and done.created:
+                self.executor.serve_snapshots(state)
             return done
+
+    def request_snapshots(self, broker: str, ids: Sequence[int]) -> int:
+        """Give those of these subscriptions that the broker holds a snapshot soon; returns how many these are. They get
+        one that is committed after the call, which may be one that they wait for already."""
+        with self.subscription_lock:
+            held = self.registry.held_among(broker, list(dict.fromkeys(ids)))
+            found = {
+                one.id: state
+                for one in self.registry.find(held).values()
+                if (state := self.executor.states.get(one.channel.lower())) is not None
+            }
+            self.registry.request_snapshots(
+                {one: self.results.snapshots_served(state.channel.name) for one, state in found.items()}
+            )
+            for state in {state.channel.name: state for state in found.values()}.values():
+                self.executor.serve_snapshots(state)
+            return len(found)
 
     def revoke(self, grant: Grant) -> int | None:
         """Revoke a grant, and end the subscriptions of classes that have no grant any more. Returns how many ended, or

@@ -60,6 +60,7 @@ def definition_of(state: ChannelState) -> dict[str, Any]:
         "kind": state.channel.kind,
         "period_s": state.channel.period_s,
         "once": None if state.channel.once is None else str(state.channel.once),
+        "snapshot": state.channel.snapshot,
         "retention_s": state.channel.retention_s,
         "is_paused": state.is_paused,
         "pause_reason": state.pause_reason,

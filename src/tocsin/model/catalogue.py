@@ -104,6 +104,8 @@ class Channel:
     once: OncePer | None = None
     #: How long its results are kept; None for as long as the cluster keeps results.
     retention_s: float | None = None
+    #: WITH SNAPSHOT: whoever subscribes gets what holds now, and then what is new.
+    snapshot: bool = False
 
     @property
     def filled(self) -> dict[str, FilledBy]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,13 +19,32 @@ MAX_EPOCH = (1 << 53) - 1
 #: All subscribers of a subscription name the same positions; brokers parse most of them more than once.
 _REMEMBERED = 4096
 
-_WRITTEN = re.compile(r"([0-9]{1,16})-([0-9]{1,16})")
+_WRITTEN = re.compile(r"([0-9]{1,16})([-~*])([0-9]{1,16})")
+
+
+class Phase(IntEnum):
+    """Which results of a history a subscriber is sent next: it waits for a snapshot to begin, is within one, or gets
+    what is new. The same sequence of the history lies further on in a later phase."""
+
+    AHEAD = 2
+    WITHIN = 1
+    NEW = 0
+
+
+_SIGNS = {"*": Phase.AHEAD, "~": Phase.WITHIN, "-": Phase.NEW}
+_SIGN_OF = {phase: sign for sign, phase in _SIGNS.items()}
+#: Phases follow each other on one line of numbers, so that comparing sequences tells which is further on.
+_PHASE_LENGTH = MAX_SEQUENCE + 1
 
 
 class Position(NamedTuple):
     """`sequence` grows with every result of a backend subscription; `epoch` changes when its history starts anew.
 
+    A subscriber's position also says in which phase it is. Then `sequence` is `reached` of both.
+
     >>> Position.parse("7-4194305") == Position(epoch=7, sequence=4194305)
+    True
+    >>> Position.parse("7*9") < Position.parse("7~8") < Position.parse("7-7")
     True
     """
 
@@ -32,7 +52,16 @@ class Position(NamedTuple):
     sequence: int
 
     def __str__(self) -> str:
-        return f"{self.epoch}-{self.sequence}"
+        return position_text(self.epoch, self.sequence)
+
+    @property
+    def phase(self) -> Phase:
+        return phase_of(self.sequence)
+
+    @property
+    def in_history(self) -> int:
+        """The sequence of the result in its subscription's history, whatever the phase."""
+        return in_history(self.sequence)
 
     @staticmethod
     @lru_cache(_REMEMBERED)
@@ -48,19 +77,42 @@ class Position(NamedTuple):
         if written is None:
             # Messages and logs repeat the text, so it is cut short.
             raise ValueError(f"not a position: {text[:40]!r}; expected EPOCH-SEQUENCE, such as 7-4194305")
-        position = Position.at(int(written[1]), int(written[2]))
-        if position.epoch > MAX_EPOCH or position.sequence > MAX_SEQUENCE:
+        epoch, sequence = int(written[1]), int(written[3])
+        if epoch > MAX_EPOCH or sequence > MAX_SEQUENCE:
             raise ValueError(f"not a position: {text!r}; both numbers are below 2**53, such as 7-4194305")
-        return position
+        return Position.at(epoch, reached(sequence, _SIGNS[written[2]]))
 
 
 def position_text(epoch: int, sequence: int) -> str:
     """A position as text, where no Position is at hand.
 
-    >>> position_text(7, 4194305) == str(Position(7, 4194305))
-    True
+    >>> position_text(7, 4194305), position_text(7, reached(4194305, Phase.WITHIN))
+    ('7-4194305', '7~4194305')
     """
-    return f"{epoch}-{sequence}"
+    if sequence >= 0:
+        return f"{epoch}-{sequence}"
+    return f"{epoch}{_SIGN_OF[phase_of(sequence)]}{in_history(sequence)}"
+
+
+def reached(sequence: int, phase: Phase) -> int:
+    """A sequence of the history and a phase as one number, which is negative before and within a snapshot."""
+    return sequence - phase * _PHASE_LENGTH
+
+
+def phase_of(sequence: int) -> Phase:
+    """
+    >>> phase_of(reached(5, Phase.AHEAD)).name, phase_of(reached(MAX_SEQUENCE, Phase.WITHIN)).name, phase_of(0).name
+    ('AHEAD', 'WITHIN', 'NEW')
+    """
+    return Phase(-(sequence // _PHASE_LENGTH))
+
+
+def in_history(sequence: int) -> int:
+    """
+    >>> in_history(reached(5, Phase.AHEAD)), in_history(5)
+    (5, 5)
+    """
+    return sequence % _PHASE_LENGTH
 
 
 def sequence_of(number: int, row: int) -> int:

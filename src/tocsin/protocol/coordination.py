@@ -79,7 +79,7 @@ class SubscriptionKeyBody(BaseModel):
 class ReportedSubscription(SubscriptionKeyBody):
     """A frontend subscription as brokers report it, so that another broker can carry it on."""
 
-    position: str = Field(max_length=50, pattern=r"^\d{1,19}-\d{1,19}$", description="Acknowledged up to here")
+    position: str = Field(max_length=50, pattern=r"^\d{1,19}[-~*]\d{1,19}$", description="Acknowledged up to here")
     where: str = Field("", max_length=MAX_CHARACTERS, description="Its filter, as the subscriber wrote it")
 
 

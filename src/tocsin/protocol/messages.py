@@ -6,7 +6,7 @@ Each message is one JSON object with a `type`. docs/reference/protocol.md descri
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -14,6 +14,7 @@ from tocsin.coordinates.coordinate import Coordinate
 from tocsin.errors import InvalidValue, NotFound, StatementError, SubscriptionFailed, TocsinError
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
+from tocsin.model.results import ResultKind
 from tocsin.protocol.frames import text_of
 
 VERSION = 1
@@ -48,8 +49,9 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True
 
 
 class Subscribe(_Message, frozen=True, tag="subscribe"):
-    """Ask for a channel's results: with `position`, those after it; without, only future ones. With `where`, a filter,
-    only those that match it; the same subscription may be asked for again with another one."""
+    """Ask for a channel's results: with `position`, those after it; without, only future ones, and a snapshot before
+    them if the channel is WITH SNAPSHOT. With `where`, a filter, only those that match it; the same subscription may be
+    asked for again with another one."""
 
     channel: str
     parameters: dict[str, ParameterValue] = {}
@@ -132,25 +134,22 @@ class Unsubscribed(_Message, frozen=True, tag="unsubscribed"):
     request: Number = 0
 
 
-#: A result of a channel, or the end of one: it no longer holds. Only channels WITH EXITS have exits.
-Kind = Literal["result", "exit"]
-
-
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line that a broker pulls from the cluster. `key` is for channels WITH EXITS: an exit has the key of the
-    result that it ends, and an empty payload."""
+    """One line that a broker pulls from the cluster. `kind` is a `ResultKind`. `key` is for channels WITH EXITS: an
+    exit has the key of the result that it ends, and an empty payload."""
 
     subscription: int
     channel: str
     position: str
     committed_at_us: int
     payload: msgspec.Raw
-    kind: Kind = "result"
+    kind: str = ResultKind.RESULT.value
     key: str = ""
 
 
 class Notification(Result, frozen=True, tag_field="type", tag="notification"):
-    """One result, or its exit. Brokers never build this object: they put `type` before the cluster's text."""
+    """One result, its exit, or the end of a snapshot. Brokers never build this object: they put `type` before the
+    cluster's text."""
 
 
 class Passed(_Message, frozen=True, tag="passed"):
@@ -275,23 +274,25 @@ def is_notification(text: bytes) -> bool:
 
 class _WithPayload(msgspec.Struct):
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    kind: Kind = "result"
+    kind: str = ResultKind.RESULT.value
 
 
 _with_payload = msgspec.json.Decoder(_WithPayload)
+_WITHOUT_ROW = frozenset(kind.value for kind in ResultKind if not kind.has_row)
 
 
 def payload_of(wire: bytes) -> msgspec.Raw | None:
-    """The row inside one of our own frames; None for a message that has none, as an exit.
+    """The row inside one of our own frames; None for a message that has none, as an exit or the end of a snapshot.
 
     >>> from tocsin.protocol.frames import text_frame
     >>> bytes(payload_of(text_frame(b'{"type":"notification","payload":{"id":5}}')))
     b'{"id":5}'
     >>> payload_of(text_frame(b'{"type":"history_gone"}'))
     >>> payload_of(text_frame(b'{"type":"notification","kind":"exit","key":"5f","payload":{}}'))
+    >>> payload_of(text_frame(b'{"type":"notification","kind":"snapshot_end","payload":{"results":5,"complete":true}}'))
     """
     message = _with_payload.decode(text_of(wire))
-    return None if message.payload is msgspec.UNSET or message.kind == "exit" else message.payload
+    return None if message.payload is msgspec.UNSET or message.kind in _WITHOUT_ROW else message.payload
 
 
 def gap_for(result: Result, size_bytes: int) -> bytes:

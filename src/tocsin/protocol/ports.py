@@ -18,6 +18,7 @@ import msgspec
 
 from tocsin.model.catalogue import ParameterValue
 from tocsin.model.position import Position
+from tocsin.model.results import ResultKind
 from tocsin.model.schema import ResultColumn
 from tocsin.protocol.messages import payload_of
 from tocsin.protocol.subscription_keys import SubscriptionKey
@@ -45,6 +46,8 @@ class BackendHold:
     filled: Mapping[str, str] = field(default_factory=dict)
     #: The columns of its results; none if the cluster does not say. All subscriptions of a channel share one tuple.
     columns: tuple[ResultColumn, ...] = ()
+    #: Its channel is WITH SNAPSHOT: whoever subscribes is sent a snapshot first.
+    snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Delivery:
     failure: str = ""
     #: It has failed because its channel was dropped: a new request for the same subscription must go to the cluster.
     is_end: bool = False
+    kind: ResultKind = ResultKind.RESULT
 
     def payload(self) -> msgspec.Raw | bytes | None:
         """What filters decide on; None if it is no result, but says that there are none. Most results are never asked
@@ -87,6 +91,10 @@ class ClusterPort(Protocol):
         Equal keys are one backend subscription, at all brokers. Its results after the answer have higher sequences than
         the answer's. A pull that began before the answer may leave them out.
         """
+
+    async def request_snapshots(self, ids: Sequence[int]) -> None:
+        """Put a snapshot into the results of each of these, if this broker holds it: after all results that it could
+        pull before the call."""
 
     async def release(self, ids: Sequence[int]) -> None:
         """Hold these no longer: all, or none, with NotFound, if one is not held. A subscription that nobody holds any

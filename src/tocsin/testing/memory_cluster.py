@@ -8,19 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tocsin.errors import FilledOtherwise, NotFound, TocsinError, WrongEntries
+from tocsin.model.position import position_text, reached
+from tocsin.model.results import PHASE_AFTER, ResultKind
 from tocsin.protocol.ports import BackendHold, ClusterPort, Delivery
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
 class MemoryCluster:
     """Backend subscriptions, the brokers that hold them, and all results. `filled` has channels with the parameters
-    that are filled in for subscribers; if `channels` is given, there are no others."""
+    that are filled in for subscribers; if `channels` is given, there are no others; `with_snapshot` has those that are
+    WITH SNAPSHOT."""
 
     def __init__(
-        self, filled: Mapping[str, Mapping[str, str]] | None = None, channels: Collection[str] | None = None
+        self,
+        filled: Mapping[str, Mapping[str, str]] | None = None,
+        channels: Collection[str] | None = None,
+        with_snapshot: Collection[str] = (),
     ) -> None:
         self._filled = dict(filled or {})
         self._channels = channels
+        self._with_snapshot = with_snapshot
         self._last_id = 0
         self._ids: dict[SubscriptionKey, int] = {}
         self.keys: dict[int, SubscriptionKey] = {}
@@ -28,6 +35,10 @@ class MemoryCluster:
         self.sequence = 0
         #: Subscription and sequence, oldest first.
         self.results: list[tuple[int, int]] = []
+        #: Of those that are no plain results.
+        self.kinds: dict[int, ResultKind] = {}
+        #: Subscriptions that wait for a snapshot.
+        self._waiting_for_snapshot: dict[int, None] = {}
         self._waiting: set[asyncio.Future[None]] = set()
 
     def link(self, broker: str) -> ClusterPort:
@@ -38,8 +49,28 @@ class MemoryCluster:
         """A run of all channels: one result for every subscription."""
         self.sequence += 1
         for one in self._ids.values():
-            self.sequence += 1
-            self.results.append((one, self.sequence))
+            self._add(one)
+        self._announce()
+
+    def serve_snapshots(self) -> None:
+        """A snapshot for every subscription that waits for one: up to two rows between its beginning and its end."""
+        if not self._waiting_for_snapshot:
+            return
+        self.sequence += 1
+        for one in self._waiting_for_snapshot:
+            rows = [ResultKind.SNAPSHOT] * (self.sequence % 3)
+            for kind in (ResultKind.SNAPSHOT_BEGIN, *rows, ResultKind.SNAPSHOT_END):
+                self._add(one, kind)
+        self._waiting_for_snapshot.clear()
+        self._announce()
+
+    def _add(self, one: int, kind: ResultKind = ResultKind.RESULT) -> None:
+        self.sequence += 1
+        self.results.append((one, self.sequence))
+        if kind is not ResultKind.RESULT:
+            self.kinds[self.sequence] = kind
+
+    def _announce(self) -> None:
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
@@ -66,8 +97,13 @@ class MemoryCluster:
                 self._ids[key] = self._last_id
                 self.keys[self._last_id] = key
                 self._holders[self._last_id] = set()
+                if key.channel in self._with_snapshot:
+                    self._waiting_for_snapshot[self._last_id] = None
             self._holders[self._ids[key]].add(broker)
         return [self._hold(self._ids[key]) for key in keys]
+
+    def request_snapshots(self, broker: str, ids: Sequence[int]) -> None:
+        self._waiting_for_snapshot.update((one, None) for one in ids if broker in self._holders.get(one, ()))
 
     def release(self, broker: str, ids: Sequence[int]) -> None:
         if missing := [one for one in ids if broker not in self._holders.get(one, ())]:
@@ -76,6 +112,7 @@ class MemoryCluster:
             self._holders[one].discard(broker)
             if not self._holders[one]:
                 del self._holders[one], self._ids[self.keys.pop(one)]
+                self._waiting_for_snapshot.pop(one, None)
 
     def held(self, broker: str) -> list[BackendHold]:
         return [self._hold(one) for one in self._held_by(broker)]
@@ -103,15 +140,26 @@ class MemoryCluster:
 
     def _select(self, after: Mapping[int, int]) -> list[Delivery]:
         return [
-            Delivery(one, sequence, f"{one}-{sequence}".encode())
-            for one, sequence in self.results
-            if one in after and sequence > after[one]
+            self._delivery(one, sequence) for one, sequence in self.results if one in after and sequence > after[one]
         ]
+
+    def _delivery(self, one: int, sequence: int) -> Delivery:
+        kind = self.kinds.get(sequence, ResultKind.RESULT)
+        wire = position_text(one, reached(sequence, PHASE_AFTER[kind])).encode()
+        return Delivery(one, sequence, wire, kind=kind)
 
     def _hold(self, one: int) -> BackendHold:
         key = self.keys[one]
         filled = self._filled.get(key.channel, {})
-        return BackendHold(one, key.channel, key.parameter_values(), key.permission, self.sequence, filled=filled)
+        return BackendHold(
+            one,
+            key.channel,
+            key.parameter_values(),
+            key.permission,
+            self.sequence,
+            filled=filled,
+            snapshot=key.channel in self._with_snapshot,
+        )
 
 
 @dataclass(eq=False)
@@ -131,6 +179,9 @@ class MemoryClusterLink:
 
     async def acquire(self, keys: Sequence[SubscriptionKey]) -> list[BackendHold]:
         return self.cluster.acquire(self.broker, keys)
+
+    async def request_snapshots(self, ids: Sequence[int]) -> None:
+        self.cluster.request_snapshots(self.broker, ids)
 
     async def release(self, ids: Sequence[int]) -> None:
         self.cluster.release(self.broker, ids)

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.model.position import MAX_EPOCH, MAX_NUMBER, MAX_SEQUENCE, ROWS_PER_NUMBER, Position, commit_of, sequence_of
+from tocsin.model.position import (
+    MAX_EPOCH,
+    MAX_NUMBER,
+    MAX_SEQUENCE,
+    ROWS_PER_NUMBER,
+    Phase,
+    Position,
+    commit_of,
+    reached,
+    sequence_of,
+)
 
 
 @given(epoch=st.integers(0, MAX_EPOCH), sequence=st.integers(0, MAX_SEQUENCE))
@@ -39,3 +49,15 @@ def test_sequences_grow_with_commits_and_rows(commit: int, row: int) -> None:
     assert commit_of(sequence) == commit
     assert sequence < sequence_of(commit + 1, 0)
     assert sequence < 1 << 53
+
+
+@given(
+    one=st.tuples(st.integers(0, MAX_SEQUENCE), st.sampled_from(Phase)),
+    other=st.tuples(st.integers(0, MAX_SEQUENCE), st.sampled_from(Phase)),
+)
+def test_phases_follow_each_other_whatever_the_sequence(one: tuple[int, Phase], other: tuple[int, Phase]) -> None:
+    """Comparing tells who is further on; text and numbers say the phase, and give the sequence back."""
+    first, second = (Position(7, reached(*which)) for which in (one, other))
+    assert (first < second) == ((-one[1], one[0]) < (-other[1], other[0]))
+    assert (first.in_history, first.phase) == one
+    assert Position.parse(str(first)) == first

@@ -29,6 +29,9 @@ class _Link:
 
     run = ""
 
+    async def request_snapshots(self, ids: Sequence[int]) -> None:
+        raise NotImplementedError
+
     async def publish(self, feed: str, records: Sequence[Mapping[str, Any]]) -> None:
         raise NotImplementedError
 

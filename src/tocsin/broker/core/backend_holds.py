@@ -87,6 +87,7 @@ class Holdings:
             self._backends[held.id] = backend
             self.spell(backend, key)
         backend.failure = backend.failure or held.failure
+        backend.has_snapshot = held.snapshot
         return backend
 
     def spell(self, backend: Backend, key: SubscriptionKey) -> None:

@@ -19,6 +19,7 @@ from tocsin.broker.core.reports import Reporting
 from tocsin.broker.core.session_table import Ownership, Presence, SessionFact, first_state
 from tocsin.broker.core.sessions import Session
 from tocsin.broker.core.subscribing import Subscribing
+from tocsin.model.position import Phase
 from tocsin.model.story import Story
 from tocsin.protocol.ports import KeptSession, SubscriberId
 
@@ -195,7 +196,10 @@ class Claims:
                 backend = frontend.backend
                 if number != backend.id or backend.frontends.get(subscriber) is not frontend:
                     yield subscriber, f"subscription {number} is not attached to its backend subscription"
-                if frontend.live != frontend.is_live_in(session.connection):
+                waits = backend.awaiting.get(session.connection or 0) is frontend
+                is_new = frontend.phase is Phase.NEW
+                found = (frontend.is_live_in(session.connection), waits)
+                if found != (frontend.live and is_new, frontend.live and not is_new):
                     yield subscriber, f"subscription {number} is live for the session or for its backend, not for both"
                 if frontend.live and session.state.presence not in (Presence.READY, Presence.SENDING):
                     yield subscriber, f"subscription {number} is live, and the session {session.state}"

@@ -20,6 +20,7 @@ from tocsin.broker.core.subscribing import Subscribing
 from tocsin.errors import InvalidValue, Unauthorised
 from tocsin.model.chance import Chance
 from tocsin.model.people import fingerprint
+from tocsin.model.position import reached
 from tocsin.model.story import Story
 from tocsin.protocol import messages
 from tocsin.protocol.ports import SubscriberId
@@ -70,7 +71,7 @@ class Connections:
             if frontend.key.permission != arrival.permission:
                 self._subscriptions.detach(frontend, self._story.now_s)  # The permission class has changed since.
             else:
-                frontend.put_back(frontend.acked)
+                frontend.go_back()
         if not session.restoring:
             self.welcome(session)
 
@@ -203,7 +204,7 @@ class Connections:
             if frontend is None:
                 continue  # It has just been given up.
             # Nobody can have seen results that were not sent: a wrong number must not skip results.
-            sent = self._deliveries.through if frontend.live else frontend.sent
+            sent = reached(self._deliveries.through if frontend.live else frontend.sent, frontend.phase)
             acked = min(position.sequence, max(sent, frontend.acked))
             if acked > frontend.acked:
                 frontend.acked = acked

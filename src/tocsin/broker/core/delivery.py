@@ -15,17 +15,27 @@ from collections.abc import Iterable, Sequence
 from tocsin.broker.core import events as ev
 from tocsin.broker.core.backend_holds import Holdings
 from tocsin.broker.core.cache import ResultCache
-from tocsin.broker.core.instructions import Deliver, FetchHistory, Instruction, NoteDelivered, Send
+from tocsin.broker.core.instructions import (
+    Deliver,
+    FetchHistory,
+    Instruction,
+    NoteDelivered,
+    RequestSnapshots,
+    Send,
+)
 from tocsin.broker.core.matching import SourceFilters
 from tocsin.broker.core.session_table import SessionFact
 from tocsin.broker.core.sessions import Backend, Frontend, Session
-from tocsin.model.position import Position
+from tocsin.model.position import Phase, Position, reached
+from tocsin.model.results import ResultKind, next_phase
 from tocsin.protocol.messages import HistoryGone, Passed
 from tocsin.protocol.ports import Delivery, SubscriberId
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 _REMOVED = "results before this position are gone: they are past the cluster's retention"
 _REWOUND = "the cluster was started from a back-up: results since the back-up are gone, and may come again"
+#: Kinds that nobody is sent who waits for a snapshot, and everybody else.
+_AFTER_SNAPSHOTS = frozenset({ResultKind.RESULT, ResultKind.EXIT})
 #: Subscriptions in one request for history; the cluster takes 10,000.
 _MAX_PER_FETCH = 1_000
 
@@ -47,6 +57,7 @@ class Delivering:
         self._fetching: set[int] = set()
         #: The last part of their history had nothing that matches; they go on with the next tick.
         self._looking_through: dict[Session, None] = {}
+        self._snapshots_wanted: dict[int, None] = {}
         self.deliveries = 0
         #: Results times live subscriptions with filters: those that were sent, and those that did not match.
         self.matched = 0
@@ -73,10 +84,9 @@ class Delivering:
 
     def take(self, event: ev.ResultsPulled) -> None:
         """Send a pull's results to all live subscriptions."""
-        before = self.through
-        for backend in [one for one in self._untrusted.values() if one.trusted_from_pull <= event.pull]:
-            del self._untrusted[backend.id]
-            self._cache.open(backend.id, before)
+        self._trust(event.pull)
+        special = {one.subscription for one in event.deliveries if one.kind not in _AFTER_SNAPSHOTS or one.failure}
+        served: list[Frontend] = []
         touched: list[Session] = []
         receivers: dict[int, int] = {}
         for subscription, deliveries in _by_subscription(event.deliveries).items():
@@ -85,40 +95,62 @@ class Delivering:
                 continue
             self._cache.put(subscription, deliveries, event.now_s)
             self._note_end(known, deliveries)
-            wires = [one.wire for one in deliveries]
-            self._pulled_bytes[subscription] = self._pulled_bytes.get(subscription, 0) + sum(map(len, wires))
+            self._pulled_bytes[subscription] = self._pulled_bytes.get(subscription, 0) + _size_bytes(deliveries)
+            new = deliveries
+            if subscription in special:
+                served += self._waiting_for(known, deliveries)
+                new = [one for one in deliveries if next_phase(Phase.NEW, one.kind)[1]]
+            wires = [one.wire for one in new]
             for session in known.live.values():
                 if not session.outbox:
                     touched.append(session)
                 session.outbox += wires
             if live := len(known.live):
-                for one in deliveries:
+                for one in new:
                     receivers[one.committed_at_us] = receivers.get(one.committed_at_us, 0) + live
-            self._match(known.filters, deliveries, touched, receivers)
+            self._match(known.filters, new, deliveries[-1].sequence, touched, receivers)
         too_much = self._park_who_get_too_much(touched, event.deliveries)
-        self.through = max(before, event.through)
+        self.through = max(self.through, event.through)
         for session in touched:
             if session.outbox:
                 self._write(session, session.outbox)
                 session.outbox = []
         for session in too_much:
             self.bring_forward(session)
+        for frontend in served:
+            self.bring_forward(frontend.session, frontend)
         receivers.pop(0, None)
         if receivers:
             self._out.append(NoteDelivered(receivers))
-        if self._ahead:
-            for frontend in [one for one in self._ahead if one.sent <= self.through]:
-                del self._ahead[frontend]
-                self.bring_forward(frontend.session)
+        for frontend in [one for one in self._ahead if one.sent <= self.through]:
+            del self._ahead[frontend]
+            self.bring_forward(frontend.session)
+
+    def _trust(self, pull: int) -> None:
+        """Pulls know of these backend subscriptions from this one on."""
+        for backend in [one for one in self._untrusted.values() if one.trusted_from_pull <= pull]:
+            del self._untrusted[backend.id]
+            self._cache.open(backend.id, self.through)
+            backend.is_snapshot_requested = False  # It may have come before.
+
+    def _waiting_for(self, backend: Backend, deliveries: Sequence[Delivery]) -> list[Frontend]:
+        """Those who wait for a snapshot, which these results may belong to: from now on they are behind."""
+        if any(one.kind is ResultKind.SNAPSHOT_BEGIN for one in deliveries):
+            backend.is_snapshot_requested = False
+        waiting = list(backend.awaiting.values())
+        for frontend in waiting:
+            self.leave(frontend)
+        return waiting
 
     def _match(
         self,
         filters: SourceFilters | None,
         deliveries: Sequence[Delivery],
+        last: int,
         touched: list[Session],
         receivers: dict[int, int],
     ) -> None:
-        """Put results into the outboxes of those whose filters they match."""
+        """Put results into the outboxes of those whose filters they match. Everything up to `last` is decided on."""
         if filters is None or not filters.live:
             return
         for one in deliveries:
@@ -135,7 +167,7 @@ class Delivering:
             self.skipped += filters.live - count
             if count:
                 receivers[one.committed_at_us] = receivers.get(one.committed_at_us, 0) + count
-        filters.last = deliveries[-1].sequence
+        filters.last = last
 
     def pass_over(self) -> None:
         """Tell live subscribers with filters how far nothing else has matched. They acknowledge it: else the position
@@ -192,12 +224,15 @@ class Delivering:
         self.through = event.through
         for backend in self._holdings.backends():
             self._cache.open(backend.id, event.through)
+            backend.is_snapshot_requested = False
         if not event.is_rewound:
             for session in {one.session: None for one in live}:
                 self.bring_forward(session)
             return []
         for frontend in live:
+            self.leave(frontend)
             self.tell_gone(frontend, event.through, is_rewound=True)
+            self._go_live(frontend)
         # Some seem to be ahead; the cluster knows whether their positions exist.
         for frontend in self._ahead:
             frontend.is_sent_known = False
@@ -244,6 +279,7 @@ class Delivering:
             if frontend.backend.id in self._untrusted and frontend.sent == self.through:
                 # Nothing is missing yet; whether the next pull can be trusted is known when it comes.
                 self._ahead[frontend] = None
+                self._request_snapshot(frontend)
                 continue
             found = self._cache.after(frontend.backend.id, frontend.sent)
             if found is None:
@@ -251,17 +287,36 @@ class Delivering:
                 continue
             room_bytes = _add(frontend, found, wires, room_bytes)
             if not found or frontend.sent == found[-1].sequence:
-                frontend.set_live(connection)
+                self._go_live(frontend)
                 # History that was asked for before, and is still on its way, would come a second time.
                 self._missed.get(frontend.backend.id, {}).pop(frontend, None)
         if wires:
             session.learn(SessionFact.PART_SENT)
             self._write(session, wires, confirm=True)
 
+    def _go_live(self, frontend: Frontend) -> None:
+        """Everything up to now has been sent."""
+        connection = frontend.session.connection
+        assert connection is not None, "only who is connected is live"
+        frontend.set_live(connection)
+        self._request_snapshot(frontend)
+
+    def _request_snapshot(self, frontend: Frontend) -> None:
+        """If it waits for a snapshot, see to it that one comes. One is enough for all who wait for it."""
+        backend = frontend.backend
+        if frontend.phase is Phase.AHEAD and not backend.is_snapshot_requested and not backend.failure:
+            backend.is_snapshot_requested = True
+            self._snapshots_wanted[backend.id] = None
+
     # History
 
     def fetch(self) -> None:
-        """Ask the cluster for history that is needed and not under way."""
+        """Ask the cluster for snapshots, and for history that is needed and not under way."""
+        while self._snapshots_wanted:
+            ids = list(self._snapshots_wanted)[:_MAX_PER_FETCH]
+            for one in ids:
+                del self._snapshots_wanted[one]
+            self._out.append(RequestSnapshots(ids))
         if not self._missed:
             return
         after = {
@@ -339,14 +394,22 @@ class Delivering:
 
     def tell_gone(self, frontend: Frontend, earliest: int, *, is_rewound: bool = False) -> None:
         """Make a subscriber go on from `earliest`, or back to it, if its history is gone."""
-        self.gaps_sent += 1
         frontend.put_back(earliest if is_rewound else max(frontend.sent, earliest))
         if is_rewound and frontend.group is not None:
             frontend.group.source.rewind(earliest)
-        frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
         frontend.is_sent_known = True
+        if frontend.phase is Phase.AHEAD:
+            frontend.acked = reached(frontend.sent, Phase.AHEAD)
+            return  # It misses nothing: its snapshot is still to come.
+        self.gaps_sent += 1
+        if frontend.backend.has_snapshot:
+            # What is gone can't be told; a snapshot makes up for it.
+            frontend.phase = Phase.AHEAD
+            frontend.acked = reached(frontend.sent, Phase.AHEAD)
+        else:
+            frontend.acked = earliest if is_rewound else max(frontend.acked, earliest)
         if frontend.session.connection is not None:
-            position = str(Position(frontend.backend.id, earliest))
+            position = str(Position(frontend.backend.id, reached(earliest, frontend.phase)))
             text = _REWOUND if is_rewound else _REMOVED
             message = HistoryGone(frontend.backend.id, position, text, is_rewound)
             self._out.append(Send(frontend.session.connection, message))
@@ -373,6 +436,10 @@ def _by_subscription(deliveries: Iterable[Delivery]) -> dict[int, list[Delivery]
     return grouped
 
 
+def _size_bytes(deliveries: Iterable[Delivery]) -> int:
+    return sum(len(one.wire) for one in deliveries)
+
+
 def _add(frontend: Frontend, found: Iterable[Delivery], wires: list[bytes], room_bytes: int) -> int:
     """Take the results that a subscription gets, as long as there is room; returns the room that is left. There is
     always room for one."""
@@ -380,7 +447,8 @@ def _add(frontend: Frontend, found: Iterable[Delivery], wires: list[bytes], room
     for one in found:
         if room_bytes <= 0:
             break
-        if group is None or group.matches(one):
+        frontend.phase, is_sent = next_phase(frontend.phase, one.kind)
+        if one.failure or (is_sent and (group is None or group.matches(one))):
             wires.append(one.wire)
             room_bytes -= len(one.wire)
             frontend.last_match = one.sequence

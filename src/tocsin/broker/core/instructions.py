@@ -61,6 +61,13 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestSnapshots:
+    """Have the cluster put snapshots into the results of these. Not answered: the snapshots are pulled."""
+
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class FetchHistory:
     """Pull results of these subscriptions, each after its sequence; answer HistoryPulled or HistoryLost."""
 
@@ -155,8 +162,8 @@ class RequestMoves:
     subscribers: Sequence[SubscriberId]
 
 
-#: Calls to the cluster or the coordinator. Each is answered with an event.
-Call = Acquire | Release | FetchHistory | FetchSession | PublishLocations | RequestMoves
+#: Calls to the cluster or the coordinator. Most are answered with an event.
+Call = Acquire | Release | RequestSnapshots | FetchHistory | FetchSession | PublishLocations | RequestMoves
 #: Changes that are stored before anything else is done.
 Change = StoreSession | ForgetSession | StoreSubscription | ForgetSubscription | StorePositions | StorePresence
 Instruction = Call | Change | Send | Deliver | Close | RecallSession | Report | NoteDelivered | NoteFailure

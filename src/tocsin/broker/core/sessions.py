@@ -12,7 +12,7 @@ from tocsin.broker.core.matching import FilterGroup, RecentRows, SourceFilters
 from tocsin.broker.core.session_table import SessionFact, SessionState, next_state
 from tocsin.errors import InvalidValue
 from tocsin.model.catalogue import ParameterValue
-from tocsin.model.position import Position, position_text
+from tocsin.model.position import Phase, Position, in_history, phase_of, position_text
 from tocsin.model.schema import ResultColumn
 from tocsin.model.story import InvalidTransition, Story
 from tocsin.protocol.messages import Subscribed
@@ -53,6 +53,12 @@ class Backend:
     failure: str = ""
     #: Its channel was dropped; another one may have its name.
     has_ended: bool = False
+    #: Whoever subscribes is sent a snapshot first.
+    has_snapshot: bool = False
+    #: Frontend subscriptions that have been sent everything up to now and wait for a snapshot, or for the rest of it.
+    awaiting: dict[ConnectionId, Frontend] = field(default_factory=dict)
+    #: A snapshot will be among the results that are pulled from now on.
+    is_snapshot_requested: bool = False
 
     def group_of(self, where: str, *, is_kept: bool = False) -> FilterGroup | None:
         """The group of a filter; None if it is empty. Raises StatementError; or InvalidValue for a new filter if the
@@ -70,7 +76,8 @@ class Frontend(msgspec.Struct, eq=False):
     """One subscriber's hold on a backend subscription.
 
     Either live, and then everything up to the broker's cursor has been sent, or behind, and then everything up to
-    `sent` has.
+    `sent` has. `acked` is a position's sequence, with its phase; `sent` is a sequence of the history, and `phase` that
+    after it.
     """
 
     session: Session
@@ -78,6 +85,7 @@ class Frontend(msgspec.Struct, eq=False):
     key: SubscriptionKey
     acked: int
     sent: int
+    phase: Phase = Phase.NEW
     live: bool = False
     recovered: bool = True
     #: `sent` is a position that the cluster has: if it lies ahead of our cursor, the pulls will reach it. Whether a
@@ -108,16 +116,22 @@ class Frontend(msgspec.Struct, eq=False):
 
     def set_live(self, connection: ConnectionId) -> None:
         self.live = True
-        if self.group is None:
+        if self.phase is not Phase.NEW:
+            self.backend.awaiting[connection] = self
+        elif self.group is None:
             self.backend.live[connection] = self.session
         else:
             self.group.source.begin(self.group, connection, self)
 
     def end_live(self, connection: ConnectionId | None) -> None:
         self.live = False
-        if connection is not None and self.group is None:
+        if connection is None:
+            return
+        if self.phase is not Phase.NEW:
+            self.backend.awaiting.pop(connection, None)
+        elif self.group is None:
             self.backend.live.pop(connection, None)
-        elif connection is not None and self.group is not None:
+        else:
             self.group.source.end(self.group, connection)
 
     def is_live_in(self, connection: ConnectionId | None) -> bool:
@@ -125,6 +139,11 @@ class Frontend(msgspec.Struct, eq=False):
         if self.group is not None:
             return self.group.live.get(connection or 0) is self
         return self.backend.live.get(connection or 0) is self.session
+
+    def go_back(self) -> None:
+        """Everything that was not acknowledged is sent again. It must not be live."""
+        self.phase = phase_of(self.acked)
+        self.put_back(in_history(self.acked))
 
 
 @dataclass(slots=True, eq=False)

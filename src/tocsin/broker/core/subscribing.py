@@ -28,7 +28,7 @@ from tocsin.errors import (
     TooLarge,
     Unavailable,
 )
-from tocsin.model.position import Position, commit_of
+from tocsin.model.position import Phase, Position, commit_of, reached
 from tocsin.protocol import messages
 from tocsin.protocol.ports import Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey, check_key
@@ -176,9 +176,9 @@ class Subscribing:
         """Raises InvalidValue. Brokers may be ahead of one another, but not by very much."""
         position = messages.parse_position(message.position) if message.position else None
         through = self._deliveries.through
-        if position is None or position.sequence <= through:
+        if position is None or position.in_history <= through:
             return position
-        if commit_of(position.sequence) > commit_of(through) + _MAX_AHEAD_COMMITS:
+        if commit_of(position.in_history) > commit_of(through) + _MAX_AHEAD_COMMITS:
             raise InvalidValue(f"position {position} lies far beyond the newest result, which is at {through}")
         return position
 
@@ -386,7 +386,8 @@ class Subscribing:
             now = max(backend.begin, self._deliveries.through)
             if key == backend.key:
                 key = backend.key  # All its subscriptions share one object.
-            frontend = Frontend(session, backend, key, acked=now, sent=now)
+            phase = Phase.AHEAD if backend.has_snapshot else Phase.NEW
+            frontend = Frontend(session, backend, key, acked=reached(now, phase), sent=now, phase=phase)
             session.frontends[backend.id] = frontend
             backend.frontends[session.subscriber] = frontend
             self._quotas.count_subscription(session.user, 1)
@@ -397,17 +398,17 @@ class Subscribing:
         if position is not None and position.epoch == backend.id:
             frontend.acked = position.sequence
             frontend.is_sent_known = False
-            reached = position
+            begin = position
             self.resumed += 1
         else:
-            reached = Position.at(backend.id, frontend.acked)
+            begin = Position.at(backend.id, frontend.acked)
             if position is not None:
                 frontend.recovered = False
                 self.not_resumed += 1
-        frontend.put_back(frontend.acked)  # It gets all later results, whatever was sent before it asked again.
+        frontend.go_back()  # It gets all later results, whatever was sent before it asked again.
         if not is_stored and not (is_known and self.unwritable):
-            self._out.append(StoreSubscription(session.subscriber, frontend.key, reached, frontend.where))
-        elif reached != position or is_known:
+            self._out.append(StoreSubscription(session.subscriber, frontend.key, begin, frontend.where))
+        elif begin != position or is_known:
             self._moved_on[frontend] = None
         self._reports.changed(session)
         return frontend

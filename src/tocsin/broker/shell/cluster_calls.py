@@ -110,6 +110,9 @@ class ClusterCalls:
         acquired, refused = await self._acquire_or_split(list(keys), self._now_s() + _ACQUIRE_PATIENCE_S)
         self._happened(ev.BackendsAcquired(acquired, refused, self._pull + 1, self._now_s()))
 
+    async def request_snapshots(self, ids: Sequence[int]) -> None:
+        await self._until_answered(partial(self._link.request_snapshots, ids), "request snapshots")
+
     async def release(self, ids: Sequence[int]) -> None:
         """Release all or none. A hold that ended by itself, because its channel was dropped, counts as released."""
         left = list(ids)

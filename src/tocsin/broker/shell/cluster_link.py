@@ -12,6 +12,7 @@ import structlog
 from tocsin.broker.shell.server_links import ServerLink
 from tocsin.errors import SubscriptionFailed
 from tocsin.model.position import Position
+from tocsin.model.results import ResultKind
 from tocsin.model.schema import ResultColumn
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import (
@@ -33,6 +34,8 @@ _TIMEOUT_S = 60.0
 _MAX_PULLED = 20_000
 _MAX_HISTORY = 2_000
 _PAGE = 10_000
+#: A later version's cluster may know more.
+_KINDS = {kind.value: kind for kind in ResultKind}
 
 
 class ClusterLink(ServerLink):
@@ -77,6 +80,9 @@ class ClusterLink(ServerLink):
         answer = await self._request("POST", f"{self._path}/subscriptions", json=body)
         return self._holds(answer.json())
 
+    async def request_snapshots(self, ids: Sequence[int]) -> None:
+        await self._request("POST", f"{self._path}/snapshots", json={"ids": list(ids)})
+
     async def release(self, ids: Sequence[int]) -> None:
         await self._request("POST", f"{self._path}/unsubscribe", json={"ids": list(ids)})
 
@@ -118,6 +124,7 @@ def _held(one: dict[str, Any], columns: tuple[ResultColumn, ...]) -> BackendHold
         one.get("failure", ""),
         one.get("filled", {}),
         columns,
+        one.get("snapshot", False),
     )
 
 
@@ -126,7 +133,10 @@ def _deliveries(lines: bytes) -> list[Delivery]:
     found = []
     for line in lines.splitlines():
         result = decode_result(line)
-        sequence = int(result.position.partition("-")[2])
+        kind = _KINDS.get(result.kind, ResultKind.RESULT)
+        # Nearly all are results, and this is done for each.
+        is_plain = kind is ResultKind.RESULT or kind is ResultKind.EXIT
+        sequence = int(result.position.partition("-")[2]) if is_plain else Position.parse(result.position).in_history
         failed = failure_of(line, result)
         text = notification_of(line) if failed is None else encode(failed)
         if len(text) > MAX_MESSAGE_BYTES:
@@ -134,5 +144,6 @@ def _deliveries(lines: bytes) -> list[Delivery]:
             log.warning("a result is too large to be sent", position=result.position, size_bytes=len(line))
         failure = "" if failed is None else failed.reason
         is_end = failed is not None and failed.code != SubscriptionFailed.code
-        found.append(Delivery(result.subscription, sequence, text_frame(text), result.committed_at_us, failure, is_end))
+        wire = text_frame(text)
+        found.append(Delivery(result.subscription, sequence, wire, result.committed_at_us, failure, is_end, kind))
     return found

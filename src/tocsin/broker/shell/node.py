@@ -268,6 +268,8 @@ class BrokerNode:
                 self._spawn(self._cluster.acquire(keys))
             case ins.Release(ids):
                 self._spawn(self._cluster.release(ids))
+            case ins.RequestSnapshots(ids):
+                self._spawn(self._cluster.request_snapshots(ids))
             case ins.FetchHistory(after):
                 self._spawn(self._cluster.fetch_history(dict(after), self._state.through))
             case ins.FetchSession(subscriber):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tocsin.model.catalogue import ParameterValue
-from tocsin.model.position import Position
+from tocsin.model.position import Phase, Position
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
 
@@ -59,10 +59,13 @@ class ClientSubscription(msgspec.Struct, eq=False):
             return False  # Nearly always. The comparison below takes some time.
         return SubscriptionKey.folded(channel, parameters) in self.keys
 
-    def take(self, position: Position) -> bool:
-        """Whether a notification is new. With another epoch than agreed on, it is a late one of an old history."""
+    def take(self, position: Position, *, is_new: bool = False) -> bool:
+        """Whether a notification is to be handed out. With another epoch than agreed on, it is a late one of an old
+        history. One that `is_new` is in the snapshot already, if that is to come or not over."""
         last = self.received
         if last is None or position.epoch != last.epoch or position.sequence <= last.sequence:
+            return False
+        if is_new and last.phase is not Phase.NEW:
             return False
         self.received = self.matched = position
         return True
@@ -73,6 +76,8 @@ class ClientSubscription(msgspec.Struct, eq=False):
         last = self.received
         if last is None or position.epoch != last.epoch or position.sequence <= last.sequence:
             return False
+        if last.phase is not Phase.NEW:
+            return False  # The snapshot that another link brings is still to come.
         self.received = position
         return self.is_dealt_with and self.acknowledge(position)
 
@@ -88,6 +93,13 @@ class ClientSubscription(msgspec.Struct, eq=False):
         to no history any more.
         """
         last = self.received
+        if last is not None and position.epoch == last.epoch and position.phase is Phase.AHEAD and not recovered:
+            if last.phase is not Phase.NEW and position.in_history <= last.in_history:
+                return False  # The other link has said so before.
+            # A snapshot makes up for what is gone. It replaces all that the other link may have brought.
+            self.received = self.acked = position
+            self.matched = None
+            return True
         if rewound:
             if last is not None and position == self.rewound_to:
                 return False

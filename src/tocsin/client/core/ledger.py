@@ -15,6 +15,7 @@ from tocsin.client.core.client_subscription import ClientSubscription
 from tocsin.client.core.links import LIVE, Link
 from tocsin.errors import AlreadyExists, InvalidValue, NotFound, SubscriptionFailed, error_of
 from tocsin.model.position import Position
+from tocsin.model.results import ResultKind
 from tocsin.protocol import messages
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
@@ -216,7 +217,7 @@ class Ledger:
         if held is None:
             return
         position = messages.parse_position(message.position)
-        if held.take(position):
+        if held.take(position, is_new=message.kind not in (ResultKind.SNAPSHOT, ResultKind.SNAPSHOT_END)):
             self._out.append(ev.Deliver(held.request, position, message))
         elif position == held.acked or (position == held.matched and held.is_dealt_with):
             # A broker ignores acknowledgements of results that it has not sent, so it may have ignored the one that we

@@ -35,6 +35,7 @@ BROKER_ROUTES = Routes(
         ("GET", "/v1/brokers/{broker}/subscriptions"),
         ("POST", "/v1/brokers/{broker}/subscriptions"),
         ("POST", "/v1/brokers/{broker}/unsubscribe"),
+        ("POST", "/v1/brokers/{broker}/snapshots"),
         ("GET", "/v1/brokers/{broker}/results"),
         ("POST", "/v1/results"),
     ]

@@ -100,6 +100,7 @@ class SubscriptionAnswer(BaseModel):
     permission: str
     position: str = Field(description="EPOCH-SEQUENCE: the results that follow come after it")
     failure: str = Field(description="The sentence that says why it has no more results, or empty")
+    snapshot: bool = Field(description="Whether subscribers get what holds first: `WITH SNAPSHOT`")
 
 
 class ColumnAnswer(BaseModel):
@@ -116,6 +117,10 @@ class SubscriptionsAnswer(BaseModel):
 
 class Ids(BaseModel):
     ids: list[_Id] = Field(max_length=100_000)
+
+
+class SnapshotsRequested(BaseModel):
+    requested: int = Field(description="How many of the subscriptions the broker holds: these get a snapshot")
 
 
 class Unsubscribed(BaseModel):
@@ -236,6 +241,17 @@ def held(
     )
 
 
+@router.post("/brokers/{broker}/snapshots", response_model=SnapshotsRequested, tags=["brokers"], dependencies=[OwnName])
+def request_snapshots(broker: str, body: Ids, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
+    """Put a snapshot into the results of each of these backend subscriptions, soon and after all results so far: for
+    subscribers who come to share it. New backend subscriptions of channels WITH SNAPSHOT get one without this call."""
+    cluster.registry.check_registered(broker)
+    with cluster.subscription_lock:
+        cluster.incarnations.check(broker, incarnation)
+        requested = cluster.request_snapshots(broker, body.ids)
+    return reply({"requested": requested})
+
+
 @router.post("/brokers/{broker}/unsubscribe", response_model=Unsubscribed, tags=["brokers"], dependencies=[OwnName])
 def unsubscribe(broker: str, body: Ids, cluster: ReadyCluster, incarnation: IncarnationHeader = 0) -> Response:
     """Release backend subscriptions. Those that no broker holds any more end."""
@@ -302,7 +318,7 @@ def pull_subscriptions(body: PullRequest, cluster: AnyCluster, accept: Annotated
             raise InvalidValue(str(exc)) from exc
         if position.epoch != one:
             raise HistoryGone(f"position {text} is of another epoch than subscription {one}", earliest=f"{one}-0")
-        starts[one] = position.sequence
+        starts[one] = position.in_history
     return _answered(cluster.results.pull_subscriptions(starts, limit_rows=body.limit), accept)
 
 
@@ -347,4 +363,5 @@ def _described(
         "permission": permission,
         "position": str(Position(one, sequence)),
         "failure": failure,
+        "snapshot": channel.snapshot,
     }

@@ -45,6 +45,7 @@ class ChannelEntry(BaseModel):
     kind: ChannelKind
     period_s: float | None = Field(description="Seconds between runs; null for continuous channels")
     once: str | None = Field(description="`ONCE PER` as it is written, with seconds; null for channels without it")
+    snapshot: bool = Field(description="Whether subscribers get what holds first: `WITH SNAPSHOT`")
     retention_s: float | None = Field(description="How long its results are kept; null: `result_retention_s`")
     is_paused: bool
     parameters: list[ParameterEntry]
@@ -91,6 +92,7 @@ def catalogue(cluster: AnyCluster) -> Response:
             "kind": one.kind,
             "period_s": one.period_s,
             "once": None if one.once is None else str(one.once),
+            "snapshot": one.snapshot,
             "retention_s": one.retention_s,
             "is_paused": known.is_paused(one.name),
             "parameters": one.parameters,

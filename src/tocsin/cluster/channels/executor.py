@@ -13,10 +13,11 @@ thread of its own (`recovery`). The caller does not wait for a channel that take
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,14 @@ from tocsin.cluster.channels.exit_checks import ExitChecks
 from tocsin.cluster.channels.merging import SubscriptionMerging
 from tocsin.cluster.channels.recovery import CommitRecovery
 from tocsin.cluster.channels.runs import ChannelRuns, RunCancelled, RunFailed, RunLimits, RunTooLarge
+from tocsin.cluster.channels.set_aside import rows_set_aside
+from tocsin.cluster.channels.snapshots import Snapshots
 from tocsin.cluster.channels.state import ChannelState
 from tocsin.cluster.channels.subscription_relation import ChannelSubscriptions
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.datasets.views import DatasetViews
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.exits import Exits
 from tocsin.cluster.results.store import Committed, ResultStore, removals_of
 from tocsin.errors import Unavailable
@@ -83,6 +87,10 @@ class ChannelExecutor:
     on_failed: Callable[[ChannelState, int, str], None]
     on_given_up: Callable[[ChannelState, str], None]
     living: Callable[[str, npt.NDArray[np.int64]], npt.NDArray[np.int64]]
+    registry: SubscriptionRegistry
+    #: Held while subscriptions change, and for moments only.
+    subscription_lock: AbstractContextManager[object]
+    snapshot_max_rows: int
 
     def __post_init__(self) -> None:
         self.views = DatasetViews(self.spark, self.store, self.scratch)
@@ -99,6 +107,17 @@ class ChannelExecutor:
             commit_part=self._commit_part,
             commit_rest=self._commit_rest,
         )
+        self._snapshots = Snapshots(
+            self.registry,
+            self.subscription_lock,
+            self.results,
+            self.snapshot_max_rows,
+            run=self._runs.run_snapshot,
+            set_aside=partial(rows_set_aside, self.store),
+            commit=self._commit_snapshots,
+            now_s=self.clock.monotonic_s,
+            patience_s=2 * self.limits.timeout_s,
+        )
         #: Channels at work, by lower-case name.
         self.states: Mapping[str, ChannelState] = {}
         #: Held while the states change.
@@ -106,6 +125,8 @@ class ChannelExecutor:
         self._is_closing = False
         self._pool = ThreadPoolExecutor(max_workers=self.concurrency, thread_name_prefix="channel")
         self._recoveries = ThreadPoolExecutor(max_workers=_RECOVERIES, thread_name_prefix="recovery")
+        #: Serves snapshots, which may take long, beside the runs of other channels.
+        self._serving = ThreadPoolExecutor(max_workers=self.concurrency, thread_name_prefix="snapshots")
         #: Runs channels again for which a run was requested while they ran.
         self._again = ThreadPoolExecutor(max_workers=1, thread_name_prefix="again")
         self._merging = SubscriptionMerging(
@@ -139,6 +160,8 @@ class ChannelExecutor:
         state.pause_reason = reason
         # The person who resumes it has looked at the failures, so counting begins anew.
         state.set_aside_in_a_row = 0
+        if not is_paused:
+            self.serve_snapshots(state)
         self.metrics.paused.labels(state.channel.name).set(is_paused)
 
     def await_idle(self, state: ChannelState) -> None:
@@ -222,6 +245,7 @@ class ChannelExecutor:
             if not state.lock.acquire(timeout=PATIENCE_S):
                 self._runs.cancel(state)
         self._recoveries.shutdown()
+        self._serving.shutdown(cancel_futures=True)
         self._again.shutdown(cancel_futures=True)
         self._pool.shutdown()
 
@@ -264,6 +288,39 @@ class ChannelExecutor:
         self._end([(due[future], future) for future in due if future in done])
         self._merging.wake()
 
+    def serve_snapshots(self, state: ChannelState) -> None:
+        """Subscriptions wait for a snapshot: serve them soon, between two runs. Does not wait for it."""
+        # A channel that is just being put to work must not be taken for one that was dropped.
+        if self._is_at_work(state) and not state.is_snapshot_due:
+            state.is_snapshot_due = True
+            if not state.lock.locked():  # Else whoever releases it sees to it.
+                with suppress(RuntimeError):  # The cluster is stopping just now.
+                    self._serving.submit(self._serve_snapshots, state)
+
+    def _serve_snapshots(self, state: ChannelState) -> None:
+        if not state.lock.acquire(blocking=False):
+            return
+        try:
+            state.is_snapshot_due = False
+            may_run = self._is_at_work(state) and not state.is_paused and not self._is_closing
+            # A commit that is begun comes first; the snapshot follows when it is done.
+            if may_run and self._begun_in_parts(state, self.window(state)) is None:
+                state.is_snapshot_due = self._snapshots.serve(state) or state.is_snapshot_due
+        except Exception as exc:  # noqa: BLE001 - whatever it is, those who wait are served later
+            self._note_trouble(state, exc, "snapshots failed; they will be tried again")
+        finally:
+            self._release(state, is_window_next=True)
+
+    def _commit_snapshots(self, state: ChannelState, outputs: Sequence[pa.Table], through: int) -> Committed:
+        with state.committing:
+            if not self._is_at_work(state):
+                raise RunCancelled
+            name, now_us = state.channel.name, self.clock.now_us()
+            done = self.results.commit_snapshots(name, outputs, through, now_us, _within_us([state.channel]))
+        for one in outputs[1:-1]:  # All but beginnings and ends.
+            self.costs.results(state, one)
+        return done
+
     def window(self, state: ChannelState) -> Window:
         """The commits that the channel has not run over yet."""
         after, through = {}, {}
@@ -299,14 +356,17 @@ class ChannelExecutor:
     def _is_at_work(self, state: ChannelState) -> bool:
         return self.states.get(state.channel.name.lower()) is state
 
-    def _release(self, state: ChannelState) -> None:
-        """Release the lock. If a run was requested meanwhile, it follows."""
+    def _release(self, state: ChannelState, *, is_window_next: bool = False) -> None:
+        """Release the lock. If a run or snapshots were requested meanwhile, they follow; if both, they take turns."""
         if not self._is_at_work(state):
             state.subscriptions.close()
         state.lock.release()
-        if state.is_due and self._is_at_work(state) and not self._is_closing:
+        if self._is_at_work(state) and not self._is_closing:
             with suppress(RuntimeError):  # The cluster is stopping just now.
-                self._again.submit(self.run, [state])
+                if state.is_snapshot_due and not (is_window_next and state.is_due):
+                    self._serving.submit(self._serve_snapshots, state)
+                elif state.is_due:
+                    self._again.submit(self.run, [state])
 
     def _run(self, state: ChannelState, window: Window) -> _Output | None:
         """A run over a whole window; None if the window must be smaller."""
@@ -348,13 +408,15 @@ class ChannelExecutor:
             else:
                 self._release(state)
 
-    def _note_trouble(self, state: ChannelState, exc: BaseException) -> None:
+    def _note_trouble(
+        self, state: ChannelState, exc: BaseException, what: str = "channel run failed; its window will be tried again"
+    ) -> None:
         """Neither records nor the channel are to blame: the next run, of this window or a larger one, may succeed."""
         if isinstance(exc, RunCancelled):
             return
         state.last_error = f"{type(exc).__name__}: {exc}"[:2000]
         self.metrics.run(state.channel.name, "failed", 0.0)
-        log.error("channel run failed; its window will be tried again", channel=state.channel.name, exc_info=exc)
+        log.error(what, channel=state.channel.name, exc_info=exc)
         self._retry_later(state)
 
     def _retry_later(self, state: ChannelState) -> None:
@@ -366,6 +428,7 @@ class ChannelExecutor:
     def _retry(self, state: ChannelState) -> None:
         if self._is_at_work(state) and not self._is_closing:
             self.run([state])
+            self.serve_snapshots(state)
 
     def _recover(self, state: ChannelState) -> None:
         """Run a channel in smaller parts over a window that failed as a whole, and then over everything that has come
@@ -382,6 +445,7 @@ class ChannelExecutor:
                     self._recovery.run(state, window)
                     window, has_failed = self._take_window(state), False
             state.is_resumed = state.is_resumed and state.is_paused
+            state.is_snapshot_due = True  # It may have had to wait for a commit that was begun in parts.
         except SplittingFailed as exc:
             state.last_error = str(exc)[:2000]
             log.error("a channel can't be run", channel=state.channel.name, reason=state.last_error)
@@ -416,6 +480,7 @@ class ChannelExecutor:
             if not self._is_at_work(state):
                 raise RunCancelled
             name = state.channel.name
+            rows = self._snapshots.without_newcomers(state, rows)
             found = {} if exits is None else {name: exits}
             within_us = _within_us([state.channel])
             committed = self.results.commit_part(name, rows, part, self.clock.now_us(), within_us, found)
@@ -436,7 +501,11 @@ class ChannelExecutor:
         with ExitStack() as held:
             for output in sorted(outputs, key=lambda one: one.state.channel.name):
                 held.enter_context(output.state.committing)
-            outputs = [output for output in outputs if self._is_at_work(output.state)]
+            outputs = [
+                replace(output, rows=self._snapshots.without_newcomers(output.state, output.rows))
+                for output in outputs
+                if self._is_at_work(output.state)
+            ]
             if not outputs:
                 return
             bounds = {

@@ -160,28 +160,30 @@ class CommitRecovery:
             return
         table = commit.stored.dead_letters
         known = table.read(where=pc.field("position") == -commit.number, columns=["line", "reason"]).to_pylist()
-        about = {(letter["line"], _about(letter["reason"])) for letter in known}
+        noted = {(letter["line"], about(letter["reason"])) for letter in known}
         now_us = self.clock.now_us()
         rows = []
         for letter in letters:
             assert letter.row is not None, "a subscription that is set aside is no dead letter"
-            whose = f"channel {commit.state.channel.name}"
-            if letter.subscription is not None:
-                whose += f", subscription {letter.subscription}"
-            reason = f"{whose}: {letter.reason}"
-            if (letter.row + 1, _about(reason)) not in about:
-                raw = _record(commit.rows, letter.row)
+            whose = letter_of(commit.state.channel.name, letter.subscription)
+            if (letter.row + 1, whose) not in noted:
+                reason, raw = f"{whose}: {letter.reason}", record(commit.rows, letter.row)
                 rows.append(dead_letter(-commit.number, letter.row + 1, "", reason, raw, now_us))
         if rows:
             table.append(pa.Table.from_pylist(rows, schema=DEAD_LETTERS))
 
 
-def _about(reason: str) -> str:
-    """Which channel, and which subscription, a dead letter of a channel is about."""
+def letter_of(channel: str, subscription: int | None) -> str:
+    """Which channel a dead letter is about, and which of its subscriptions, as its reason begins."""
+    return f"channel {channel}" + ("" if subscription is None else f", subscription {subscription}")
+
+
+def about(reason: str) -> str:
+    """The part of a dead letter's reason that `letter_of` has made."""
     return reason.partition(":")[0]
 
 
-def _record(rows: pa.Table, number: int) -> str:
+def record(rows: pa.Table, number: int) -> str:
     """A row as JSON; values that JSON has no form for become text."""
     row = rows.drop_columns([SEQUENCE_COLUMN]).slice(number, 1)
     try:

@@ -7,7 +7,7 @@ everything else, which is trouble of Spark or of the machine and proves nothing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -75,6 +75,16 @@ class Part:
     without: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """A snapshot for these subscriptions: a run whose window begins at zero. `left_out` has, by dataset, rows that are
+    hidden from it. With `most_rows`, it ends after so many rows."""
+
+    subscriptions: Sequence[int]
+    left_out: Mapping[str, pa.Table]
+    most_rows: int | None = None
+
+
 class RunFailed(Exception):
     """The data or the query made it fail, or it took too long."""
 
@@ -125,7 +135,6 @@ class ChannelRuns:
         """The rows of a query of the channel."""
         if state.is_stopping or (part is not None and state.is_paused):
             raise RunCancelled
-        subscriptions = state.subscriptions
         with self._costs.spark(state), ExitStack() as leases:
             names = {
                 relation: leases.enter_context(self._bound(relation, window, part))
@@ -133,31 +142,68 @@ class ChannelRuns:
                 if relation.role is not RelationRole.SUBSCRIPTIONS
             }
             new_rows = self._new_rows(names, part)
-            broadcast = (new_rows or 0) <= max(MAX_INLINE_ROWS, len(subscriptions))
-            view = subscriptions.view()
-            state.spoiling = subscriptions.left_in_view(state.spoiling)
-            conditions = _conditions(state.spoiling, part)
-            if ids is not None:
-                among = leases.enter_context(self._views.of_arrow(pa.table({"one": ids})))
-                conditions.append(f"{SUBSCRIPTION_COLUMN} IN (SELECT one FROM {among})")
-            names[Relation(RelationRole.SUBSCRIPTIONS)] = _subscribed(view, conditions)
-            # After the view was made, so that no class of its subscriptions is missing.
-            groups = radius_groups(compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
-            sql = self.within_limits(compiled, compiled.render_groups(names, groups, broadcast=broadcast))
-            with (
-                self._group(state) as group,
-                time_limit(self._limits.timeout_s, partial(cancel_jobs, self._spark, group)) as is_late,
-            ):
-                try:
-                    return self._spark.sql(sql).toArrow()
-                except SPARK_ERRORS as exc:
-                    if is_late.is_set():
-                        raise RunFailed(f"took longer than {self._limits.timeout_s:g} s") from exc
-                    if group in self._cancelled:
-                        raise RunCancelled from exc
-                    if (found := _verdict(exc)) is None:
-                        raise
-                    raise found from exc
+            broadcast = (new_rows or 0) <= max(MAX_INLINE_ROWS, len(state.subscriptions))
+            return self._rows(state, compiled, names, new_rows, leases, part=part, ids=ids, broadcast=broadcast)
+
+    def run_snapshot(self, state: ChannelState, through: Mapping[str, int], part: SnapshotPart) -> pa.Table:
+        """What holds, over the commits up to `through` of the datasets that the channel watches. Raises as `run`
+        does."""
+        if state.is_stopping or state.is_paused:
+            raise RunCancelled
+        compiled, ids = state.compiled, np.array(part.subscriptions, np.int64)
+        with self._costs.spark(state), ExitStack() as leases:
+            names = {
+                relation: leases.enter_context(self._up_to(relation, through, part.left_out))
+                for relation in compiled.relations
+                if relation.role is not RelationRole.SUBSCRIPTIONS
+            }
+            output = self._rows(
+                state, compiled, names, None, leases, ids=ids, broadcast=False, most_rows=part.most_rows
+            )
+        if compiled.exits is not None:  # It was WITH SNAPSHOT before. Rows without a payload tell what does not hold.
+            output = output.filter(output.column("payload").is_valid())
+        return state.subscriptions.without_removed(output)
+
+    def _rows(
+        self,
+        state: ChannelState,
+        compiled: CompiledChannel,
+        names: Mapping[Relation, str],
+        new_rows: int | None,
+        leases: ExitStack,
+        *,
+        part: Part | None = None,
+        ids: npt.NDArray[np.int64] | None,
+        broadcast: bool,
+        most_rows: int | None = None,
+    ) -> pa.Table:
+        """The rows of the query over these relations, for the subscriptions with these ids, or for all."""
+        subscriptions = state.subscriptions
+        view = subscriptions.view()
+        state.spoiling = subscriptions.left_in_view(state.spoiling)
+        conditions = _conditions(state.spoiling, part)
+        if ids is not None:
+            among = leases.enter_context(self._views.of_arrow(pa.table({"one": ids})))
+            conditions.append(f"{SUBSCRIPTION_COLUMN} IN (SELECT one FROM {among})")
+        names = {**names, Relation(RelationRole.SUBSCRIPTIONS): _subscribed(view, conditions)}
+        # After the view was made, so that no class of its subscriptions is missing.
+        groups = radius_groups(compiled.radius_parameters, subscriptions.radius_classes(), new_rows)
+        sql = compiled.render_groups(names, groups, broadcast=broadcast)
+        sql = self.within_limits(compiled, sql if most_rows is None else f"SELECT * FROM (\n{sql}\n) LIMIT {most_rows}")
+        with (
+            self._group(state) as group,
+            time_limit(self._limits.timeout_s, partial(cancel_jobs, self._spark, group)) as is_late,
+        ):
+            try:
+                return self._spark.sql(sql).toArrow()
+            except SPARK_ERRORS as exc:
+                if is_late.is_set():
+                    raise RunFailed(f"took longer than {self._limits.timeout_s:g} s") from exc
+                if group in self._cancelled:
+                    raise RunCancelled from exc
+                if (found := _verdict(exc)) is None:
+                    raise
+                raise found from exc
 
     def _new_rows(self, names: Mapping[Relation, str], part: Part | None) -> int | None:
         """The number of rows of the window, which is broadcast unless it is the larger side; None if all are read."""
@@ -233,6 +279,21 @@ class ChannelRuns:
                     raise AssertionError("subscriptions are bound by the caller")
                 case _ as never:
                     assert_never(never)
+
+    @contextmanager
+    def _up_to(self, relation: Relation, through: Mapping[str, int], left_out: Mapping[str, pa.Table]) -> Iterator[str]:
+        """The relation of a window that begins at zero and ends at `through`, as a query in brackets or a name."""
+        dataset = relation.dataset
+        last = through.get(dataset)
+        is_marked = relation.role is RelationRole.FULL_MARKED
+        with ExitStack() as leases:
+            view = self._views.marked(dataset, 0, last or 0) if is_marked else self._views.full(dataset)
+            name = leases.enter_context(view)
+            if dataset in left_out:
+                hidden = leases.enter_context(self._views.of_arrow(left_out[dataset]))
+                name = self._without(dataset, name, hidden, marked=is_marked)
+            # Later rows are for the next window; also a keyed row that has changed since: it is new there.
+            yield name if last is None else f"(SELECT * FROM {name} WHERE {SEQUENCE_COLUMN} <= {last})"
 
     def _without(self, dataset: str, name: str, hidden: str, *, marked: bool) -> str:
         """All rows but the hidden ones; equal rows of one commit are hidden together."""

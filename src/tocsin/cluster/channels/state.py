@@ -24,6 +24,8 @@ class ChannelState:
     committing: threading.Lock = field(default_factory=threading.Lock)
     #: A run was requested; the thread that runs the channel checks this before it releases the lock.
     is_due: bool = False
+    #: Subscriptions wait for a snapshot; whoever releases the lock sees to it.
+    is_snapshot_due: bool = False
     #: A paused channel only stops running: its window grows until it is resumed.
     is_paused: bool = False
     #: Why the channel was paused, if no person paused it.

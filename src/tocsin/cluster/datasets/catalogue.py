@@ -64,6 +64,7 @@ _channels = sa.Table(
     #: ONCE PER, as JSON; null for channels without it.
     sa.Column("once", sa.Text),
     sa.Column("retention_s", sa.Float),
+    sa.Column("snapshot", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 _paused_channels = sa.Table(
     "paused_channel",
@@ -296,7 +297,8 @@ def _channel_row(channel: Channel) -> dict[str, Any]:
 def _channel(row: Any) -> Channel:
     parameters = tuple(_parameter(*one) for one in json.loads(row.parameters))
     once = None if row.once is None else OncePer(*json.loads(row.once))
-    return Channel(row.name, ChannelKind(row.kind), parameters, row.body, row.period_s, once, row.retention_s)
+    kind = ChannelKind(row.kind)
+    return Channel(row.name, kind, parameters, row.body, row.period_s, once, row.retention_s, bool(row.snapshot))
 
 
 def _parameter(name: str, kind: str, maximum: float | None = None, filled_by: str | None = None) -> Parameter:

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from tocsin.cluster.datasets.catalogue import metadata
 from tocsin.cluster.results.core.numbers import id_floor
+from tocsin.cluster.results.snapshot_requests import SnapshotRequest, request_table, waiting_among
 from tocsin.errors import NotFound, NotRegistered
 from tocsin.model.catalogue import BackendSubscription, ParameterValue
 from tocsin.protocol.paths import path_part
@@ -142,9 +143,16 @@ class SubscriptionRegistry:
     # Subscriptions
 
     def subscribe(
-        self, broker: str, channel: str, wanted: Sequence[tuple[ParameterValue, ...]], permission: str = ""
+        self,
+        broker: str,
+        channel: str,
+        wanted: Sequence[tuple[ParameterValue, ...]],
+        permission: str = "",
+        *,
+        snapshot: bool = False,
     ) -> Subscribed:
-        """Hold a subscription to `channel` for each of `wanted` (checked values, in declared order)."""
+        """Hold a subscription to `channel` for each of `wanted` (checked values, in declared order). With `snapshot`,
+        each new one waits for a snapshot; the number of this request is its id."""
         self.check_registered(broker)
         keys = [_key_of(values, permission) for values in wanted]
         with self._lock, self._engine.begin() as connection:
@@ -160,9 +168,9 @@ class SubscriptionRegistry:
                     rows.append((next_id, channel, key))
             if created:
                 insert_many(connection, subscription_table, rows)
-                connection.execute(
-                    counter_table.update().where(counter_table.c.name == "subscription").values(value=next_id)
-                )
+                _set_last_id(connection, next_id)
+            if snapshot:
+                insert_many(connection, request_table, [(one.id, one.id, True) for one in created])
             ids = tuple(known[key] for key in keys)
             new = {one.id for one in created}
             held = set(_held_among(connection, broker, [one for one in dict.fromkeys(ids) if one not in new]))
@@ -182,6 +190,39 @@ class SubscriptionRegistry:
                     raise NotFound(f"broker {broker} holds no subscription {missing[0]}")
                 connection.execute(hold_table.delete().where(mine))
             return _remove_unheld(connection, ids)
+
+    def request_snapshots(self, served: Mapping[int, int]) -> None:
+        """Note that these subscriptions wait for a snapshot. `served` has for each the highest number of a request of
+        its channel that is served: if it has a later request already, there is no need of another."""
+        with self._lock, self._engine.begin() as connection:
+            waiting = waiting_among(connection, served, in_chunks(list(served)))
+            wanted = [one for one in served if one not in waiting]
+            rows = [(self._last_id + at, one, False) for at, one in enumerate(wanted, 1)]
+            if rows:
+                insert_many(connection, request_table, rows)
+                _set_last_id(connection, rows[-1][0])
+                self._last_id = rows[-1][0]
+
+    def snapshot_requests(self, channel: str, after: int, limit: int | None = None) -> list[SnapshotRequest]:
+        """Requests of a channel's subscriptions with numbers after `after`, in order."""
+        query = (
+            sa.select(request_table)
+            .join(subscription_table, subscription_table.c.id == request_table.c.subscription)
+            .where(request_table.c.number > after, subscription_table.c.channel == channel)
+            .order_by(request_table.c.number)
+            .limit(limit)
+        )
+        with self._engine.connect() as connection:
+            rows = connection.execute(query).all()
+        return [SnapshotRequest(row.number, row.subscription, row.is_first) for row in rows]
+
+    def forget_snapshot_requests(self, channel: str, through: int) -> None:
+        """Remove a channel's requests up to this number, which are served."""
+        is_of_channel = sa.exists().where(
+            subscription_table.c.id == request_table.c.subscription, subscription_table.c.channel == channel
+        )
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(request_table.delete().where(request_table.c.number <= through, is_of_channel))
 
     def end_channel(self, channel: str) -> None:
         """End all subscriptions of a channel that was dropped. Brokers keep their holds, so that they get the result
@@ -399,6 +440,10 @@ def _held_among(connection: sa.Connection, broker: str, ids: Sequence[int]) -> l
     return found
 
 
+def _set_last_id(connection: sa.Connection, value: int) -> None:
+    connection.execute(counter_table.update().where(counter_table.c.name == "subscription").values(value=value))
+
+
 def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
     held = {one for mine in _holders(connection, ids).values() for one in mine}
     ended: Ended = {}
@@ -408,4 +453,5 @@ def _remove_unheld(connection: sa.Connection, ids: Sequence[int]) -> Ended:
             ended.setdefault(row.channel, []).append(row.id)
         connection.execute(subscription_table.delete().where(these))
         connection.execute(failure_table.delete().where(among(connection, failure_table.c.subscription, chunk)))
+        connection.execute(request_table.delete().where(among(connection, request_table.c.subscription, chunk)))
     return ended

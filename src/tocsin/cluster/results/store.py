@@ -52,6 +52,8 @@ SCHEMA = pa.schema(
         ("key", pa.binary()),
         #: Of channels WITH EXITS: whether this is a result, after which the key is held, or an exit. Null for others.
         ("held", pa.bool_()),
+        #: A value of `ResultKind`; null for results, as in tables of earlier versions.
+        ("kind", pa.string()),
     ]
 )
 _WHOSE = ["subscription", "sequence"]
@@ -164,6 +166,29 @@ class ResultStore:
             _part_app(channel, dataset, "subscription"): subscription,
         }
         return self.commit([(channel, output)], {}, now_us, marks, [dataset], within_us, exits)
+
+    def snapshots_served(self, channel: str) -> int:
+        """The highest number of a request for a snapshot that is served."""
+        return self.table.transaction(_snapshot_app(channel)) or 0
+
+    def commit_snapshots(
+        self,
+        channel: str,
+        outputs: Iterable[pa.Table],
+        through: int,
+        now_us: int,
+        within_us: Mapping[str, int] = MappingProxyType({}),
+    ) -> Committed:
+        """Make snapshots durable, with the number of the last request that they serve. Each begins after the results of
+        every window so far, and ends before those of all others. Tables that have a `kind` keep their order; keys of
+        rows that have some are remembered."""
+        served, outputs = {_snapshot_app(channel): through}, list(outputs)
+        if any(one.num_rows for one in outputs):
+            return self.commit([(channel, one) for one in outputs], {}, now_us, served, (), within_us)
+        with self._lock:
+            number = self._append(SCHEMA.empty_table(), {}, served)
+        self.table.sync()
+        return Committed(number, {})
 
     def tell_failed(self, channel: str, reasons: Mapping[int, str], now_us: int) -> int | None:
         """Put into the history of each subscription, once, why it has failed: the reason replaces the payload, as a
@@ -454,6 +479,7 @@ def _labelled(channel: str, output: pa.Table) -> pa.Table:
         pa.nulls(count, SCHEMA.field("committed_at").type),
         output.column("key") if "key" in output.column_names else pa.nulls(count, pa.binary()),
         output.column("held") if "held" in output.column_names else pa.nulls(count, pa.bool_()),
+        output.column("kind") if "kind" in output.column_names else pa.nulls(count, pa.string()),
     ]
     return pa.table(columns, schema=SCHEMA)
 
@@ -468,6 +494,10 @@ def _fitting(rows: pa.Table, limit_rows: int, limit_bytes: int) -> int:
 
 def _part_app(channel: str, dataset: str, of: str) -> str:
     return f"part/{channel.lower()}/{dataset.lower()}/{of}"
+
+
+def _snapshot_app(channel: str) -> str:
+    return f"snapshot/{channel.lower()}"
 
 
 def _failed_app(subscription: int) -> str:

@@ -52,7 +52,9 @@ class Broker:
         cursor: int = 100,
         *,
         publishes_locations: bool = False,
+        has_snapshot: bool = False,
     ) -> None:
+        self._has_snapshot = has_snapshot
         self.state = BrokerState("b", limits or Limits(), random.Random(0), publishes_locations=publishes_locations)
         self.now_s = 0.0
         self.pulls = 0
@@ -86,7 +88,15 @@ class Broker:
         pairs = [
             (
                 SubscriptionKey.of("OfType", {"etype": etype}, ""),
-                BackendHold(one, "OfType", {"etype": etype}, "", self.state.through, columns=COLUMNS),
+                BackendHold(
+                    one,
+                    "OfType",
+                    {"etype": etype},
+                    "",
+                    self.state.through,
+                    columns=COLUMNS,
+                    snapshot=self._has_snapshot,
+                ),
             )
             for etype, one in ids.items()
         ]

@@ -14,10 +14,11 @@ from tocsin.broker.core.events import (
     ResultsPulled,
     Ticked,
 )
-from tocsin.broker.core.instructions import Deliver, FetchHistory, NoteDelivered, StorePositions
+from tocsin.broker.core.instructions import Deliver, FetchHistory, NoteDelivered, RequestSnapshots, StorePositions
 from tocsin.broker.core.limits import Limits
 from tocsin.model.position import Position
-from tocsin.protocol.messages import HistoryGone, Subscribe
+from tocsin.model.results import ResultKind
+from tocsin.protocol.messages import HistoryGone, Subscribe, Subscribed
 from tocsin.protocol.ports import Delivery
 from unit.broker.core.driving import FLOOD, Broker
 
@@ -226,3 +227,75 @@ def test_live_results_that_are_gone_are_told_to_those_who_miss_them() -> None:
     broker.tell(ConnectionFlushed(2))
     broker.pull((7, 511), (8, 512))
     assert broker.wires() == {1: [b"7-511"], 2: [b"8-512"]}
+
+
+def _snapshot(one: int, begin: int, rows: int) -> list[Delivery]:
+    kinds = [ResultKind.SNAPSHOT_BEGIN, *[ResultKind.SNAPSHOT] * rows, ResultKind.SNAPSHOT_END]
+    return [Delivery(one, begin + at, f"{kind} {begin + at}".encode(), kind=kind) for at, kind in enumerate(kinds)]
+
+
+def _pull(broker: Broker, *deliveries: Delivery) -> None:
+    broker.pulls += 1
+    broker.tell(ResultsPulled(broker.pulls, deliveries, deliveries[-1].sequence, broker.now_s))
+
+
+def test_one_snapshot_serves_all_who_wait_and_nobody_else() -> None:
+    """It is requested once, when the first of them comes; those who came before go on with what is new."""
+    broker = Broker(has_snapshot=True)
+    broker.live("ann")
+    _pull(broker, *_snapshot(7, 101, 1))
+    assert broker.wires() == {1: [b"snapshot 102", b"snapshot_end 103"]}
+    broker.arrive(2, "bob")
+    broker.subscribe(2, "flood")
+    assert broker.all_of(RequestSnapshots) == [RequestSnapshots([7])]
+    assert [one.position for one in broker.messages(Subscribed)] == ["7*103"]
+    broker.arrive(3, "cyd")
+    broker.subscribe(3, "flood")
+    assert not broker.all_of(RequestSnapshots)
+    broker.pull((7, 110))
+    assert broker.wires() == {1: [b"7-110"]}
+    _pull(broker, *_snapshot(7, 111, 1), Delivery(7, 114, b"7-114"))
+    everything = [b"snapshot 112", b"snapshot_end 113", b"7-114"]
+    assert broker.wires() == {1: [b"7-114"], 2: everything, 3: everything}
+
+
+def test_who_comes_in_the_middle_of_a_snapshot_gets_a_whole_one() -> None:
+    """A pull may have only a part of it: the rest is for those who got the beginning."""
+    broker = Broker(has_snapshot=True)
+    broker.live("ann")
+    begun = _snapshot(7, 101, 2)
+    _pull(broker, *begun[:2])
+    assert broker.wires() == {1: [b"snapshot 102"]}
+    broker.tell(ConnectionFlushed(1))
+    broker.arrive(2, "bob")
+    broker.subscribe(2, "flood")
+    assert broker.all_of(RequestSnapshots) == [RequestSnapshots([7])]
+    _pull(broker, *begun[2:])
+    assert broker.wires() == {1: [b"snapshot 103", b"snapshot_end 104"]}
+    _pull(broker, *_snapshot(7, 105, 1))
+    assert broker.wires() == {2: [b"snapshot 106", b"snapshot_end 107"]}
+
+
+def test_who_has_lost_history_gets_a_snapshot() -> None:
+    """They are told that history is gone, and where the snapshot that makes up for it comes after. Who waits for one
+    has lost nothing, and is told nothing."""
+    broker = Broker(has_snapshot=True)
+    broker.live("ann")
+    broker.subscribe(1, "flood", request=2, position="7-40")
+    broker.arrive(2, "bob")
+    broker.subscribe(2, "flood", position="7*40")
+    broker.tell(HistoryLost({7: 40}, 90))
+    assert [one.position for one in broker.messages(HistoryGone)] == ["7*90"]
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 90})]
+    broker.tell(HistoryPulled({7: 90}, [], 100))
+    assert broker.all_of(RequestSnapshots) in ([], [RequestSnapshots([7])])
+    _pull(broker, *_snapshot(7, 101, 0))
+    assert broker.wires() == {1: [b"snapshot_end 102"], 2: [b"snapshot_end 102"]}
+
+
+def test_who_waits_hears_that_the_subscription_has_failed() -> None:
+    """There will be no snapshot."""
+    broker = Broker(has_snapshot=True)
+    broker.live("ann")
+    broker.fail(7, 101, "no such zone")
+    assert broker.wires() == {1: [b"7-101"]}

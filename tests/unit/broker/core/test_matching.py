@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -11,6 +12,7 @@ from tocsin.broker.core.instructions import FetchHistory
 from tocsin.broker.core.matching import SourceFilters
 from tocsin.errors import StatementError
 from tocsin.filters.results import PayloadReader
+from tocsin.model.results import ResultKind
 from tocsin.protocol.frames import text_frame
 from tocsin.protocol.messages import HistoryGone, Passed, Subscribed, encode
 from tocsin.protocol.ports import Delivery
@@ -19,9 +21,9 @@ from unit.broker.core.driving import COLUMNS, Broker, severe
 _EXIT = text_frame(b'{"type":"notification","kind":"exit","key":"5f","payload":{}}')
 
 
-def filtered(*wheres: str) -> Broker:
+def filtered(*wheres: str, has_snapshot: bool = False) -> Broker:
     """A subscriber for each filter, from connection 1 on, live."""
-    broker = Broker()
+    broker = Broker(has_snapshot=has_snapshot)
     for connection, where in enumerate(wheres, 1):
         broker.arrive(connection, f"user{connection}")
         broker.subscribe(connection, "flood", where=where)
@@ -48,6 +50,60 @@ def test_the_answer_repeats_the_filter_as_it_was_written() -> None:
     broker.acquired(flood=7)
     (answer,) = broker.messages(Subscribed)
     assert answer.where == "severity>=3 and true"
+
+
+def _snapshot(begin: int, *severities: int) -> list[Delivery]:
+    rows = [replace(severe(7, begin + at, one), kind=ResultKind.SNAPSHOT) for at, one in enumerate(severities, 1)]
+    end = b'{"type":"notification","kind":"snapshot_end","payload":{"results":9,"complete":true}}'
+    last = Delivery(7, begin + len(rows) + 1, text_frame(end), kind=ResultKind.SNAPSHOT_END)
+    return [Delivery(7, begin, b"begin", kind=ResultKind.SNAPSHOT_BEGIN), *rows, last]
+
+
+def test_rows_of_a_snapshot_are_compared_and_its_end_comes_always() -> None:
+    """Then what is new. Exits and results before it are for those who have had theirs."""
+    broker = filtered("severity >= 3", "severity >= 9", "", has_snapshot=True)
+    rows = _snapshot(102, 1, 4, 9)
+    exit_of_old = Delivery(7, 107, _EXIT, kind=ResultKind.EXIT)
+    everything = [severe(7, 101, 9), *rows, exit_of_old, severe(7, 108, 3)]
+    broker.pulls += 1
+    broker.tell(ResultsPulled(broker.pulls, everything, 108, broker.now_s))
+    by_sequence = {one.wire: one.sequence for one in everything}
+    seen = {one: [by_sequence[wire] for wire in wires] for one, wires in broker.wires().items()}
+    assert seen == {1: [104, 105, 106, 107, 108], 2: [105, 106, 107], 3: [103, 104, 105, 106, 107, 108]}
+
+
+def test_who_catches_up_gets_what_matches_of_a_snapshot_and_after_it() -> None:
+    """From history, in two parts that end within the snapshot. Who looks through it without a match goes on with the
+    next tick, and waits for nobody."""
+    broker = filtered("", has_snapshot=True)
+    broker.arrive(2, "bob")
+    broker.subscribe(2, "flood", position="7*90", where="severity >= 3")
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 90})]
+    begin, *rows, end = _snapshot(92, 1, 4)
+    broker.tell(HistoryPulled({7: 90}, [severe(7, 91, 9), begin, rows[0]], 93))
+    assert not broker.wires()
+    broker.now_s += 1
+    broker.tell(Ticked(broker.now_s))
+    assert broker.all_of(FetchHistory) == [FetchHistory({7: 93})]
+    broker.tell(HistoryPulled({7: 93}, [rows[1], end, severe(7, 96, 1), severe(7, 97, 5)], 100))
+    assert broker.wires() == {2: [rows[1].wire, end.wire, severe(7, 97, 5).wire]}
+    broker.tell(ConnectionFlushed(2))
+    broker.pull_severities(1, 3)
+    assert broker.sequences()[2] == [102]
+
+
+def test_a_snapshot_for_somebody_else_is_passed_over() -> None:
+    """Who has had theirs gets no row of it, whatever their filter, and acknowledges what is behind it."""
+    broker = filtered("severity >= 3", has_snapshot=True)
+    broker.pulls += 1
+    broker.tell(ResultsPulled(broker.pulls, _snapshot(102), 103, broker.now_s))
+    broker.tell(ConnectionFlushed(1))
+    broker.pulls += 1
+    broker.tell(ResultsPulled(broker.pulls, _snapshot(104, 5), 106, broker.now_s))
+    assert not broker.wires()
+    broker.now_s += 60
+    broker.tell(Ticked(broker.now_s))
+    assert [one.position for one in broker.messages(Passed)] == ["7-106"]
 
 
 def test_a_payload_is_read_once_and_only_if_somebody_filters() -> None:

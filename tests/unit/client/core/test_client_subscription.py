@@ -47,3 +47,29 @@ def test_what_was_filled_in_is_known_again() -> None:
 def test_a_channel_that_is_not_granted_is_forbidden() -> None:
     """Programs that know Forbidden need not know more."""
     assert isinstance(error_of({"code": "not_granted", "message": "channel Staff is not granted"}), Forbidden)
+
+
+def test_a_snapshot_comes_once_and_before_what_is_new() -> None:
+    """Whatever order two links bring it in. Until it is over, a notification that is new is in it, or before it."""
+    held = ClientSubscription(1, "C", {})
+    held.carry_on(Position.parse("7*100"), recovered=True)
+    assert not held.take(Position.parse("7-90"), is_new=True)
+    assert [held.take(Position.parse(text)) for text in ("7~101", "7~102", "7~101")] == [True, True, False]
+    assert not held.take(Position.parse("7-103"), is_new=True)
+    assert not held.pass_over(Position.parse("7-200"))
+    assert held.take(Position.parse("7-104"))  # its end
+    assert not held.take(Position.parse("7~102"))
+    assert held.take(Position.parse("7-105"), is_new=True)
+
+
+def test_a_snapshot_makes_up_for_history_that_is_gone() -> None:
+    """Once: the other link says the same during a move. What is new by then, on whatever link, is in the snapshot."""
+    held = ClientSubscription(1, "C", {})
+    held.carry_on(Position.parse("7-100"), recovered=True)
+    assert held.carry_on(Position.parse("7*300"), recovered=False)
+    assert held.after == "7*300"
+    assert not held.carry_on(Position.parse("7*300"), recovered=False)
+    assert not held.take(Position.parse("7-310"), is_new=True)
+    assert held.take(Position.parse("7~321"))
+    assert held.take(Position.parse("7-322"))
+    assert held.take(Position.parse("7-330"), is_new=True)

@@ -18,7 +18,7 @@ from tocsin.runtime.clock import SystemClock
 
 
 def _nothing(after: int) -> Pulled:
-    names = ("subscription", "sequence", "channel", "payload", "committed_at", "key", "held")
+    names = ("subscription", "sequence", "channel", "payload", "committed_at", "key", "held", "kind")
     rows = pa.table({name: [] for name in names})
     return Pulled(rows, after)
 
@@ -85,7 +85,7 @@ async def test_a_commit_ends_the_waiting() -> None:
         if len(afters) == 1:
             return Pulled(rows, 7)
         one = {"subscription": 1, "sequence": 8, "channel": "C", "payload": "{}", "committed_at": 0}
-        return Pulled(pa.Table.from_pylist([one | {"key": None, "held": None}]), 8)
+        return Pulled(pa.Table.from_pylist([one | {"key": None, "held": None, "kind": None}]), 8)
 
     committed, task = _begin(look, 60)
     await first.wait()

@@ -18,6 +18,7 @@ from tocsin.cluster.channels.runs import ChannelRuns, Part, RunCancelled, RunFai
 from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
@@ -49,7 +50,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 class Setup:
     """A channel over a dataset, and what its runs come to: every row for every subscription, unless something fails."""
 
-    def __init__(self, folder: Path, subscriptions: int = 4) -> None:
+    def __init__(self, folder: Path, subscriptions: int = 4, channel: Channel = _CHANNEL) -> None:
         self.store = DatasetStore(folder / "datasets", recent_max_bytes=1 << 20)
         self.stored = self.store.open(_REPORTS)
         engine = open_catalogue(folder / "catalogue.sqlite")
@@ -70,7 +71,11 @@ class Setup:
             on_failed=lambda _state, one, reason: self.failed.update({one: reason}),
             on_given_up=self._give_up,
             living=lambda _channel, ids: ids,
+            registry=SubscriptionRegistry(engine),
+            subscription_lock=threading.RLock(),
+            snapshot_max_rows=100,
         )
+        self.channel = channel
         self.subscriptions = [BackendSubscription(one, "Each", (one,), "") for one in range(1, subscriptions + 1)]
         self.state = self.put_to_work()
         self.windows: list[Window] = []
@@ -80,7 +85,7 @@ class Setup:
         self.hold: Callable[[], object] = lambda: None
 
     def put_to_work(self) -> ChannelState:
-        state = self.executor.add(_CHANNEL, compile_channel(_CHANNEL, {"reports": _REPORTS}))
+        state = self.executor.add(self.channel, compile_channel(self.channel, {"reports": _REPORTS}))
         state.subscriptions.add(self.subscriptions)
         return state
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tocsin.cluster.channels.runs import KEYED_OUTPUT, ChannelRuns, Part, RunFai
 from tocsin.cluster.database import open_catalogue
 from tocsin.cluster.datasets.store import DatasetStore
 from tocsin.cluster.metrics import Metrics
+from tocsin.cluster.results.backend_subscriptions import SubscriptionRegistry
 from tocsin.cluster.results.numbering import Numbering
 from tocsin.cluster.results.removals import Removals
 from tocsin.cluster.results.store import ResultStore
@@ -64,6 +66,9 @@ class Setup:
             on_failed=lambda _state, _one, _reason: None,
             on_given_up=lambda _state, _reason: None,
             living=lambda _channel, ids: np.setdiff1d(ids, list(self.ended)),
+            registry=SubscriptionRegistry(engine),
+            subscription_lock=threading.RLock(),
+            snapshot_max_rows=100,
         )
         channel = _channel(keys)
         self.compiled = compile_channel(channel, {"reports": _REPORTS})

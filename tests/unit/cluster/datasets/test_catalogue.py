@@ -84,7 +84,7 @@ def test_a_change_that_the_database_refuses_did_not_happen(catalogue: Catalogue,
     other = open_engine(database)
     with other.begin() as connection:
         connection.execute(
-            sa.text("INSERT INTO channel VALUES ('taken', 'Taken', 'CONTINUOUS', '[]', 'x', NULL, NULL, NULL)")
+            sa.text("INSERT INTO channel VALUES ('taken', 'Taken', 'CONTINUOUS', '[]', 'x', NULL, NULL, NULL, FALSE)")
         )
     other.dispose()
     with pytest.raises(sa.exc.IntegrityError):

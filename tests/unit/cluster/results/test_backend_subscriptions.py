@@ -188,3 +188,31 @@ def test_subscriptions_end_with_the_transaction_that_ends_them(database: Databas
     assert again.held_among("b", [first]) == [first]
     again.notified([first])
     assert again.next_ending() is None
+
+
+def test_who_waits_for_a_snapshot_is_known_until_it_is_served(
+    registry: SubscriptionRegistry, database: Database
+) -> None:
+    """In the order of the requests, also by the next process; asking again while one waits changes nothing, and what
+    has ended waits no more. Numbers are those of subscriptions, so that none is used twice."""
+    registry.subscribe("a", "C", [(1,), (2,)], snapshot=True)
+    registry.subscribe("a", "Other", [(1,)], snapshot=True)
+    registry.subscribe("b", "C", [(2,)], snapshot=True)
+    registry.request_snapshots({1: 0, 2: 1})
+    first = [(1, 1, True), (2, 2, True)]
+    assert _requests(registry, after=0) == first
+    assert _requests(registry, after=1) == first[1:]
+    registry.request_snapshots({1: 2, 2: 2})
+    again = SubscriptionRegistry(open_catalogue(database))
+    assert _requests(again, after=2) == [(4, 1, False), (5, 2, False)]
+    assert again.subscribe("a", "C", [(3,)]).ids == (6,)
+    again.forget_snapshot_requests("C", 4)
+    assert _requests(again, after=0) == [(5, 2, False)]
+    again.unsubscribe("a", [2])
+    again.unsubscribe("b", [2])
+    assert _requests(again, after=0) == []
+    assert len(again.snapshot_requests("Other", 0)) == 1
+
+
+def _requests(registry: SubscriptionRegistry, after: int) -> list[tuple[int, int, bool]]:
+    return [(one.number, one.subscription, one.is_first) for one in registry.snapshot_requests("C", after, 10)]

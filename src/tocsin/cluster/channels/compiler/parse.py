@@ -204,8 +204,9 @@ class StatementReader(TokenReader):
             raise self._error("WITHIN belongs to ONCE PER: write ONCE PER (r.id) WITHIN 1 DAY")
         if once is None and self._with_exits():
             raise self._error("WITH EXITS needs ONCE PER: write ONCE PER (r.id) WITH EXITS", self.index - 2)
+        snapshot = self._with_snapshot(once)
         self._word("AS")
-        channel = Channel(name, kind, tuple(parameters), self._rest(), period_s, once)
+        channel = Channel(name, kind, tuple(parameters), self._rest(), period_s, once, snapshot=snapshot)
         return statements.CreateChannel(channel, if_not_exists, or_replace)
 
     def _once_per(self) -> OncePer:
@@ -223,6 +224,16 @@ class StatementReader(TokenReader):
         self._sign(")")
         within_s = self._within_s() if self._skip("WITHIN") else None
         return OncePer(self.source.text[start : end + 1], within_s, self._with_exits())
+
+    def _with_snapshot(self, once: OncePer | None) -> bool:
+        begin = self.index
+        if not self._skip("WITH"):
+            return False
+        self._word("SNAPSHOT")
+        if once is not None and once.with_exits:
+            # Who joins a subscription is shown what the others were never told of: nobody would say that it ended.
+            raise self._error("a channel is WITH EXITS or WITH SNAPSHOT, not both: leave one of them out", begin)
+        return True
 
     def _with_exits(self) -> bool:
         begin = self.index

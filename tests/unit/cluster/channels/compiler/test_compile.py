@@ -31,6 +31,14 @@ def test_a_select_reads_whole_datasets() -> None:
     )
 
 
+def test_with_snapshot_stands_before_the_query() -> None:
+    """After ONCE PER, if there is one. The query is the same: what is new is all that a snapshot changes."""
+    body = "SELECT r.id FROM EmergencyReports r WHERE is_new(r)"
+    for options, once in (("WITH SNAPSHOT", None), ("ONCE PER (r.id) with snapshot", OncePer("r.id")), ("", None)):
+        found = channel(f"CREATE CONTINUOUS CHANNEL C () {options} AS {body}")
+        assert (found.once, found.snapshot, found.body) == (once, bool(options), body)
+
+
 @pytest.mark.parametrize(
     ("written", "once"),
     [
@@ -65,6 +73,10 @@ def test_once_per_is_read_as_it_is_written(written: str, once: OncePer | None) -
         ("ONCE PER (r.id) WITHIN 1e300 DAYS", "between 1 second and 366 days"),
         ("ONCE PER (r.id) WITHIN DAY", "WITHIN needs a number"),
         ("WITHIN 1 DAY", "WITHIN belongs to ONCE PER"),
+        ("WITH SNAPSHOTS", "expected SNAPSHOT, not 'SNAPSHOTS'"),
+        ("ONCE PER (r.id) WITH EXITS WITH SNAPSHOT", "a channel is WITH EXITS or WITH SNAPSHOT, not both"),
+        ("ONCE PER (r.id) WITH SNAPSHOT WITH EXITS", "expected AS, not 'WITH'"),
+        ("WITH SNAPSHOT ONCE PER (r.id)", "expected AS, not 'ONCE'"),
     ],
 )
 def test_once_per_that_is_not_complete_is_refused(written: str, reason: str) -> None:

@@ -125,5 +125,5 @@ def test_exits_need_keys() -> None:
     assert str(once) == "ONCE PER (u.x) WITHIN 60 SECONDS WITH EXITS"
     with pytest.raises(StatementError, match="WITH EXITS needs ONCE PER"):
         _compiled(f"SELECT r.id {_FROM} WHERE is_new(r)", "WITH EXITS")
-    with pytest.raises(StatementError, match="expected AS, not 'WITH'"):
+    with pytest.raises(StatementError, match="expected SNAPSHOT, not 'EXIT'"):
         _compiled(f"SELECT r.id {_FROM} WHERE is_new(r)", "ONCE PER (r.id) WITH EXIT")
