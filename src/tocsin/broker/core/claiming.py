@@ -104,6 +104,7 @@ class Claims:
             self._subscriptions.restore(session, event.session)
         self._subscriptions.begin_ended_anew(session)
         if session.state.is_owned:
+            session.given_up.clear()  # Our next report replaces what the coordinator has.
             self._out.append(ins.StoreSession(session.subscriber, session.generation))
         self._deliveries.bring_forward(session)
         self.claim_when_whole(session)

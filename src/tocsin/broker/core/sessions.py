@@ -167,6 +167,8 @@ class Session:
     #: Subscriptions of a copy that is not confirmed, whose history has ended. Another broker may have kept the history
     #: that followed, so they begin anew only when the coordinator has said what it knows.
     ended_here: dict[SubscriptionKey, Kept] = field(default_factory=dict)
+    #: What its subscriber has given up here, until the coordinator knows: other brokers' reports may still have it.
+    given_up: dict[SubscriptionKey, None] = field(default_factory=dict)
 
     connection: ConnectionId | None = None
     arrival: SubscriberArrived | None = None

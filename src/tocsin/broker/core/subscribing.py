@@ -39,6 +39,8 @@ _MAX_AHEAD_COMMITS = 1 << 36
 #: How long a backend subscription is held for somebody who may have been carried on elsewhere. Longer than the
 #: coordinator is usually away.
 _KEPT_IN_DOUBT_S = 600.0
+#: Subscriptions that somebody gives up within the second or two that a claim takes.
+_MAX_GIVEN_UP = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +65,8 @@ class Subscribing:
         known = {one.key for one in session.frontends.values()} | session.restoring.keys() | session.brought.keys()
         for one in kept.subscriptions:
             key = self._filled(one.key, session)
+            if key in session.given_up:
+                continue
             if key in known:
                 self._compare(session, Kept(key, one.position, one.where))
                 continue
@@ -203,6 +207,9 @@ class Subscribing:
             self._tell(session, messages.error_message(refusal, request))
             return
         self.detach(frontend, now_s)
+        is_reported = session.state.is_owned and session.state.is_confirmed
+        if not is_reported and len(session.given_up) < _MAX_GIVEN_UP:
+            session.given_up[frontend.key] = None
         self._tell(session, messages.Unsubscribed(subscription, request))
 
     def acquired(self, event: BackendsAcquired) -> dict[Session, None]:
@@ -376,6 +383,7 @@ class Subscribing:
         """Make `session` hold `backend` with this filter, after `position` if that lies in its history, else from now
         on."""
         self._holdings.keep(backend)
+        session.given_up.pop(key, None)
         carried = session.found(key)
         if carried is not None:
             position = carried.position if position is None else position

@@ -16,6 +16,7 @@ from tocsin.broker.core.events import (
     Started,
     SubscribeAsked,
     SubscriberArrived,
+    UnsubscribeAsked,
 )
 from tocsin.broker.core.instructions import (
     Acquire,
@@ -31,7 +32,7 @@ from tocsin.broker.core.limits import Limits
 from tocsin.broker.core.machine import BrokerState
 from tocsin.errors import NotFound, Unavailable
 from tocsin.model.position import Position
-from tocsin.protocol.messages import Error, Subscribe, Subscribed, Welcome
+from tocsin.protocol.messages import Error, Subscribe, Subscribed, Unsubscribed, Welcome
 from tocsin.protocol.ports import BackendHold, Kept, KeptSession
 from tocsin.protocol.subscription_keys import SubscriptionKey
 
@@ -313,6 +314,21 @@ def test_a_late_claim_takes_nothing_away() -> None:
     broker.acquire_floods()
     (_, _, session) = broker.report().changed["ann/d"]
     assert set(session.subscriptions) == {Kept(_FIRE, Position(6, 90)), Kept(_FLOOD, Position(7, 90))}
+
+
+def test_what_is_given_up_while_a_claim_is_on_its_way_does_not_come_back() -> None:
+    """Its former owner's report still has it. From the next report on the coordinator knows."""
+    broker = _Broker()
+    broker.arrive(1)
+    broker.fetched(KeptSession("ann/d", 2, [Kept(_FIRE, Position(6, 90))]))
+    assert broker.report().claims == ["ann/d"]
+    broker.tell(UnsubscribeAsked(1, 6, 1, 0.0))
+    assert broker.messages(Unsubscribed)
+    broker.tell(Claimed({"ann/d": 3}))
+    broker.fetched(KeptSession("ann/d", 3, [Kept(_FIRE, Position(6, 90))]))
+    assert not broker.messages(Subscribed)
+    (_, _, session) = broker.report().changed["ann/d"]
+    assert session == KeptSession("ann/d", 3, [])
 
 
 def test_a_claim_is_stored_with_what_came_late() -> None:
