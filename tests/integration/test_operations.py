@@ -124,7 +124,7 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
         ],
         "primary_key": ["who", "floor"],
     } in found["datasets"]
-    every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "retention_s": None}
+    every = {"name": "OpEvery", "kind": "REPETITIVE", "period_s": 7200.0, "retention_s": None, "snapshot": False}
     assert {
         **every,
         "once": None,
@@ -141,6 +141,7 @@ def test_the_catalogue_tells_what_exists(live: Live) -> None:
         "period_s": None,
         "retention_s": None,
         "once": None,
+        "snapshot": False,
         "is_paused": True,
         "parameters": [],
     }
@@ -260,5 +261,5 @@ def test_the_api_does_what_its_document_says(busy: Live) -> None:
         if case.query and "wait_s" in case.query:
             case.query["wait_s"] = 0
 
-    check_document(busy.url, adapt, operations=20, examples=12)
+    check_document(busy.url, adapt, operations=21, examples=12)
     assert busy.http.get("/healthz").json() == {"state": "ready"}
